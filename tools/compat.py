@@ -1,7 +1,8 @@
 """`make compat`: other people's clients and their suites against ottla and, in the same run, against Apache Kafka.
 
 Each test's outcome is compared with tests/compat/expected/SUITE.json; a test that did worse is run once more by itself
-before it counts, for these suites watch the clock. Writes docs/reference/compatibility.md.
+before it counts, for these suites watch the clock. A whole run of a suite is kept in tests/compat/results, of which
+docs/reference/compatibility.md is made.
 
     tools/compat.py [SUITE...] [--only TEST...] [--no-kafka] [--accept] [--keep DIR]
 """
@@ -25,6 +26,7 @@ from compat_suites import SUITES, Result, Results, Suite, SuiteFailed  # noqa: E
 from moving_leaders import MovingLeaders, StoodStill  # noqa: E402
 
 EXPECTED = ROOT / "tests" / "compat" / "expected"
+RESULTS = ROOT / "tests" / "compat" / "results"
 _RANK = {"passed": 2, "skipped": 1, "failed": 0}
 
 
@@ -61,7 +63,9 @@ def main(arguments: Sequence[str]) -> int:
         faults += [f"{suite.name}: {fault}" for fault in found]
         outcomes.append(outcome)
     if not options.only:
-        compat_report.write({one.suite.name: rows(one) for one in outcomes}, EXPECTED)
+        for outcome in outcomes:
+            compat_report.keep(RESULTS, outcome.suite, rows(outcome))
+        compat_report.write(RESULTS, EXPECTED)
     for fault in faults:
         print(f"FAULT {fault}", file=sys.stderr)
     print(f"logs: {folder}")
@@ -97,7 +101,7 @@ def run(suite: Suite, folder: Path, only: Sequence[str], *, with_kafka: bool) ->
 
 
 def judge(suite: Suite, bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
-    """All results; what failed is given a second run, by itself and so without neighbours that load the machine."""
+    """Run a suite; run each failed test a second time by itself, without other tests that load the machine."""
     folder.mkdir(parents=True, exist_ok=True)
     results = suite.run(bootstrap, folder, only)
     failed = sorted(name for name, result in results.items() if result.state == "failed")
@@ -110,7 +114,7 @@ def judge(suite: Suite, bootstrap: str, folder: Path, only: Sequence[str]) -> Re
 
 
 def compare(outcome: Outcome, expected: Mapping[str, Mapping[str, str]], *, whole: bool) -> list[str]:
-    """What is worse than expected, was not expected at all, or did not run."""
+    """Tests that did worse than expected, that nothing is expected of, or that did not run."""
     faults = []
     for name, result in sorted(outcome.ottla.items()):
         wanted = expected.get(name)
@@ -131,7 +135,7 @@ def expectation(suite: Suite) -> dict[str, dict[str, str]]:
 
 
 def accept(outcome: Outcome) -> None:
-    """Write the expectation anew; the reasons that were there stay."""
+    """Write the expectation anew; keep its reasons."""
     before = expectation(outcome.suite)
     entries = dict(before)
     for name, row in rows(outcome).items():
@@ -147,7 +151,7 @@ def accept(outcome: Outcome) -> None:
 
 
 def rows(outcome: Outcome) -> dict[str, dict[str, str]]:
-    """Per test: what happened on each side, and what the test said."""
+    """For each test, its result on each side and its message."""
     missing = Result("")
     return {
         name: {"ottla": result.state, "kafka": outcome.kafka.get(name, missing).state, "said": result.said}

@@ -1,11 +1,14 @@
-"""Writes docs/reference/compatibility.md from what `tools/compat.py` saw and what tests/compat/expected explains."""
+"""Writes docs/reference/compatibility.md from each suite's last run, which tests/compat/results keeps."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypedDict
 
 import compat_suites
 
@@ -23,49 +26,82 @@ _HEAD = """# Compatibility
 
 Made by `make compat` (tools/compat.py): do not edit. Every suite ran unmodified against `ottla start` and, with the
 same settings, against Apache Kafka 4.3.1 (one KRaft node). A test that failed was run a second time by itself, on both
-sides. Suites that the last run left out are shown as their expectation has them. With three brokers every topic has
-three replicas and `min.insync.replicas=2`; every leader moves every four seconds, those of groups every eight, and
-every twelve seconds a broker is stopped or killed (kill -9), in turn, and started again.
+sides. With three brokers every topic has three replicas and `min.insync.replicas=2`; every leader moves every four
+seconds, those of groups every eight, and every twelve seconds a broker is stopped or killed (kill -9), in turn, and
+started again. A suite's row is of its own last run; one that was not run has an empty row.
 What each test is expected to do, and why where it is not to pass, is in tests/compat/expected.
 
+| suite | ottla | Apache Kafka 4.3.1 | run on | commit | settings |
+|---|---|---|---|---|---|
 """
 Row = Mapping[str, str]
 
 
-def write(seen: Mapping[str, Mapping[str, Row]], expected: Path) -> None:
-    """The page, from the suites that ran and, for those that did not, from their expectation."""
-    parts = [_HEAD, "| suite | ottla | Apache Kafka 4.3.1 |\n|---|---|---|\n"]
-    everything: dict[str, dict[str, dict[str, str]]] = {}
+class LastRun(TypedDict):
+    """One suite's last whole run, as tests/compat/results keeps it."""
+
+    date: str
+    commit: str
+    settings: dict[str, str]
+    rows: dict[str, dict[str, str]]
+
+
+def keep(results: Path, suite: compat_suites.Suite, rows: Mapping[str, Row]) -> None:
+    """Note down what a whole run of a suite has shown."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=results.parent, capture_output=True, text=True, check=False
+    )
+    run = LastRun(
+        date=time.strftime("%Y-%m-%d", time.gmtime()),
+        commit=commit.stdout.strip(),
+        settings=dict(suite.settings),
+        rows={name: {key: text for key, text in row.items() if text} for name, row in rows.items()},
+    )
+    results.mkdir(exist_ok=True)
+    (results / f"{suite.name}.json").write_text(json.dumps(run, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def last_run(results: Path, name: str) -> LastRun:
+    file = results / f"{name}.json"
+    if not file.exists():
+        return LastRun(date="", commit="", settings={}, rows={})
+    found: LastRun = json.loads(file.read_text())
+    return found
+
+
+def write(results: Path, expected: Path, page: Path = PAGE) -> None:
+    """The page, from each suite's last run; an expectation adds why a test is not to pass, and nothing else."""
+    parts, everything = [_HEAD], {}
     for suite in compat_suites.SUITES:
-        file = expected / f"{suite.name}.json"
+        run, file = last_run(results, suite.name), expected / f"{suite.name}.json"
         known = json.loads(file.read_text()) if file.exists() else {}
-        rows = {name: {**known.get(name, {}), **row} for name, row in (seen.get(suite.name) or known).items()}
+        rows = {name: row | {"why": known.get(name, {}).get("why", "")} for name, row in run["rows"].items()}
         everything[suite.title] = rows
-        parts.append(f"| {suite.title} | {counts(rows, 'ottla')} | {counts(rows, 'kafka')} |\n")
+        settings = " ".join(f"`{name}={value}`" for name, value in sorted(run["settings"].items()))
+        beside = counts(rows, "ottla"), counts(rows, "kafka"), run["date"], run["commit"], settings
+        parts.append(f"| {suite.title} | {' | '.join(beside)} |\n")
     alone, moving, *_ = everything.values()
     parts.append(clients(alone, moving))
     for title, rows in everything.items():
         parts.append(differences(title, rows))
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text("".join(parts))
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("".join(parts))
 
 
 def counts(rows: Mapping[str, Row], side: str) -> str:
     states = Counter(row.get(side, "") for row in rows.values())
-    return (
-        ", ".join(f"{states[state]} {state}" for state in ("passed", "failed", "skipped") if states[state]) or "not run"
-    )
+    return ", ".join(f"{states[state]} {state}" for state in ("passed", "failed", "skipped") if states[state])
 
 
 def clients(alone: Mapping[str, Row], moving: Mapping[str, Row]) -> str:
-    """What each client was seen to do, and how much of it while leaders moved."""
+    """A table of the tests that each client passed, and how many of them while leaders moved."""
     lines = ["\n## Clients\n\n| client | tests that passed | with three brokers while leaders move |\n|---|---|---|\n"]
     for file, client in CLIENTS.items():
         mine = {name.partition("::")[2]: row for name, row in alone.items() if name.startswith(f"{file}::")}
         passed = Counter(name.partition("[")[0] for name, row in mine.items() if row["ottla"] == "passed")
         told = [sentence(name) + (f" ({count} variants)" if count > 1 else "") for name, count in passed.items()]
         there = {name: row for name, row in moving.items() if name.startswith(f"{file}::")}
-        lines.append(f"| {client} | {'; '.join(told) or 'none'} | {counts(there, 'ottla')} |\n")
+        lines.append(f"| {client} | {'; '.join(told)} | {counts(there, 'ottla')} |\n")
     return "".join(lines)
 
 
@@ -74,13 +110,15 @@ def sentence(name: str) -> str:
 
 
 def differences(title: str, rows: Mapping[str, Row]) -> str:
-    """Everything that did not pass here, with what Apache Kafka made of it."""
+    """Every test that did not pass here, with its result on Apache Kafka."""
     lines = [f"\n## {title}\n\n"]
+    if not rows:
+        return lines[0] + "Not run.\n"
     odd = {name: row for name, row in sorted(rows.items()) if row["ottla"] != "passed"}
     if not odd:
         return lines[0] + "Everything passed.\n"
     lines.append("| test | ottla | Apache Kafka | why |\n|---|---|---|---|\n")
     for name, row in odd.items():
         why = (row.get("why") or row.get("said") or "").replace("|", "\\|")
-        lines.append(f"| `{name}` | {row['ottla']} | {row.get('kafka') or 'not run'} | {why} |\n")
+        lines.append(f"| `{name}` | {row['ottla']} | {row.get('kafka', '')} | {why} |\n")
     return "".join(lines)

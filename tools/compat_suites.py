@@ -1,4 +1,4 @@
-"""The suites that `tools/compat.py` runs: how each is fetched, built, run against one address, and read.
+"""Fetches, builds and runs the suites of `tools/compat.py` against one address, and reads their results.
 
 Everything fetched comes through the ordinary clients of npm and pip, and stays under .cache/compat.
 """
@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 from apache_kafka import TOOLS, ApacheKafka, jars_folder
 from moving_leaders import apache_moving, ottla_moving
 from ottla_process import OttlaProcess
+from streams_jars import streams_jars
 from three_brokers import ApacheCluster, OttlaCluster
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,21 +41,21 @@ class SuiteFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test: `state` is passed, failed or skipped; `said` is its reason, in one line."""
+    """The result of one test: `state` is passed, failed or skipped; `said` is the reason, in one line."""
 
     state: str
     said: str = ""
 
 
 class Reached(Protocol):
-    """Brokers that clients can be sent to."""
+    """Brokers with an address for clients."""
 
     @property
     def bootstrap(self) -> str: ...
 
 
 class Watched(Reached, Protocol):
-    """`running` is false once one of them has ended by itself."""
+    """Brokers that are watched: `running` is false once one of them has ended by itself."""
 
     @property
     def running(self) -> bool: ...
@@ -77,7 +78,7 @@ class Suite:
 def execute(
     command: Sequence[str], *, log: Path, cwd: Path = ROOT, timeout: float, env: Mapping[str, str] | None = None
 ) -> int:
-    """Run with all output in the log; the status, or 124 where time ran out."""
+    """Run with all output in the log; return the status, or 124 if time ran out."""
     with log.open("wb") as output:
         try:
             return subprocess.run(
@@ -112,20 +113,36 @@ def prepare_clients() -> None:
 
 
 def run_clients(bootstrap: str, folder: Path, only: Sequence[str], *options: str) -> Results:
-    """Each topic is on all the brokers that the address names."""
+    return run_own(CLIENTS, bootstrap, folder, only, *options)
+
+
+def run_own(clients: Sequence[str], bootstrap: str, folder: Path, only: Sequence[str], *options: str) -> Results:
+    """Run tests of clients; each topic has a replica on all brokers behind the address."""
     environment = {"OTTLA_COMPAT_BOOTSTRAP": bootstrap, "KAFKA_VERSION": "", "KAFKA_URI": ""}
     environment["OTTLA_COMPAT_BROKERS"] = str(len(bootstrap.split(",")))
     report = folder / "clients.xml"
     command = [sys.executable, "-m", "pytest", "-q", "-m", "compat or not compat", f"--junitxml={report}"]
-    command += ["-p", "no:cacheprovider", *options, *(f"tests/compat/test_{client}.py" for client in CLIENTS)]
+    command += ["-p", "no:cacheprovider", *options, *(f"tests/compat/test_{client}.py" for client in clients)]
     command += ["-k", " or ".join(name.partition("::")[2].partition("[")[0] for name in only)] if only else []
     execute(command, log=folder / "clients.log", timeout=1200, env=environment)
     return from_junit(report)
 
 
 def run_clients_apart(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
-    """In processes of their own: a client that waits for ever, in compiled code, takes only its own test with it."""
+    """Run each test in its own process: a client that hangs in compiled code fails only its own test."""
     return run_clients(bootstrap, folder, only, "-n", "2", "--timeout", "180", "--timeout-method", "thread")
+
+
+# Kafka Streams and Connect: this project's own tests of their exactly-once processing.
+
+
+def prepare_streams() -> None:
+    if not list(streams_jars().glob("kafka-streams-*.jar")):
+        raise SuiteFailed("the jars of Kafka Streams are missing: run `tools/setup.sh streams-jars`")
+
+
+def run_streams(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    return run_own(("kafka_streams", "connect"), bootstrap, folder, only)
 
 
 def from_junit(report: Path) -> Results:
@@ -148,7 +165,8 @@ def from_junit(report: Path) -> Results:
 
 
 def one_line(text: str) -> str:
-    return " ".join(text.split())[:200]
+    """The beginning of a text on one line, with paths as they are in this tree."""
+    return " ".join(text.replace(f"{ROOT}/", "").split())[:200]
 
 
 # kafka-python's integration tests, from its source distribution.
@@ -204,7 +222,7 @@ def run_kafka_python(bootstrap: str, folder: Path, only: Sequence[str]) -> Resul
 
 
 def unpack(archive: Path, home: Path) -> None:
-    """Extract, without the one folder that everything in it lies in."""
+    """Extract an archive without the one folder that holds everything."""
     inside = home.with_name(home.name + ".new")
     shutil.rmtree(inside, ignore_errors=True)
     with tarfile.open(archive) as packed:
@@ -226,12 +244,14 @@ RDKAFKA_LEFT_OUT = {
     "0101": "follower fetching, three brokers", "017": "share groups", "018": "share groups", "019": "share groups",
     "0150": "telemetry, on a mock cluster", "8000": "never ends", "8001": "by hand",
 }  # fmt: skip
-"""Numbers, or how they begin, of tests that need what brokers without security do not have."""
+"""Numbers, or their first digits, of tests that are not run, with the reason."""
 RDKAFKA_THREEFOLD = ("0098_consumer_txn", "0103_transactions")
-"""Their topics have three replicas."""
+"""Tests whose topics have three replicas."""
 RDKAFKA_TRANSACTIONAL = (
     *RDKAFKA_THREEFOLD, "0061_consumer_lag", "0129_fetch_aborted_msgs", "0137_barrier_batch_consume"
 )  # fmt: skip
+RDKAFKA_IN_GROUPS = re.compile(r"subscribe|group\.id|test_create_consumer|KafkaConsumer::create|test_consume_msgs_easy")
+"""Found in the source of every test whose consumers are members of a group, named by the test or by its helpers."""
 
 
 def prepare_librdkafka() -> None:
@@ -252,7 +272,7 @@ def prepare_librdkafka() -> None:
 
 
 def tool_shims() -> Path:
-    """Some tests call `$KAFKA_PATH/bin/kafka-topics.sh`: Apache Kafka's own tools, whichever broker is asked.
+    """A folder for `$KAFKA_PATH`: some tests call its `bin/kafka-topics.sh`, which is Apache Kafka's on both sides.
 
     A test's own Java program is compiled with `$KAFKA_PATH/libs` and run by `kafka-run-class.sh`.
     """
@@ -284,16 +304,40 @@ def run_librdkafkas_transactions(bootstrap: str, folder: Path, only: Sequence[st
     return run_rdkafka_tests("default", bootstrap, folder, wanted) if wanted else {}
 
 
+def run_librdkafkas_consumer_groups(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    """Run the tests with consumers in groups, with `group.protocol=consumer` as librdkafka's own CI sets it."""
+    wanted = [name for name in rdkafka_tests_in_groups() if not only or name in only]
+    switch = {"TEST_CONSUMER_GROUP_PROTOCOL": "consumer"}
+    return run_rdkafka_tests("default", bootstrap, folder, wanted, more=switch) if wanted else {}
+
+
+def rdkafka_tests_in_groups() -> list[str]:
+    """The tests that have consumers in groups, without those left out and those with topics of three replicas."""
+    left_out = (*RDKAFKA_LEFT_OUT, *RDKAFKA_THREEFOLD)
+    found = []
+    for name in rdkafka_tests("default"):
+        source = "".join(file.read_text() for file in RDKAFKA_TESTS.glob(f"{name[:4]}-*.c*"))
+        if RDKAFKA_IN_GROUPS.search(source) and not name.startswith(left_out):
+            found.append(name)
+    return found
+
+
 def run_rdkafka_tests(
-    scenario: str, bootstrap: str, folder: Path, only: Sequence[str], but: Sequence[str] = ()
+    scenario: str,
+    bootstrap: str,
+    folder: Path,
+    only: Sequence[str],
+    but: Sequence[str] = (),
+    *,
+    more: Mapping[str, str] | None = None,
 ) -> Results:
-    """One process for each test: a test that fails takes the whole runner with it."""
+    """Run each test in its own process, with `more` in its environment: a failed test ends the whole runner."""
     config = folder / "librdkafka.conf"
     config.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
     environment = {
         "LD_LIBRARY_PATH": "../src:../src-cpp", "RDKAFKA_TEST_CONF": str(config), "TEST_SCENARIO": scenario,
         "TEST_KAFKA_VERSION": KAFKA_VERSION, "KAFKA_PATH": str(CACHE / "kafka-tools"), "BROKERS": bootstrap,
-        "TEST_LEVEL": "2",
+        "TEST_LEVEL": "2", **(more or {}),
     }  # fmt: skip
     wanted = [name for name in rdkafka_tests(scenario) if (not only or name in only) and name not in but]
 
@@ -319,7 +363,7 @@ def rdkafka_tests(scenario: str) -> list[str]:
 
 
 def run_rdkafka_test(name: str, folder: Path, environment: Mapping[str, str]) -> Result:
-    """The number picks a test and its variants (0031_get_offsets, 0031_get_offsets_mock): only the named one counts."""
+    """Run one test. Its number selects variants too (0031_get_offsets_mock); only the named one counts."""
     report, log = folder / f"{name}.json", folder / f"{name}.log"
     report.unlink(missing_ok=True)
     status = execute(
@@ -336,7 +380,7 @@ def run_rdkafka_test(name: str, folder: Path, environment: Mapping[str, str]) ->
 
 
 def rdkafka_failure(log: str) -> str:
-    """The first failure that a run tells, and the sentence below it."""
+    """The first failure in a run's log, and the sentence below it."""
     found = re.search(r'### Test "\w+(?: \((.*)\))?" failed at (\S+) at .* ###\n(.*)', log)
     return one_line(" ".join(part for part in (found[1], found[3]) if part)) if found else ""
 
@@ -352,6 +396,20 @@ def rdkafka_reasons(log: str) -> dict[str, str]:
 
 
 QUICK = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
+REPLICATED = {
+    "transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2",
+    "offsets.topic.replication.factor": "3",
+}  # fmt: skip
+AS_CLASSIC = {
+    "group.consumer.session.timeout.ms": "6000", "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "3000", "group.consumer.min.heartbeat.interval.ms": "3000",
+    "group.consumer.assignment.interval.ms": "0",
+}  # fmt: skip
+"""The timeouts that librdkafka's tests give to members of classic groups, and targets computed at once.
+
+The tests are older than the interval between assignments (Apache Kafka 4.3) and allow 30 s for a handful of
+rebalances. A member of a consumer group has its timeouts from the broker, whose defaults are 45 s and 5 s.
+"""
 SUITES = (
     Suite("clients", "Unmodified clients", prepare_clients, run_clients, QUICK),
     Suite(
@@ -374,8 +432,15 @@ SUITES = (
     Suite(
         "librdkafka-transactions", "librdkafka 2.15.1: its transactional tests, against three brokers",
         prepare_librdkafka, run_librdkafkas_transactions,
-        {**QUICK, "num.partitions": "4", "transaction.state.log.replication.factor": "3",
-         "transaction.state.log.min.isr": "2", "offsets.topic.replication.factor": "3"},
+        {**QUICK, **REPLICATED, "num.partitions": "4"},
         OttlaCluster, ApacheCluster,
+    ),
+    Suite(
+        "streams", "Kafka Streams with exactly_once_v2, Connect with an exactly-once source, through kill -9",
+        prepare_streams, run_streams, {**QUICK, "transaction.state.log.num.partitions": "3"},
+    ),
+    Suite(
+        "librdkafka-consumer-groups", "librdkafka 2.15.1: its tests with consumer groups (KIP-848)",
+        prepare_librdkafka, run_librdkafkas_consumer_groups, {**QUICK, **AS_CLASSIC, "num.partitions": "4"},
     ),
 )  # fmt: skip

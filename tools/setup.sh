@@ -93,7 +93,7 @@ environment() {
 }
 
 # What the environment was installed from: the declarations, the lock and the compiled part.
-sources() { { cat pyproject.toml setup.py src/ottla/records/*.c "$@" 2>/dev/null || true; } | sha256sum | cut -c1-16; }
+sources() { { cat pyproject.toml setup.py src/ottla/*/native/*.[ch] "$@" 2>/dev/null || true; } | sha256sum | cut -c1-16; }
 
 # packages EXTRA...: the package, editable, with extras and their locked versions.
 need_packages() {
@@ -110,11 +110,11 @@ need_packages() {
     for extra in "${missing[@]}"; do echo "$want" >".venv/.ottla-$extra"; done
 }
 
-# The record decoder is compiled where a compiler and Python's headers are at hand or can be had; it runs without.
+# Two modules are compiled where a compiler and Python's headers are at hand or can be had; it runs without.
 headers() {
     if command -v cc >/dev/null && .venv/bin/python -c \
         'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; then return; fi
-    (apt gcc libc6-dev python3-dev -- "the compiled record decoder") ||
+    (apt gcc libc6-dev python3-dev -- "the compiled modules") ||
         say "going on without a compiler: records are decoded in Python, slower"
 }
 

@@ -1,4 +1,4 @@
-"""The house rules that no other checker keeps: sizes, docstrings, which room may touch the world, and who assigns.
+"""Checks house rules that no other checker knows: sizes, docstrings, which rooms may do I/O, and owners of fields.
 
 `python tools/tidy.py [FILE...]` prints one line per broken rule and ends with 1 where there is one.
 """
@@ -53,13 +53,16 @@ OS_FILE_CALLS = {
     "posix_fadvise", "posix_fallocate", "copy_file_range", "lseek", "statvfs", "access",
 }  # fmt: skip
 MOST_IN_A_CIRCLE = 3
+CLAUSE_WORDS = {
+    "How", "Of", "That", "What", "Whatever", "Where", "Whether", "Which", "Who", "Whoever", "Whom", "Whose", "Why",
+}  # fmt: skip
 SET_NAMES = {"set", "frozenset", "Set", "AbstractSet", "MutableSet"}
 
 Finding = tuple[int, str]
 
 
 def main(arguments: list[str]) -> int:
-    """Check the files named, or all that git knows or would add; and how the modules of src import each other."""
+    """Check the named files, or all that git tracks or would add; and the imports between the modules of src."""
     files = [Path(name).resolve() for name in arguments] or tracked_files()
     broken = 0
     for path in files:
@@ -92,6 +95,7 @@ def check(path: Path) -> Iterator[Finding]:
         yield lines, f"{lines} lines: a file has at most {FILE_LINES}"
     yield from functions_too_long(tree)
     yield from todos_without_issue(text)
+    yield from docstrings_that_open_with_a_clause(tree)
     if path.is_relative_to(ROOT / "src"):
         package, _, room = path.relative_to(ROOT / "src").as_posix().partition("/")
         if not ast.get_docstring(tree):
@@ -116,7 +120,7 @@ def check_room(room: str, tree: ast.Module) -> Iterator[Finding]:
 
 
 def within(room: str, places: tuple[str, ...]) -> bool:
-    """Whether a file is one of the places or lies in one."""
+    """True if a file is one of the places or lies in one."""
     return any(room == place or room.startswith(place + "/") for place in places)
 
 
@@ -126,6 +130,15 @@ def functions_too_long(tree: ast.Module) -> Iterator[Finding]:
             size = (node.end_lineno or node.lineno) - node.lineno + 1
             if size > FUNCTION_LINES:
                 yield node.lineno, f"{node.name} has {size} lines: a function has at most {FUNCTION_LINES}"
+
+
+def docstrings_that_open_with_a_clause(tree: ast.Module) -> Iterator[Finding]:
+    """Docstrings, those behind fields and constants too, that begin with a relative or interrogative word."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            first = re.match(r"\s*(\w+)", node.value.value)
+            if first is not None and first[1] in CLAUSE_WORDS:
+                yield node.lineno, f"a docstring opens with a plain statement, not with {first[1]}"
 
 
 def todos_without_issue(text: str) -> Iterator[Finding]:
@@ -169,7 +182,7 @@ def imports_of(tree: ast.Module, modules: set[str], sentence: str) -> Iterator[F
 
 def catch_alls(tree: ast.Module) -> Iterator[Finding]:
     for node in ast.walk(tree):
-        # A handler that ends in `raise` cleans up behind itself; the fault goes on to its owner.
+        # A handler that ends in `raise` only cleans up; the exception goes on to its owner.
         if not isinstance(node, ast.ExceptHandler) or isinstance(node.body[-1], ast.Raise):
             continue
         caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
@@ -187,7 +200,7 @@ def awaiting(tree: ast.Module) -> Iterator[Finding]:
 
 
 def unsorted_sets(tree: ast.Module) -> Iterator[Finding]:
-    """Iterations whose order would follow from hashes: a replay could differ from the first run."""
+    """Iterations over sets, whose order depends on hashes: a replay could differ from the first run."""
     sets = names_of_sets(tree)
     for node in ast.walk(tree):
         iterated: list[ast.expr] = []
@@ -207,7 +220,7 @@ def unsorted_sets(tree: ast.Module) -> Iterator[Finding]:
 
 
 def names_of_sets(tree: ast.Module) -> set[str]:
-    """Names (`live`) and attributes (`.live`) that are annotated as sets or assigned one, and never anything else."""
+    """Names (`live`) and attributes (`.live`) that are annotated as sets or assigned one, and nothing else."""
     found: set[str] = set()
     other: set[str] = set()
     for node in ast.walk(tree):
@@ -227,7 +240,7 @@ def names_of_sets(tree: ast.Module) -> set[str]:
 
 
 def variable(target: ast.expr) -> set[str]:
-    """How a name or an attribute is remembered."""
+    """The key under which a name (`live`) or an attribute (`.live`) is noted."""
     if isinstance(target, ast.Name):
         return {target.id}
     return {f".{target.attr}"} if isinstance(target, ast.Attribute) else set()
@@ -256,14 +269,14 @@ def is_set(expression: ast.expr, sets: set[str]) -> bool:
 
 
 def consumed_without_order(node: ast.AST, tree: ast.Module) -> bool:
-    """Whether a comprehension goes straight into a call whose answer does not depend on order."""
+    """True if a comprehension is the argument of a call whose result does not depend on order."""
     orderless = {"sorted", "set", "frozenset", "sum", "min", "max", "any", "all", "len"}
     calls = (parent for parent in ast.walk(tree) if isinstance(parent, ast.Call) and node in parent.args)
     return any(target_name(call.func) & orderless for call in calls)
 
 
 def circles_too_large(imports: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
-    """Circles of more than three modules, each with its first module."""
+    """Import cycles of more than three modules, each with its first module."""
     for circle in circles(imports):
         if len(circle) > MOST_IN_A_CIRCLE:
             names = " ".join(circle)
@@ -271,7 +284,7 @@ def circles_too_large(imports: dict[str, set[str]]) -> Iterator[tuple[str, str]]
 
 
 def circles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Modules that reach each other by imports, each set of them once and sorted."""
+    """Sets of modules that reach each other by imports, each once and sorted."""
     reached = {module: everything_reached(imports, module) for module in imports}
     found = {
         tuple(sorted(other for other in reached[module] if module in reached[other]))
@@ -292,7 +305,7 @@ def everything_reached(imports: dict[str, set[str]], start: str) -> set[str]:
 
 
 def imports_within(root: Path, package: str) -> dict[str, set[str]]:
-    """The modules of a package that each of them imports: within functions and under TYPE_CHECKING, too."""
+    """The modules of a package that each of its modules imports, also within functions and under TYPE_CHECKING."""
     paths = {module_name(path.relative_to(root)): path for path in sorted((root / package).rglob("*.py"))}
     imports: dict[str, set[str]] = {}
     for module, path in paths.items():

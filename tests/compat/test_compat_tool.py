@@ -1,4 +1,4 @@
-"""`tools/compat.py` must notice what got worse, and a suite that ran nothing."""
+"""`tools/compat.py` must notice results that got worse, and a suite that ran nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import compat
+import compat_report
 import compat_suites
 from compat_suites import Result, Suite, SuiteFailed
 
@@ -76,3 +77,49 @@ def test_results_are_read_from_what_the_suites_write(tmp_path: Path) -> None:
     assert compat_suites.rdkafka_reasons(table) == {
         "0052_msg_timestamps": "test_kafka_topics():5261: BROKERS must be set"
     }
+
+
+def test_the_page_shows_a_run_with_its_day_commit_and_settings_and_leaves_empty_what_was_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suites = [Suite(name, f"Suite {name}", lambda: None, lambda *_: {}, {"a.b": "7"}) for name in ("one", "two", "six")]
+    monkeypatch.setattr(compat_suites, "SUITES", suites)
+    results, expected, page = tmp_path / "results", tmp_path / "expected", tmp_path / "page.md"
+    expected.mkdir()
+    (expected / "one.json").write_text('{"t::b": {"ottla": "failed", "kafka": "passed", "why": "a reason"}}')
+    (expected / "two.json").write_text('{"t::c": {"ottla": "passed", "kafka": "passed"}}')
+    outcome = compat.Outcome(suites[0], {"t::a": PASSED, "t::b": FAILED}, {"t::a": PASSED, "t::b": PASSED}, 1.0)
+    compat_report.keep(results, suites[0], compat.rows(outcome))
+    compat_report.write(results, expected, page)
+    lines = page.read_text().splitlines()
+    row = next(line for line in lines if line.startswith("| Suite one"))
+    today = compat_report.last_run(results, "one")["date"]
+    assert row.split(" | ")[1:4] == ["1 passed, 1 failed", "2 passed", today] and "`a.b=7`" in row
+    assert "| Suite two |  |  |  |  |  |" in lines
+    assert "| `t::b` | failed | passed | a reason |" in lines
+    assert "Not run." in lines[lines.index("## Suite two") + 2]
+
+
+def test_tests_of_the_consumer_protocol_are_those_that_have_members_and_are_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = {
+        "0001-joins.c": "rd_kafka_subscribe(rk, topics);",
+        "0002-produces.cpp": "producer->produce(topic);",
+        "0003-helped.cpp": "test_create_consumer(group, cb);",
+        "0098-consumer_txn.cpp": "consumer->subscribe(topics);",
+        "0115-joins_with_acls.c": "rd_kafka_subscribe(rk, topics);",
+    }
+    names = [file.partition(".")[0].replace("-", "_") for file in sources]
+    entries = "".join(f"_TEST({name}, 0)," for name in names)
+    (tmp_path / "test.c").write_text(f"struct test tests[] = {{ {entries}\n}};")
+    for file, source in sources.items():
+        (tmp_path / file).write_text(source)
+    monkeypatch.setattr(compat_suites, "RDKAFKA_TESTS", tmp_path)
+    assert compat_suites.rdkafka_tests("default") == names
+    assert compat_suites.rdkafka_tests_in_groups() == ["0001_joins", "0003_helped"]
+
+
+def test_a_result_says_nothing_of_where_the_tree_lies() -> None:
+    said = f'system("{compat_suites.ROOT}/.cache/compat/bin/tool")\n  failed'
+    assert compat_suites.one_line(said) == 'system(".cache/compat/bin/tool") failed'

@@ -1,7 +1,7 @@
 """The group APIs beside Apache Kafka 4.3.1: the same requests, and the answers compared field by field.
 
-What Kafka answered is kept in `groups_as_kafka_answers.json`, so that ottla is held to it where there is no Kafka too;
-`OTTLA_REWRITE=1` writes the file anew from the Kafka that runs.
+Kafka's answers are kept in `groups_as_kafka_answers.json`, so that ottla is compared without Kafka too;
+`OTTLA_REWRITE=1` rewrites the file from a running Kafka.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 from apache_kafka import ApacheKafka
 from group_dialogue import Dialogue, Wire
 from group_scenes import SCENES, Scene
+from transactional_scenes import TRANSACTIONAL_SCENES
 
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -31,7 +32,9 @@ SETTINGS = {
     "group.max.size": "3",
     "offset.metadata.max.bytes": "8",
     "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "2",
 }
+PLAYED = [*SCENES, *TRANSACTIONAL_SCENES]
 _numbers = itertools.count()
 
 
@@ -78,7 +81,7 @@ def make_topics(port: int) -> None:
 
 
 def played(play: Scene, port: int) -> list[str]:
-    """What was answered; again, with another group, while a coordinator still loads its partition (error 14)."""
+    """Play a scene; return the answers. Play again with another group while a coordinator loads (error 14)."""
     said = _played(play, port)
     deadline = time.monotonic() + 300
     while any("error_code=14," in line for line in said) and time.monotonic() < deadline:
@@ -100,14 +103,14 @@ def kept() -> dict[str, list[str]]:
     return json.loads(KEPT.read_text()) if KEPT.exists() else {}
 
 
-@pytest.mark.parametrize("play", SCENES, ids=lambda play: play.__name__)
+@pytest.mark.parametrize("play", PLAYED, ids=lambda play: play.__name__)
 def test_ottla_answers_as_apache_kafka_does(play: Scene, ottla_port: int):
     assert played(play, ottla_port) == kept()[play.__name__]
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.parametrize("play", SCENES, ids=lambda play: play.__name__)
+@pytest.mark.parametrize("play", PLAYED, ids=lambda play: play.__name__)
 def test_apache_kafka_answers_as_it_is_remembered(play: Scene, kafka_port: int):
     said = played(play, kafka_port)
     if os.environ.get("OTTLA_REWRITE"):
@@ -116,7 +119,7 @@ def test_apache_kafka_answers_as_it_is_remembered(play: Scene, kafka_port: int):
 
 
 def test_the_dialogue_writes_down_what_it_should(ottla_port: int):
-    """The comparison compares: a different answer makes a different line."""
+    """A different answer makes a different line, so the comparison can fail."""
     lines = []
     for member_id in ("", "somebody"):
         dialogue = Dialogue(ottla_port, f"group-{next(_numbers)}")

@@ -1,6 +1,6 @@
-"""Transactions of unmodified clients: each copies a topic with the offsets it has read, aborts now and then, is fenced.
+"""Transactions of unmodified clients: each copies a topic with its read offsets, aborts now and then, and is fenced.
 
-What was aborted is never read again by `read_committed` readers of the same client.
+Readers of the same client with `read_committed` never see aborted records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INPUT = [b"%03d" % number for number in range(RECORDS)]
 
 @pytest.fixture
 def topics(bootstrap: str, name: str) -> tuple[str, str]:
-    """One with records, and one that is to get them."""
+    """A topic with records, and one that is to get them."""
     source, target = f"{name}-source", f"{name}-target"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(source, 1), NewTopic(target, 1)]).values():
@@ -89,6 +89,41 @@ def test_librdkafka_copies_in_transactions(bootstrap: str, topics: tuple[str, st
     committed = consumer.committed([confluent_kafka.TopicPartition(source, 0)], 30)
     assert committed[0].offset == RECORDS
     consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_on_librdkafka_copies_in_transactions(
+    bootstrap: str, topics: tuple[str, str], name: str, protocol: str
+) -> None:
+    """Its offsets are committed under its id, in the generation or member epoch that it has."""
+    source, target = topics
+    settings = {"bootstrap.servers": bootstrap, "group.id": name, "group.protocol": protocol}
+    consumer = confluent_kafka.Consumer({**settings, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+    consumer.subscribe([source])
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    at = 0
+    aborted = False
+    while at < RECORDS:
+        messages = consumer.consume(AT_ONCE, 20)
+        assert messages and all(message.error() is None for message in messages)
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce(target, message.value(), partition=0)
+        after = messages[-1].offset() + 1
+        offsets = [confluent_kafka.TopicPartition(source, 0, after)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        if at and not aborted:
+            aborted = True
+            producer.abort_transaction(30)
+            consumer.seek(confluent_kafka.TopicPartition(source, 0, at))
+        else:
+            producer.commit_transaction(30)
+            at = after
+    committed = consumer.committed([confluent_kafka.TopicPartition(source, 0)], 30)
+    assert committed[0].offset == RECORDS
+    consumer.close()
+    assert by_librdkafka(bootstrap, target) == INPUT
 
 
 def test_librdkafkas_older_producer_is_fenced(bootstrap: str, topics: tuple[str, str], name: str) -> None:
@@ -181,14 +216,15 @@ def test_aiokafka_copies_in_transactions(bootstrap: str, topics: tuple[str, str]
 
 
 @pytest.mark.kafka
+@pytest.mark.parametrize("mode", [(), ("--group-mode",)], ids=["assigned", "member"])
 def test_javas_transactional_message_copier_copies_through_aborts(
-    bootstrap: str, topics: tuple[str, str], name: str
+    bootstrap: str, topics: tuple[str, str], name: str, mode: tuple[str, ...]
 ) -> None:
     source, target = topics
     said = java(
         "TransactionalMessageCopier", "--broker-list", bootstrap, "--input-topic", source, "--input-partition", "0",
         "--output-topic", target, "--consumer-group", name, "--transaction-size", str(AT_ONCE),
-        "--transactional-id", name, "--enable-random-aborts", "--use-group-metadata",
+        "--transactional-id", name, "--enable-random-aborts", "--use-group-metadata", *mode,
     )  # fmt: skip
     last = json.loads(said.strip().splitlines()[-1])
     assert (last["stage"], last["totalProcessed"], last["remaining"]) == ("ShutdownComplete", RECORDS, 0)
@@ -198,6 +234,35 @@ def test_javas_transactional_message_copier_copies_through_aborts(
     )  # fmt: skip
     assert read.split() == [value.decode() for value in INPUT]
     assert by_librdkafka(bootstrap, target) == INPUT
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [("read_committed", ["first", "third"]), ("read_uncommitted", ["first", "second", "third", "fourth"])],
+)
+def test_javas_console_consumer_shows_what_its_isolation_level_allows(
+    bootstrap: str, topics: tuple[str, str], name: str, level: str, expected: list[str]
+) -> None:
+    """A committed transaction, an aborted one, a record of none behind them, and one that stays open."""
+    _, target = topics
+    producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    for value, end in ((b"first", producer.commit_transaction), (b"second", producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(target, value, partition=0)
+        assert producer.flush(30) == 0
+        end(30)
+    plain = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
+    plain.produce(target, b"third", partition=0)
+    assert plain.flush(30) == 0
+    producer.begin_transaction()
+    producer.produce(target, b"fourth", partition=0)
+    assert producer.flush(30) == 0
+    command = ["--bootstrap-server", bootstrap, "--topic", target, "--from-beginning", "--isolation-level", level]
+    read = java("consumer.ConsoleConsumer", *command, "--timeout-ms", "15000")
+    assert read.split() == expected
+    producer.abort_transaction(30)
 
 
 @pytest.mark.kafka

@@ -43,7 +43,7 @@ async function read(topic, count, isolationLevel) {
 }
 
 // Each transaction copies a run of records and commits the offset of the last of them. The group is a classic one: of
-// the other kind this client sends a generation that is none (22 on ottla).
+// the other kind this client sends generation 0, which is refused (22, on Apache Kafka too).
 async function copy() {
   const consumer = new Consumer({ ...reading, groupId: name });
   const producer = new Producer({ ...writing, transactionalId: name });
