@@ -7,17 +7,18 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 TEST_PARTS := test demo java kafka-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible
 
-.PHONY: help demo test test-parts check compat fuzz sim faults damage lake-campaign spark-campaign bench format clean
+.PHONY: help demo test test-parts check compat fuzz sim faults damage once lake-campaign spark-campaign bench format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (about a minute after set-up)'
 	@echo 'make test    the test suite'
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
-	@echo 'make fuzz    mutated input against a live broker'
+	@echo 'make fuzz    the compiled part under sanitizers, then mutated input against a live broker'
 	@echo 'make sim     three and four brokers in virtual time from 250 seeds; make sim ARGS="--seeds 500" for one broker'
 	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
 	@echo 'make damage  every file of a broker damaged in every way; make damage ARGS="--cases 60"'
+	@echo 'make once    copies and money in transactions while brokers are killed; make once ARGS="money --minutes 30" for root'
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
 	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
@@ -43,6 +44,7 @@ compat:
 
 fuzz:
 	@tools/setup.sh test
+	@$(PYTHON) tools/sanitize.py
 	@$(PYTHON) -m tests.fuzz $(ARGS)
 
 sim:
@@ -61,6 +63,10 @@ damage:
 lake-campaign:
 	@tools/setup.sh test java hdfs-if-possible
 	@$(PYTHON) -m tests.lake.campaign $(ARGS)
+
+once:
+	@tools/setup.sh test java zookeeper-if-possible
+	@$(PYTHON) -m tests.once $(or $(ARGS),copies)
 
 spark-campaign:
 	@tools/setup.sh test java kafka

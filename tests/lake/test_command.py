@@ -41,7 +41,7 @@ def test_ctrl_c_ends_after_the_round_at_work_with_the_table(topics, bootstrap, t
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert "stopping after this round" in err
-    assert "KeyboardInterrupt" not in err and "src/ottla/" not in err  # Spark's own workers may tell of sockets that close
+    assert "KeyboardInterrupt" not in err and "src/ottla/" not in err  # Spark itself may say of a closed socket
     assert re.search(rf"{topic} +0 +0-10 +10 +10", out) and "adds up" in out
 
 
