@@ -27,6 +27,9 @@ _XERIAL_BLOCK = 32 * 1024
 _INT32 = Struct(">i")
 _GZIP_WINDOW = 31
 _LZ4_ROOM = 64 * 1024
+_NEXT_MEMBER = 4096
+"""Bytes that a second gzip member or lz4 frame is given first. What it leaves unused is copied, so many tiny ones that
+were each given all the rest would take quadratic time."""
 _ZSTD_USUAL_RATIO = 64
 """A frame that claims to hold more than this many times its size gets no memory on its word."""
 
@@ -79,23 +82,26 @@ def _gzip(data: Buffer, level: int | None) -> bytes:
 
 def _gunzip(data: Buffer, limit: int) -> bytes:
     """All members, one after the other, as Java's GZIPInputStream reads them."""
+    view = memoryview(data)
     parts: list[bytes] = []
-    left = limit
-    rest: Buffer = data
-    while True:
+    left, position, window = limit, 0, len(view)
+    while position < len(view) or not parts:
         step = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            parts.append(step.decompress(rest, left + 1))
-        except zlib.error as fault:
-            raise _not_sound(Codec.GZIP, fault) from fault
-        left -= len(parts[-1])
-        if left < 0:
-            raise _too_large(limit)
-        if not step.eof:
-            raise _not_sound(Codec.GZIP, "it ends too early")
-        rest = step.unused_data
-        if not rest:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        while not step.eof:
+            given = view[position : position + window]
+            if not given:
+                raise _not_sound(Codec.GZIP, "it ends too early")
+            try:
+                parts.append(step.decompress(given, left + 1))
+            except zlib.error as fault:
+                raise _not_sound(Codec.GZIP, fault) from fault
+            left -= len(parts[-1])
+            if left < 0:
+                raise _too_large(limit)
+            position += len(given) - len(step.unused_data)
+            window *= 2
+        window = _NEXT_MEMBER
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _snappy(data: Buffer, _: int | None) -> bytes:
@@ -175,26 +181,29 @@ def _unlz4(data: Buffer, limit: int) -> bytes:
     """Room grows with what comes: the library allocates at once whatever it is allowed."""
     from lz4.frame import LZ4FrameDecompressor
 
+    view = memoryview(data)
     parts: list[bytes] = []
-    left = limit
-    rest: Buffer = data
-    while True:
+    left, position, window = limit, 0, len(view)
+    while position < len(view) or not parts:
         step = LZ4FrameDecompressor()
-        given = rest
         while not step.eof:
+            given = view[position : position + window] if step.needs_input else view[:0]
+            if step.needs_input and not given:
+                raise _not_sound(Codec.LZ4, "it ends too early")
             try:
                 parts.append(step.decompress(given, min(left + 1, max(_LZ4_ROOM, 8 * len(given)))))
             except RuntimeError as fault:
                 raise _not_sound(Codec.LZ4, fault) from fault
+            if not (given or parts[-1] or step.eof or step.needs_input):
+                raise _not_sound(Codec.LZ4, "it ends too early")
             left -= len(parts[-1])
             if left < 0:
                 raise _too_large(limit)
-            if not step.eof and (step.needs_input or not parts[-1]):
-                raise _not_sound(Codec.LZ4, "it ends too early")
-            given = b""
-        rest = step.unused_data or b""
-        if not rest:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            position += len(given)
+            window *= 2
+        position -= len(step.unused_data or b"")
+        window = _NEXT_MEMBER
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class _ZstdContexts(threading.local):
