@@ -112,7 +112,7 @@ def test_several_frames_after_one_another_are_one_stream():
 
 
 def test_of_many_tiny_members_none_is_given_all_the_rest(monkeypatch):
-    """What a member leaves unused is copied: with all the rest for each, time grew with the square of their number."""
+    """The bytes that a member leaves unused are copied: given all the rest, many members take quadratic time."""
     given: list[int] = []
 
     class Counted:

@@ -402,11 +402,11 @@ class BrokerServer:
             await ended(self.node.hand_over())
         for listener in self._listeners:
             listener.stop()
+        for sync_loop in self._sync_loops.values():
+            sync_loop.stop()
         if self.node is not None:
             await ended(self.node.stop(clean=self.fatal is None))
         self._dialer.stop()
-        for sync_loop in self._sync_loops.values():
-            sync_loop.stop()
         self._cold.stop()
 
 

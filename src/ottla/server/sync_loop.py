@@ -28,7 +28,9 @@ class SyncLoop:
         self._directory = directory
         self._dirty: dict[Syncable, None] = {}
         self._busy = False
+        self._stopped = False
         self._queue: queue.SimpleQueue[Works | None] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[Works, OSError | None]] = queue.SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
         self.times = Histogram()
         """Times of syncs, from their begin on the loop until the loop hears of their end."""
@@ -47,20 +49,26 @@ class SyncLoop:
         self._dirty[log] = None
 
     def stop(self) -> None:
-        """Ends the threads; dirty logs stay dirty, and are synced by their close."""
+        """Wait for the sync under way, and tell its logs how it ended; then none begins any more.
+
+        Logs that are dirty stay so, and are synced by their close. Stop first: the system tells of a failure once, and
+        a log that has not heard of it would be closed as if all were on disk.
+        """
+        self._stopped = True
         self._queue.put(None)
         self._thread.join()
+        self._hear()
         if self._round is not None:
             self._loop.remove_reader(self._round.wake_fd)
             if (ended := self._round.stop()) is not None:
-                self._loop.call_soon(self._finish, *ended)
+                self._finish(*ended)
             self._round = None
         if self._pool is not None:
             self._pool.shutdown()
 
     def _begin(self) -> None:
         works: Works = []
-        while self._dirty and not works:  # a log that hears of a failure here may submit others
+        while not self._stopped and self._dirty and not works:  # a log that hears of a failure here may submit others
             dirty, self._dirty = self._dirty, {}
             for log in dirty:
                 try:
@@ -106,7 +114,12 @@ class SyncLoop:
                 error.filename = error.filename or self._directory  # by it the broker knows which one has failed
             except Exception as fault:  # no thread to be had, say: the waiting logs must be told
                 error = OSError(errno.EIO, f"a sync could not be done: {fault!r}", self._directory)
-            self._loop.call_soon_threadsafe(self._finish, works, error)
+            self._ended.put((works, error))
+            self._loop.call_soon_threadsafe(self._hear)
+
+    def _hear(self) -> None:
+        if not self._ended.empty():  # `stop` may have heard it before
+            self._finish(*self._ended.get())
 
     def _sync(self, works: Works) -> None:
         files = files_of(works)
