@@ -199,6 +199,11 @@ def partition_of(path: str) -> TopicPartition | None:
     return None if match is None else TopicPartition(match["topic"], int(match["partition"]))
 
 
+def is_scrubbed(kind: str) -> bool:
+    """True if a scrub reads files of this kind."""
+    return kind.endswith(("segment", "index"))
+
+
 def broker_of(path: str) -> int | None:
     """The broker in whose directory a file lies; None for files of the shared store."""
     match = re.match(r"broker-(\d+)", path)

@@ -13,7 +13,7 @@ from tests.damage import harms
 from tests.damage.brokers import Brokers, until
 from tests.damage.cases import bit_of
 from tests.damage.judges import is_all_said
-from tests.damage.kinds import KINDS, Concerns, broker_of, partition_of
+from tests.damage.kinds import KINDS, Concerns, broker_of, is_scrubbed, partition_of
 from tests.damage.reading import PATIENCE_S, SETTINGS, differing, see
 from tests.damage.story import COMPACTED, Template, copy_tree
 from tests.damage.tools import doctor, log_check
@@ -55,7 +55,8 @@ _FAILED = (ApiError, ClientError)
 def run(template: Template, case: Case, place: Path, seed: int, *, second_reader: bool) -> Outcome:
     """Run one case in the folder `place`."""
     began = time.monotonic()
-    root, brokers = place / "root", Brokers(place / "root", template.count)
+    root = place / "root"
+    brokers = Brokers(root, template.count, scrubs=is_scrubbed(case.kind) or case.kind.startswith("scrub"))
     path = root / case.path
     before = _damage(template, case, brokers, seed)
     outcome = Outcome(checked=_checked(case, root))
@@ -156,12 +157,12 @@ def _hear(case: Case, template: Template, brokers: Brokers, outcome: Outcome) ->
     checkpoint = Path(f"broker-{broker_of(case.path) or 1}", "scrub-offset-checkpoint")
     ignored = {0, _pass_ended_ns(template.root / checkpoint)}
     ends: set[int] = set()
-    is_scrubbed = case.kind.endswith(("segment", "index"))
+    found_by_scrub = is_scrubbed(case.kind)
 
     def all_said() -> bool:
         outcome.lines = brokers.lines()
         ends.add(_pass_ended_ns(brokers.folder / checkpoint))
-        return is_all_said(case, template.known, outcome) or not is_scrubbed or len(ends - ignored) >= _PASSES
+        return is_all_said(case, template.known, outcome) or not found_by_scrub or len(ends - ignored) >= _PASSES
 
     until(all_said, SAYS_WITHIN_S, step_s=0.1)
     outcome.lines = brokers.lines()
