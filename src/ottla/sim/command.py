@@ -67,11 +67,13 @@ def _one(seed: int, brokers: int, on_note: Note | None) -> Result:
     log = logging.getLogger("ottla")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
+    gc.freeze()  # so that the collection looks at this world alone
     try:
         result = run_seed(seed, on_note, brokers=brokers)
         gc.collect()
         return result
     finally:
+        gc.unfreeze()
         log.setLevel(level)
 
 
