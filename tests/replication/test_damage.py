@@ -5,8 +5,9 @@ from __future__ import annotations
 from ottla.kernel.ids import NO_LEADER
 from ottla.replication.damage import (
     FIRST_BACK_OFF_MS,
-    LEAD_AGAIN_MS,
+    FIRST_LEAD_AGAIN_MS,
     LONGEST_BACK_OFF_MS,
+    LONGEST_LEAD_AGAIN_MS,
     DamagedReplica,
     Keep,
     Later,
@@ -43,18 +44,21 @@ def test_nothing_is_done_while_nobody_leads():
     assert look(DamagedReplica(2), NO_LEADER, in_sync=(2,)) == Later()
 
 
-def test_who_is_made_to_lead_again_does_so_for_a_while_so_that_another_damaged_one_can_fetch():
-    replica = DamagedReplica(1)
-    assert look(replica, 1) == Resign(4)
-    assert look(replica, 1, epoch=6, now_ms=LEAD_AGAIN_MS - 1) == Later()
-    assert look(replica, 1, epoch=6, now_ms=LEAD_AGAIN_MS) == Resign(6)
+def test_who_is_made_to_lead_again_does_so_for_longer_each_time_so_that_another_damaged_one_can_fetch():
+    replica, now_ms = DamagedReplica(1), 0
+    for leads_for_ms in (FIRST_LEAD_AGAIN_MS, 4000, 8000, 16_000, 32_000, LONGEST_LEAD_AGAIN_MS, LONGEST_LEAD_AGAIN_MS):
+        assert look(replica, 1, now_ms=now_ms) == Resign(4)
+        assert look(replica, 1, now_ms=now_ms + leads_for_ms - 1) == Later()
+        now_ms += leads_for_ms
 
 
-def test_a_resignation_that_was_refused_is_asked_for_again():
+def test_a_resignation_that_was_refused_is_asked_for_again_and_lengthens_nothing():
     replica = DamagedReplica(1)
-    look(replica, 1)
-    replica.on_resign_refused()
+    for _ in range(9):
+        assert look(replica, 1) == Resign(4)
+        replica.on_resign_refused()
     assert look(replica, 1, epoch=5) == Resign(5)
+    assert look(replica, 1, epoch=6, now_ms=FIRST_LEAD_AGAIN_MS) == Resign(6)
 
 
 def test_a_fetch_that_failed_is_tried_again_later_and_later():

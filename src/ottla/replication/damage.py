@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch
 
-LEAD_AGAIN_MS = 60_000
-"""A damaged replica that must lead again leads for this long, so that another damaged replica may fetch from it."""
+FIRST_LEAD_AGAIN_MS = 2000
+LONGEST_LEAD_AGAIN_MS = 60_000
+"""A damaged replica that must lead again leads for a while, so that another damaged replica may fetch from it: longer
+each time, as a large repair takes long, and not long at first, as its damaged records cannot be read meanwhile."""
 FIRST_BACK_OFF_MS = 1000
 LONGEST_BACK_OFF_MS = 300_000
 
@@ -51,11 +53,12 @@ Todo = Resign | Refetch | Withdraw | Keep | Later
 class DamagedReplica:
     """One replica, from the moment its damage is known until it is repaired."""
 
-    __slots__ = ("_back_off_ms", "_me", "_refetch_not_before_ms", "_resign_not_before_ms")
+    __slots__ = ("_back_off_ms", "_lead_again_ms", "_me", "_refetch_not_before_ms", "_resign_not_before_ms")
 
     def __init__(self, me: BrokerId) -> None:
         self._me = me
         self._resign_not_before_ms = 0
+        self._lead_again_ms = 0
         self._refetch_not_before_ms = 0
         self._back_off_ms = 0
 
@@ -81,7 +84,8 @@ class DamagedReplica:
                 return Keep()
             if now_ms < self._resign_not_before_ms:
                 return Later()
-            self._resign_not_before_ms = now_ms + LEAD_AGAIN_MS
+            self._lead_again_ms = min(max(FIRST_LEAD_AGAIN_MS, 2 * self._lead_again_ms), LONGEST_LEAD_AGAIN_MS)
+            self._resign_not_before_ms = now_ms + self._lead_again_ms
             return Resign(leader_epoch)
         if now_ms < self._refetch_not_before_ms:
             return Later()
@@ -93,6 +97,7 @@ class DamagedReplica:
     def on_resign_refused(self) -> None:
         """Another broker changed the partition meanwhile: the resignation may be repeated at once."""
         self._resign_not_before_ms = 0
+        self._lead_again_ms //= 2
 
     def on_refetch_failed(self, now_ms: int) -> None:
         """Wait, longer each time: the leader changed, could not be reached, or has no sound copy."""
