@@ -349,6 +349,31 @@ def test_a_kill_after_a_loss_of_power_finds_no_damage_and_no_old_start_in_a_log_
         put(again, a_batch(b"new"))
 
 
+def test_a_loss_of_power_brings_no_deleted_record_of_a_log_that_is_not_synced_back() -> None:
+    """Records before the start that was written down were lost too: what is left was deleted."""
+    disk = SimDisk()
+    disk.make_directory("/data")
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    for at in range(4):
+        put(log, a_batch(b"%d" % at))
+        if at == 1:
+            log.syncing.sync_now()
+    log.set_high_watermark(4)
+    assert log.delete_records_before(3) == 3
+    directory.checkpoint_high_watermarks()
+    directory.checkpoint_log_starts()
+    disk.lose_unsynced()
+    for written in range(3):
+        directory = a_directory(disk)
+        (found,) = directory.found
+        again = directory.open_log(found, config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+        directory.note_recovered()
+        assert (again.log_start_offset, again.end_offset) == (2, 2 + written) and not again.damage
+        assert bool(again.recovered.remarks) == (written == 0)
+        put(again, a_batch(b"new"))
+
+
 def test_a_kill_before_all_that_a_loss_of_power_took_is_noted_leaves_it_to_the_next_start() -> None:
     disk = SimDisk()
     disk.make_directory("/data")

@@ -128,7 +128,8 @@ class Log(LogState):
         if compacted:
             log.chain.met_hole()
         compacted = compacted or config.compacted
-        known = Known(clean, recovery_point, committed if lasting else 0, log_start_offset, cache_kept, compacted)
+        committed = committed if lasting else 0
+        known = Known(clean, recovery_point, committed, log_start_offset, cache_kept, compacted, lasting)
         log._recover(known, wall_ms)
         return log
 

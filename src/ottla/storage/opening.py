@@ -50,6 +50,8 @@ class Known(NamedTuple):
     """No power was lost since: unsynced writes are there too."""
     compacted: bool
     """It has been compacted, or is to be."""
+    lasting: bool
+    """All that was committed was on disk: it is synced before it is acknowledged, or no power was lost."""
 
     @property
     def durable_end(self) -> int:

@@ -175,10 +175,16 @@ class Recovery:
                 raise
 
     def _start(self, end_offset: int) -> int:
-        """The log start offset: as its checkpoint says, unless that lies behind all that there is."""
+        """The log start offset: as its checkpoint says, unless that lies behind all that there is.
+
+        Where a loss of power may have taken what was before it, all that is left was deleted, and stays so.
+        """
         noted, first = self._known.log_start, self._chain.bases[0]
         if noted <= end_offset:
             return max(noted, first)
+        if not self._known.lasting:
+            self._say(end_offset, noted, 0, f"a loss of power took what was before its start {noted}")
+            return end_offset
         self._say(first, end_offset, self._chain.size_bytes,
                   f"its start is not {noted}, as the checkpoint says: it ends before")  # fmt: skip
         return first
