@@ -212,6 +212,24 @@ def test_an_older_leader_epoch_checkpoint_is_found_by_the_batches_and_all_epochs
     assert [one.what for one in again.recovered.remarks if "is older than the log" in one.what]
 
 
+def test_an_epoch_that_begins_with_the_last_batch_of_a_segment_is_proved_by_the_next_segment():
+    """An older checkpoint does not know it, and no batch of the same file stands behind it."""
+    disk = SimDisk()
+    _, log = written(disk)
+    path = f"{PATH}/leader-epoch-checkpoint"
+    older = disk.read(path)
+    put(log, a_batch(b"last", timestamp=T0 + BATCHES), leader_epoch=9)
+    log.roll(log.end_offset, T0)
+    put(log, a_batch(b"first", timestamp=T0 + BATCHES + 1), leader_epoch=9)
+    sync(log)
+    disk.remove(path)
+    disk.open(path, create=True).write_at(0, [older])
+    again = opened(disk)
+    assert not again.damage
+    assert again.end_offset == log.end_offset
+    assert again.epochs.entries == [(4, 0), (9, END)]
+
+
 @pytest.mark.parametrize("stop", [CLEAN, KILL])
 @pytest.mark.parametrize("suffix", [INDEX, TIME_INDEX, ".snapshot"])
 @pytest.mark.parametrize("harm", ["directory", "unreadable"])

@@ -228,7 +228,13 @@ class Opening:
         segment.index.reset()
         segment.times.reset()
         segment.size, segment.max_timestamp = 0, -1
-        bounds = Bounds(following, closed=True, epochs=self._epochs, start=self._known.log_start)
+        bounds = Bounds(
+            following,
+            closed=True,
+            epochs=self._epochs,
+            start=self._known.log_start,
+            following=lambda: self._first_header(following),
+        )
         walk = Walk(segment.file, bounds, size=size, expected=segment.base_offset)
         extents: list[Extent] = []
         for step in walk.steps():
@@ -241,6 +247,21 @@ class Opening:
         segment.write_indexes()
         segment.forget_recent()
         return extents
+
+    def _first_header(self, base: int | None) -> Header | None:
+        """The header of a segment's first batch; None where there is no such segment, batch, or file to be read."""
+        if base is None:
+            return None
+        try:
+            file = self._folder.disk.open(segment_path(self._folder.path, base, LOG))
+        except OSError:
+            return None
+        try:
+            return next(scan_headers(file, 0, file.size(), chunk_bytes=64), None)
+        except OSError:
+            return None
+        finally:
+            file.release()
 
     def _note(self, segment: Segment, extents: list[Extent], following: int) -> None:
         """Keep damage. Offsets that are missing behind the last batch get an empty segment, which is repaired alone."""
@@ -276,6 +297,7 @@ class Opening:
             epochs=self._epochs,
             sparse=self._known.compacted,
             start=self._known.log_start,
+            following=lambda: self._first_header(following),
         )
         size = segment.file.size()
         start, expected = (0, segment.base_offset) if anew else self._trusted_start(segment, size)

@@ -59,6 +59,10 @@ class KnownEpochs:
         return bool(self._entries) and header.leader_epoch > self._entries[-1][0]
 
 
+def _nothing() -> Header | None:
+    return None
+
+
 class Bounds(NamedTuple):
     """The bounds that the batches of one segment keep to."""
 
@@ -71,6 +75,8 @@ class Bounds(NamedTuple):
     """Compaction may have left a hole in front of the last batch; before others the batch behind proves a hole."""
     start: int = 0
     """The start of the log: batches that are missing below were deleted, and a copy of the log never had them."""
+    following: Callable[[], Header | None] = _nothing
+    """Reads the header of the next segment's first batch, a witness of the last epoch here; None without one."""
 
 
 class Walk:
@@ -153,9 +159,14 @@ class Walk:
         if behind is not None:
             follows = behind.base_offset >= header.next_offset or not has_hole
             return follows and (not (is_newer or has_risen) or self._has_epoch_of(header, behind))
-        if is_newer or (has_hole and end < self._size):
+        if (is_newer and not self._next_segment_agrees(header, end)) or (has_hole and end < self._size):
             return False
         return not has_hole or self._bounds.sparse or header.next_offset == self._bounds.end_offset
+
+    def _next_segment_agrees(self, header: Header, end: int) -> bool:
+        """True if this is the last batch, and the one that begins the next segment has come as far in epochs."""
+        following = self._bounds.following() if end == self._size else None
+        return following is not None and following.leader_epoch >= header.leader_epoch
 
     def _has_epoch_of(self, header: Header, behind: Header) -> bool:
         """True if one of the two batches behind agrees that the epoch has come so far."""
