@@ -118,12 +118,14 @@ finding.
 - An older version of a closed segment of a *compacted* topic, from before its compaction, is whole and fits: its
   size is noted nowhere, and compaction may change it at any time. Older values of a key are there again, in front
   of the newer ones; a deleted key is, if its tombstone has been compacted away in a later segment.
-- An older `leader-epoch-checkpoint`, where a *single* batch was written since its last epoch: the batch has an
-  epoch that the checkpoint does not know, as if a bit of its epoch had flipped, and is refused; with other
-  replicas it is fetched again. With two batches the epochs are taken from the log, and that is said.
-- Of the only replica, a copy of its directory from the same run of the broker, put back after a kill: it looks
-  like what a crash leaves. With several replicas the others know
-  ([why](../decisions/0024-leaders-that-lack-what-was-committed.md)).
+- An older `leader-epoch-checkpoint`, where a *single* batch was written since its last epoch, and no segment
+  behind it: the batch has an epoch that the checkpoint does not know, as if a bit of its epoch had flipped, and is
+  refused; with other replicas it is fetched again. With more the epochs are taken from the log, and that is said.
+  Where nothing was written since, nothing is missed.
+- A copy of a directory from the same run of the broker, put back after a kill: it looks like what a crash leaves.
+  With several replicas the others know it if they find it leading
+  ([why](../decisions/0024-leaders-that-lack-what-was-committed.md)); if it starts after them, it fetches what it
+  lacks as any replica does that was away, and nobody says so. Of the only replica it is lost.
 - The end of a log behind its checkpointed high watermark, where its last segment is removed after a kill: the
   checkpoint is up to `replica.high.watermark.checkpoint.interval.ms` old.
 """
