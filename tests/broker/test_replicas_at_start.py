@@ -55,7 +55,7 @@ def test_records_that_a_loss_of_power_took_are_not_damage_for_a_start_after_a_ki
     cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
     produce(cluster)
     directories = [cluster.node(each).replicas.directories.online[0] for each in (1, 2, 3)]
-    cluster.until(lambda: all(one.high_watermarks.get(TopicPartition("t", 0)) == 1 for one in directories), 20_000)
+    cluster.until(lambda: all(one.offsets.high_watermark(TopicPartition("t", 0)) == 1 for one in directories), 20_000)
     for number in (1, 2, 3):
         cluster.kill(number)
         cluster.machines[number].disk.lose_unsynced()

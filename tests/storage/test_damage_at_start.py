@@ -227,7 +227,7 @@ def test_a_first_segment_that_is_missing_moves_no_start_but_one_that_was_deleted
     directory, log = opened(disk)
     assert log.log_start_offset == second.base_offset
     assert [(one.first_offset, one.next_offset) for one in log.damage.of(4)] == [(4, 8)]
-    assert directory.start_on_disk(log) == second.base_offset
+    assert directory.offsets.start_on_disk(log) == second.base_offset
 
 
 def test_a_start_that_retention_moved_is_known_by_the_leader_epochs_where_its_checkpoint_is_gone() -> None:
@@ -415,7 +415,7 @@ def test_a_note_for_which_the_disk_had_no_room_is_left_once_there_is() -> None:
     found = third.open_log(third.found[0], config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
     assert third.cache_kept
     assert (found.log_start_offset, found.end_offset) == (0, 3) and not found.damage
-    assert third.high_watermarks[TopicPartition("t", 0)] == 2
+    assert third.offsets.high_watermark(TopicPartition("t", 0)) == 2
 
 
 def test_a_directory_with_a_replica_that_could_not_be_opened_is_not_marked_clean() -> None:

@@ -41,11 +41,11 @@ def test_how_far_compaction_has_been_is_not_lowered_before_that_is_written_down(
     """A cut that a full disk has delayed lowers the point again, and must then write it."""
     disk = SimDisk()
     directory = a_directory(disk)
-    directory.set_cleaned_to("t", 0, 4)
+    directory.offsets.set_cleaned_to("t", 0, 4)
     disk.fail("write", errno.ENOSPC, where="cleaner-offset-checkpoint")
     with pytest.raises(OSError, match="write"):
-        directory.set_cleaned_to("t", 0, 2)
-    assert directory.cleaned_to("t", 0) == 4
+        directory.offsets.set_cleaned_to("t", 0, 2)
+    assert directory.offsets.cleaned_to("t", 0) == 4
 
 
 @pytest.mark.parametrize("where", [".snapshot", ".timeindex"])

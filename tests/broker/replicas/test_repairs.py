@@ -463,7 +463,7 @@ class Storm:
 
     def begin_pass(self, number):
         (directory,) = self.place.cluster.node(number).replicas.directories.online
-        directory.note_scrubbed({TopicPartition("t", 0): 0})
+        directory.offsets.note_scrubbed({TopicPartition("t", 0): 0})
         self.place.scrub(number)
 
     def restart(self):

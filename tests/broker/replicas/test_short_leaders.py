@@ -30,7 +30,7 @@ class OlderLeader(Cluster):
         self.cluster.machines[self.older].disk.put_back(DATA, copy)
 
     def noted(self, number):
-        return self.log_directory(number).high_watermarks.get(TopicPartition("t", 0))
+        return self.log_directory(number).offsets.high_watermark(TopicPartition("t", 0))
 
     def log_directory(self, number):
         (directory,) = self.cluster.node(number).replicas.directories.online

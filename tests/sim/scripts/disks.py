@@ -114,7 +114,7 @@ class DiskSteps:
         def noted() -> bool:
             current = self._machine(broker).serving
             directories = current.node.replicas.directories.online if current is not None else []
-            return any(one.high_watermarks.get(self._place) == offset for one in directories)
+            return any(one.offsets.high_watermark(self._place) == offset for one in directories)
 
         await self._story.until(noted)
 

@@ -192,7 +192,7 @@ def test_a_recreated_topic_is_not_measured_by_the_checkpoint_of_the_old_one_even
     directory.delete_logs([TopicPartition("t", 0)])
     disk.lose_unsynced()
     again = a_directory(disk)
-    assert again.found == [] and again.high_watermarks == {}
+    assert again.found == [] and again.offsets.places() == set()
     create(again, topic_id=bytes(16))
     disk.lose_unsynced()
     third = a_directory(disk)
@@ -248,7 +248,7 @@ def test_checkpoints_are_in_kafkas_format(tmp_path: Path) -> None:
     directory.close(clean=True, broker_epoch=77)
     assert json.loads((data / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": "77"}
     again = local(data)
-    assert again.clean and again.high_watermarks == {("t", 0): 2, ("a", 3): 0}
+    assert again.clean and dict(again.offsets.by_name())[checkpoint.REPLICATION] == {("t", 0): 2, ("a", 3): 0}
     assert not (data / ".kafka_cleanshutdown").exists()
     again.close(clean=False)
     assert not local(data).clean
@@ -316,7 +316,7 @@ def test_damage_is_damage_in_every_later_start_and_nothing_behind_it_is_cut_off(
         assert log.read(2, 100, limit_offset=5) is ErrorCode.KAFKA_STORAGE_ERROR
         assert values_of(log, limit=2) == [b"0", b"1"] and values_of(log, start=3) == [b"3", b"4"]
         assert log.end_offset == log.active.base_offset == 5
-        assert directory.high_watermarks[TopicPartition("t", 0)] == 5
+        assert directory.offsets.high_watermark(TopicPartition("t", 0)) == 5
         directory.checkpoint_recovery_points()
         directory.checkpoint_log_starts()
         directory.checkpoint_high_watermarks()

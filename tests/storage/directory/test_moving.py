@@ -191,10 +191,10 @@ def test_the_moved_log_takes_its_checkpoints_along_and_leaves_nothing_behind():
     sync(two.log)
     two.log.set_high_watermark(3)
     two.log.delete_records_before(1)
-    two.source.set_cleaned_to("t", 0, 2)
+    two.source.offsets.set_cleaned_to("t", 0, 2)
     moved = two.swapped(two.copied(two.begin()))
-    assert two.target.cleaned_to("t", 0) == 2
-    assert two.target.start_on_disk(moved) == 1
+    assert two.target.offsets.cleaned_to("t", 0) == 2
+    assert two.target.offsets.start_on_disk(moved) == 1
     assert two.disk.read("/b/replication-offset-checkpoint").rstrip().endswith(b"t 0 3")
     assert [name for name in two.disk.list("/data") if name.startswith("t-0")] == [f"t-0.{TOPIC_ID.hex()}-delete"]
     assert two.target.logs == {PLACE: moved}

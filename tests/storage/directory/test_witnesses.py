@@ -13,6 +13,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.storage.directory import checkpoint
 from ottla.storage.directory.checkpoint import BadCheckpoint
 from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.remembered import CheckpointFiles
 from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
 
@@ -89,7 +90,7 @@ def test_a_damaged_checkpoint_is_said_and_read_from_its_second_copy(
     with caplog.at_level(logging.WARNING):
         directory, log = reopened(data)
     assert values_of(log) == EVERYTHING
-    assert log.log_start_offset == 2 and directory.high_watermarks == {PLACE: 20}
+    assert log.log_start_offset == 2 and directory.offsets.high_watermark(PLACE) == 20
     assert [name in record.message for record in caplog.records] == [True]
     assert checkpoint.read_offsets(LocalDisk(), str(data / name))  # it is repaired
     directory.close(clean=True)
@@ -102,7 +103,7 @@ def test_a_damaged_checkpoint_is_said_and_read_from_its_second_copy(
 def test_a_directory_in_the_place_of_a_second_copy_fails_no_writing(data: Path, name: str) -> None:
     directory, _ = reopened(data)
     become_a_directory(data / f"{name}.copy")
-    directory.files.write(name, {PLACE: 3})
+    CheckpointFiles(directory.disk, directory.path).write(name, {PLACE: 3})
     assert (data / f"{name}.copy").read_bytes() == (data / name).read_bytes()
     assert (data / f"{name}.copy.aside").is_dir()  # the old one is kept
     directory.close(clean=True)

@@ -227,9 +227,9 @@ def test_what_comes_in_the_place_of_compacted_records_that_were_cut_off_is_compa
     log = directory.create_log(topic, partition, topic_id, **options)  # type: ignore[arg-type]
 
     def pass_over(now_ms: int) -> None:
-        result = compact(log, now_ms=now_ms, cleaned_to=directory.cleaned_to("t", 0))
+        result = compact(log, now_ms=now_ms, cleaned_to=directory.offsets.cleaned_to("t", 0))
         assert result is not None
-        directory.set_cleaned_to("t", 0, result.cleaned_to)
+        directory.offsets.set_cleaned_to("t", 0, result.cleaned_to)
 
     a_record(log, b"gone", b"1")
     for at in range(5):

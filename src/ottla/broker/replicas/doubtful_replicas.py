@@ -47,7 +47,7 @@ class DoubtfulReplicas:
         found: list[Key] = []
         for key, opened in sorted(self._directories.recovered.items()):
             directory = self._directories.of(opened)
-            committed = directory.high_watermarks.get(TopicPartition(opened.topic, opened.partition), 0)
+            committed = directory.offsets.high_watermark(TopicPartition(opened.topic, opened.partition))
             doubtful = not directory.clean or self._directories.incarnations.is_older(directory)
             lacks_end = opened.recovered.lacks_end or opened.end_offset < committed
             if (opened.write_caching and doubtful) or lacks_end:

@@ -232,7 +232,7 @@ class LogDirectories:
         if opened is None or opened.end_offset or len(state.replicas) == 1:
             return opened is not None
         directory, place = self.of(opened), moving.place_of(opened)
-        noted = any(offsets.get(place) for _, offsets in directory.checkpoints())
+        noted = any(offsets.get(place) for _, offsets in directory.offsets.by_name())
         if noted or here not in (*state.in_sync, *state.eligible):
             return True
         del self.recovered[key], directory.logs[place]
@@ -373,14 +373,14 @@ class LogDirectories:
 
     def cleaned_to(self, partition: Partition) -> int | None:
         """The offset up to which the log was compacted; None if it never was."""
-        return self.of(partition.log).cleaned_to(partition.topic, partition.index)
+        return self.of(partition.log).offsets.cleaned_to(partition.topic, partition.index)
 
     def set_cleaned_to(self, partition: Partition, offset: int) -> None:
-        self.of(partition.log).set_cleaned_to(partition.topic, partition.index, offset)
+        self.of(partition.log).offsets.set_cleaned_to(partition.topic, partition.index, offset)
 
     def scrubbed_to(self, partition: Partition) -> int:
         """The offset that the present scrub has reached in a log."""
-        return self.of(partition.log).scrubbed.get(TopicPartition(partition.topic, partition.index), 0)
+        return self.of(partition.log).offsets.scrubbed_to(TopicPartition(partition.topic, partition.index))
 
     def note_scrubbed(self, offsets: dict[Partition, int]) -> None:
         """Note the offsets that the scrub has reached in these partitions."""
@@ -392,13 +392,13 @@ class LogDirectories:
 
         def note(directory: LogDirectory) -> None:
             if directory.path in by_directory:
-                directory.note_scrubbed(by_directory[directory.path])
+                directory.offsets.note_scrubbed(by_directory[directory.path])
 
         self.each(note)
 
     def scrub_ended_ms(self) -> int | None:
         """The end of the last scrub over all directories; None during a pass, or before the first."""
-        ended = [directory.scrub_ended_ms() for directory in self.online]
+        ended = [directory.offsets.scrub_ended_ms() for directory in self.online]
         times = [one for one in ended if one is not None]
         return min(times) if len(times) == len(ended) else None
 

@@ -235,7 +235,7 @@ class Replicas:
                     self.fetches.leave(partition)
                     partition.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             elif partition.follower is None or partition.leader_epoch != state.leader_epoch:
-                committed = self.directories.of(partition.log).committed_before(partition.log)
+                committed = self.directories.of(partition.log).offsets.committed_before(partition.log)
                 partition.follow(state.leader, state.leader_epoch, state.unclean_epoch, committed)
                 self.fetches.follow(partition)
         elif partition.leader is None or partition.leader_epoch != state.leader_epoch:
@@ -418,7 +418,7 @@ class Replicas:
 
     def start_on_disk(self, partition: Partition) -> int:
         """The log start offset that holds after a crash too."""
-        return self.directories.of(partition.log).start_on_disk(partition.log)
+        return self.directories.of(partition.log).offsets.start_on_disk(partition.log)
 
     # --- a directory fails ---
 

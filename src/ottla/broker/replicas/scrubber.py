@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
-from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
 from ottla.storage.maintenance.scrub import ClosedSegment, Finding, Progress, check_all
@@ -269,7 +268,7 @@ class Scrubber:
         if covered:
             directories.note_scrubbed(covered)
         elif not chosen:
-            directories.each(LogDirectory.end_scrub)
+            directories.each(lambda directory: directory.offsets.end_scrub())
             self._actives = None
             self.passes += 1
             return

@@ -69,7 +69,7 @@ def _left(
     empty: list[Place] = []
     for found, directory in (one, other):
         name = TopicPartition(found.topic, found.partition)
-        if any(offsets.get(name) for _, offsets in directory.checkpoints()):
+        if any(offsets.get(name) for _, offsets in directory.offsets.by_name()):
             continue
         with suppress(OSError):  # an unreadable one may hold records
             if recovery.never_held(disk, found.path):

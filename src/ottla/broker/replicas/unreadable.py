@@ -111,7 +111,7 @@ class UnreadableReplicas:
     def _is_of_no_account(self, directory: LogDirectory, found: FoundPartition) -> bool:
         """True if a crash interrupted its creation: it has no topic id and no record, and no checkpoint names one."""
         place = TopicPartition(found.topic, found.partition)
-        if found.topic_id is not None or any(offsets.get(place) for _, offsets in directory.checkpoints()):
+        if found.topic_id is not None or any(offsets.get(place) for _, offsets in directory.offsets.by_name()):
             return False
         try:
             return recovery.never_held(directory.disk, found.path)
@@ -204,5 +204,5 @@ def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
 
 def _refused_offsets(directory: LogDirectory, place: TopicPartition) -> str:
     """The offsets that are not served, as far as the checkpoints of the directory know."""
-    held = directory.noted_offsets(place)
+    held = directory.offsets.held(place)
     return f"; its offsets {held.start} to {held.stop - 1} are refused" if held else ""

@@ -23,6 +23,8 @@ CLEANER = "cleaner-offset-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 SCRUBBED = "scrub-offset-checkpoint"
 """ottla's own: how far the scrub's pass has come; empty between passes, and written when the last one ended."""
+OFFSETS = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER, SCRUBBED)
+"""All that hold an offset for each partition."""
 DAMAGE = "damage-checkpoint"
 """ottla's own, in a partition's directory."""
 PARTITION_METADATA = "partition.metadata"

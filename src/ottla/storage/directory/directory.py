@@ -1,7 +1,7 @@
-"""A log directory: its lock, its identity, its checkpoints, and the logs open in it. Comes from broker/node.py.
+"""A log directory: its lock and the logs open in it, from its opening to its close. Comes from broker/node.py.
 
-Next door are found.py (the partitions in it), remembered.py and witnesses.py (which numbers in its files are
-believed), and strays.py (files that are kept aside).
+Next door are ownership.py (whose it is), found.py (the partitions in it), noted_offsets.py (the numbers in its
+checkpoints), witnesses.py (which of them are believed), and strays.py (files that are kept aside).
 
 The names and formats are Apache Kafka's. A directory fails as a whole (rule B3): after an I/O error or a failed sync
 nothing in it is written any more; a full disk only refuses batches.
@@ -22,9 +22,9 @@ from ottla.storage.directory.deletions import Deletions
 from ottla.storage.directory.found import FoundPartition, find_partitions, give_second_copy, left_of
 from ottla.storage.directory.incarnation import Witness
 from ottla.storage.directory.leftovers import set_unexplained_aside
-from ottla.storage.directory.ownership import LOCK, DirectoryRefused, refuse_foreign
-from ottla.storage.directory.remembered import CheckpointFiles
-from ottla.storage.directory.witnesses import Noted, compared
+from ottla.storage.directory.noted_offsets import NotedOffsets
+from ottla.storage.directory.ownership import LOCK, DirectoryRefused, identified, refuse_foreign
+from ottla.storage.directory.witnesses import compared
 from ottla.storage.disk import page_cache
 from ottla.storage.log import Log
 from ottla.storage.values import FULL_DISK, fits
@@ -58,23 +58,12 @@ class LogDirectory:
         """Those that a crash or a stop has left, which are thrown away."""
         self.found: list[FoundPartition] = []
         """Partitions that were there at the opening; each is for `open_log` or `discard`."""
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        """Values checkpointed when last open; `checkpoint_high_watermarks` writes those of the open logs."""
         self.gone: dict[TopicPartition, range] = {}
         """Partitions whose folder is missing, and the offsets that it held, as far as the checkpoints say."""
-        self.scrubbed: dict[TopicPartition, int] = {}
-        """The offset to which the running pass of the scrub has come."""
-        self.files = CheckpointFiles(disk, path)
-        self._lock = lock
-        self._lowered: set[str] = set()
-        """Checkpoints that name offsets which a loss of power took."""
-        self._owes_note = False
+        self.offsets = NotedOffsets(disk, path)
         self.deletions = Deletions(disk, path)
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._log_starts: dict[TopicPartition, int] = {}
-        self._copied_starts: dict[TopicPartition, int] = {}
-        """Larger than those in `_log_starts`, by the second copy."""
-        self._cleaned: dict[TopicPartition, int] = {}
+        self._lock = lock
+        self._owes_note = False
 
     @classmethod
     def open(
@@ -106,7 +95,7 @@ class LogDirectory:
                 )
         directory = cls(disk, path, held)
         try:
-            directory._identify(cluster_id, node_id, new_directory_id)
+            directory.directory_id = identified(disk, path, cluster_id, node_id, new_directory_id)
             directory._remember(registering)
         except BaseException:
             if held is not None:
@@ -115,36 +104,6 @@ class LogDirectory:
         return directory
 
     # -- opening ---
-
-    def _identify(self, cluster_id: str, node_id: int, new_directory_id: str) -> None:
-        where = posixpath.join(self.path, checkpoint.META_PROPERTIES)
-        if not self.disk.exists(where):
-            self.directory_id = new_directory_id
-            values = {
-                "version": "1",
-                "cluster.id": cluster_id,
-                "node.id": str(node_id),
-                "directory.id": new_directory_id,
-            }
-            checkpoint.replace_file(self.disk, where, checkpoint.format_properties(values))
-            self.disk.sync_directory(posixpath.dirname(self.path))
-            return
-        values = checkpoint.parse_properties(self.disk.read(where).decode("utf-8", "replace"))
-        if values.get("version") not in ("0", "1"):
-            raise DirectoryRefused(
-                f"{where} has version {values.get('version')!r}; this program knows versions 0 and 1."
-            )
-        if values.get("cluster.id") != cluster_id:
-            raise DirectoryRefused(
-                f"{where} says cluster {values.get('cluster.id')!r}, and this broker is of {cluster_id!r}. Give it "
-                "another directory, start it with that cluster's metadata, or correct the line if it is damaged."
-            )
-        owner = values.get("node.id", values.get("broker.id"))
-        if owner != str(node_id):
-            raise DirectoryRefused(
-                f"{where} says node.id {owner}, and this broker has {node_id}. Give it its own directory."
-            )
-        self.directory_id = values.get("directory.id", "")
 
     def _remember(self, registering: str) -> None:
         self.clean = self.witness.begin(registering, marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
@@ -157,16 +116,11 @@ class LogDirectory:
         if not self.found:
             page_cache.leave_note(self.disk, self.path)
         here = {TopicPartition(each.topic, each.partition) for each in self.found}
-        self._recovery_points = self.files.load(checkpoint.RECOVERY_POINT)
-        self._log_starts = self.files.load(checkpoint.LOG_START)
-        self._copied_starts = self.files.ahead_in_copy(checkpoint.LOG_START, self._log_starts)
-        self.high_watermarks = self.files.load(checkpoint.REPLICATION)
-        self._cleaned = self.files.load(checkpoint.CLEANER, here)
-        self.scrubbed = self.files.load(checkpoint.SCRUBBED, here)
-        for place in sorted(self._noted_places() - here):
-            end = max(offsets.get(place, 0) for _, offsets in self.checkpoints())
-            if end and not left_of(self.disk, self.path, place):
-                self.gone[place] = range(self._log_starts.get(place, 0), end)
+        self.offsets.load(here)
+        for place in sorted(self.offsets.places() - here):
+            held = self.offsets.held(place)
+            if held.stop and not left_of(self.disk, self.path, place):
+                self.gone[place] = held
         if self.clean:  # gone before anything is written: the next crash must not look clean
             self.disk.remove(marker)
             self.disk.sync_directory(self.path)
@@ -185,10 +139,9 @@ class LogDirectory:
         """Open, and after a crash recover, a partition that was found."""
         place = TopicPartition(found.topic, found.partition)
         with self.disk.alone_in(found.path):
-            start, recovery_point = compared(self.disk, found.path, str(place), self._noted(place))
-            if start == self._copied_starts.get(place):
-                self._log_starts[place] = start  # so that no writing of it says less
-                self.files.stale.add(checkpoint.LOG_START)
+            noted = self.offsets.noted(place, clean=self.clean)
+            start, recovery_point = compared(self.disk, found.path, str(place), noted)
+            self.offsets.believe_start(place, start)
             self.deletions.files_aside += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
             opened = Log.open(
                 self.disk,
@@ -203,9 +156,9 @@ class LogDirectory:
                 wall_ms=wall_ms,
                 producer_expiration_ms=producer_expiration_ms,
                 on_synced=on_synced,
-                committed=self.high_watermarks.get(place, 0) if self.files.vouched_for(checkpoint.REPLICATION) else 0,
+                committed=self.offsets.committed_for_sure(place),
                 cache_kept=self.cache_kept,
-                compacted=place in self._cleaned,
+                compacted=self.offsets.cleaned_to(*place) is not None,
             )
             give_second_copy(self.disk, found)
         return self._keep(place, opened)
@@ -217,32 +170,13 @@ class LogDirectory:
         start, after a mere kill, would take what was lost for damage, and what came in its place for deleted. On a full
         disk the note is owed until there is room: without it the next start opens the logs as after a loss of power.
         """
-        for place, log in self.logs.items() if not (self.clean or self.cache_kept) else ():
-            if log.write_caching and log.end_offset < self.high_watermarks.get(place, 0):
-                self.high_watermarks[place] = log.end_offset
-                self._lowered.add(checkpoint.REPLICATION)
-            if log.write_caching and log.end_offset < self.start_noted(place):
-                self._log_starts[place] = log.log_start_offset
-                self._lowered.add(checkpoint.LOG_START)
-        self.files.stale |= self._lowered
+        if not (self.clean or self.cache_kept):
+            self.offsets.lower(log for log in self.logs.values() if log.write_caching)
         self._owes_note = not fits(self._leave_note)
 
     def _leave_note(self) -> None:
-        for name, offsets in ((checkpoint.REPLICATION, self.high_watermarks), (checkpoint.LOG_START, self._log_starts)):
-            if name in self._lowered & self.files.stale:
-                self.files.write(name, offsets)
+        self.offsets.write_lowered()
         page_cache.leave_note(self.disk, self.path)
-
-    def _noted(self, place: TopicPartition) -> Noted:
-        return Noted(
-            self._log_starts.get(place),
-            self.files.trust[checkpoint.LOG_START],
-            self._recovery_points.get(place, 0),
-            self.files.trust[checkpoint.RECOVERY_POINT],
-            self.high_watermarks.get(place, 0),
-            self.clean,
-            self._copied_starts.get(place),
-        )
 
     def create_log(
         self,
@@ -257,7 +191,7 @@ class LogDirectory:
     ) -> Log:
         """A new log. `discard` a folder of that name that belongs to another topic id first."""
         place = TopicPartition(topic, partition)
-        self._forget([place])
+        self.offsets.forget([place])
         created = Log.create(
             self.disk,
             posixpath.join(self.path, f"{topic}-{partition}"),
@@ -282,13 +216,9 @@ class LogDirectory:
 
     def _keep(self, place: TopicPartition, log: Log) -> Log:
         def before_cut(offset: int) -> None:
-            if self._recovery_points.get(place, 0) > log.recovery_point:
+            if self.offsets.recovery_point(place) > log.recovery_point:
                 self.checkpoint_recovery_points()
-            if self._cleaned.get(place, 0) > log.recovery_point:  # the log in its place is not compacted
-                self.set_cleaned_to(*place, log.recovery_point)
-            if self.high_watermarks.get(place, 0) > offset:
-                self.files.write(checkpoint.REPLICATION, self.high_watermarks | {place: offset})
-                self.high_watermarks[place] = offset
+            self.offsets.before_cut(log, offset)
 
         log.listen(before_cut=before_cut)
         self.logs[place] = log
@@ -306,7 +236,7 @@ class LogDirectory:
                 del self.logs[place]
                 log.close(clean=False)
         self.disk.sync_directory(self.path)
-        self._forget(places)
+        self.offsets.forget(places)
 
     def discard(self, half_made: Collection[FoundPartition]) -> None:
         """Those that never held a record: a crash, or another directory that failed, kept them from being whole."""
@@ -314,51 +244,21 @@ class LogDirectory:
         for found, place in zip(half_made, places, strict=True):
             self.deletions.doom(found.path, place, found.topic_id or bytes(16))
         self.disk.sync_directory(self.path)
-        fits(lambda: self._forget(places))
+        fits(lambda: self.offsets.forget(places))
 
     def set_strays_aside(self, found: Collection[tuple[FoundPartition, str]], *, wall_ms: int) -> None:
         """Rename them, each with why, and forget them: no record is deleted at a start (rule H4)."""
         places = [TopicPartition(one.topic, one.partition) for one, _ in found]
         for (one, reason), place in zip(found, places, strict=True):
-            known = {name: offsets[place] for name, offsets in self.checkpoints() if place in offsets}
+            known = {name: offsets[place] for name, offsets in self.offsets.by_name() if place in offsets}
             strays.set_aside(self.disk, self.path, one, reason=reason, known=known, wall_ms=wall_ms)
         self.disk.sync_directory(self.path)
-        fits(lambda: self._forget(places))  # else a new log of that name tries again
-
-    def _forget(self, places: Collection[TopicPartition]) -> None:
-        """Drop the entries of partitions that are gone from every checkpoint; from memory once they are off the disk.
-
-        So a full disk that kept one is asked again before a new log takes its place.
-        """
-        gone = set(places)
-        for name, offsets in self.checkpoints():
-            if not gone.isdisjoint(offsets):
-                self.files.write(name, {place: at for place, at in offsets.items() if place not in gone})
-                for place in gone:
-                    offsets.pop(place, None)
+        fits(lambda: self.offsets.forget(places))  # else a new log of that name tries again
 
     def forget_gone(self, kept: Collection[TopicPartition]) -> None:
         """Drop the checkpoints' entries of partitions that are not here, except those in `kept`, which are missing."""
         here = {TopicPartition(found.topic, found.partition) for found in self.found}
-        fits(lambda: self._forget(self._noted_places() - here - set(self.logs) - set(kept)))
-
-    def _noted_places(self) -> set[TopicPartition]:
-        return {place for _, offsets in self.checkpoints() for place in offsets}
-
-    def noted_offsets(self, place: TopicPartition) -> range:
-        """The offsets that a partition held, as far as the checkpoints know."""
-        known = [offsets[place] for _, offsets in self.checkpoints() if place in offsets]
-        return range(self.start_noted(place), max(known, default=0))
-
-    def checkpoints(self) -> list[tuple[str, dict[TopicPartition, int]]]:
-        """By name, as last written."""
-        return [
-            (checkpoint.RECOVERY_POINT, self._recovery_points),
-            (checkpoint.LOG_START, self._log_starts),
-            (checkpoint.REPLICATION, self.high_watermarks),
-            (checkpoint.CLEANER, self._cleaned),
-            (checkpoint.SCRUBBED, self.scrubbed),
-        ]
+        fits(lambda: self.offsets.forget(self.offsets.places() - here - set(self.logs) - set(kept)))
 
     # -- checkpoints ---
 
@@ -366,65 +266,20 @@ class LogDirectory:
         """Write the recovery points, so that a start after a crash checks only what came after them."""
         if self.failed is None and not self.unopened:  # else all logs are recovered by now
             self.disk.remove(posixpath.join(self.path, checkpoint.SYNC_FAILED))
-        self._checkpoint(checkpoint.RECOVERY_POINT, self._recovery_points, lambda log: log.recovery_point)
+        self._checkpoint(checkpoint.RECOVERY_POINT, lambda log: log.recovery_point)
 
     def checkpoint_log_starts(self) -> None:
         """After DeleteRecords and retention, before their files go."""
-        self._checkpoint(checkpoint.LOG_START, self._log_starts, lambda log: log.log_start_offset)
-
-    def start_noted(self, place: TopicPartition) -> int:
-        """The start of a log by its checkpoint alone."""
-        return self._log_starts.get(place, 0)
-
-    def start_on_disk(self, log: Log) -> int:
-        """The log start that a crash would leave: the checkpointed one, or the first segment's if that is higher."""
-        noted = self._log_starts.get(TopicPartition(log.topic, log.partition), 0)
-        return noted if log.doomed else max(noted, log.bases[0])
+        self._checkpoint(checkpoint.LOG_START, lambda log: log.log_start_offset)
 
     def checkpoint_high_watermarks(self) -> None:
         if self._owes_note and self.failed is None:
             self._owes_note = not fits(self._leave_note)
-        self._checkpoint(checkpoint.REPLICATION, self.high_watermarks, self._committed)
+        self._checkpoint(checkpoint.REPLICATION, self.offsets.committed)
 
-    def _committed(self, log: Log) -> int:  # it stays so until it is cut, also where a start does not know it yet
-        before = self.high_watermarks.get(TopicPartition(log.topic, log.partition), 0)
-        return max(log.high_watermark, min(before, log.end_offset))
-
-    def committed_before(self, log: Log) -> int:
-        """The high watermark that a checksum vouches for: the least that is committed, before any leader says more."""
-        return self._committed(log) if self.files.vouched_for(checkpoint.REPLICATION) else log.high_watermark
-
-    def _checkpoint(self, name: str, offsets: dict[TopicPartition, int], of: Callable[[Log], int]) -> None:
-        now = {place: of(log) for place, log in self.logs.items() if log.damaged_at is None}  # else it were forgotten
-        is_written = name not in self.files.stale and all(offsets.get(place) == offset for place, offset in now.items())
-        if self.failed is not None or is_written:
-            return
-        self.files.write(name, offsets | now)
-        offsets.update(now)  # not before: on a full disk the next round must try again
-
-    def cleaned_to(self, topic: str, partition: int) -> int | None:
-        """Up to where compaction has been; None where it never was."""
-        return self._cleaned.get(TopicPartition(topic, partition))
-
-    def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
-        now = {TopicPartition(topic, partition): offset}
-        self.files.write(checkpoint.CLEANER, self._cleaned | now)
-        self._cleaned.update(now)  # not before: on a full disk a cut tries again
-
-    def note_scrubbed(self, offsets: dict[TopicPartition, int]) -> None:
-        """The scrub has come so far in these partitions; a restart goes on from there."""
-        self.scrubbed.update(offsets)
-        self.files.write(checkpoint.SCRUBBED, self.scrubbed)
-
-    def end_scrub(self) -> None:
-        """A pass has seen all closed segments."""
-        self.scrubbed.clear()
-        self.files.write(checkpoint.SCRUBBED, {})
-
-    def scrub_ended_ms(self) -> int | None:
-        """The end of the last pass, by the wall clock; None while one is under way, or where there was none."""
-        path = posixpath.join(self.path, checkpoint.SCRUBBED)
-        return self.disk.modified_ms(path) if not self.scrubbed and self.disk.exists(path) else None
+    def _checkpoint(self, name: str, of: Callable[[Log], int]) -> None:
+        if self.failed is None:  # a log that takes no more would be forgotten, were its damaged end written
+            self.offsets.note(name, {place: of(log) for place, log in self.logs.items() if log.damaged_at is None})
 
     # -- the owner's rounds ---
 

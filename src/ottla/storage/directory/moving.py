@@ -191,16 +191,9 @@ def _note_down(current: Log, source: LogDirectory, future: Log, destination: Log
         RECOVERY_POINT: future.recovery_point,
         LOG_START: current.log_start_offset,
         REPLICATION: current.high_watermark,
-        CLEANER: source.cleaned_to(*place),
     }
-    for name, offsets in destination.checkpoints():
-        offset = coming.get(name)
-        if offset is not None or place in offsets:
-            now = {other: value for other, value in offsets.items() if other != place}
-            now |= {} if offset is None else {place: offset}
-            destination.files.write(name, now)
-            offsets.clear()
-            offsets.update(now)
+    cleaned_to = source.offsets.cleaned_to(*place)
+    destination.offsets.replace(place, coming if cleaned_to is None else coming | {CLEANER: cleaned_to})
 
 
 def move_in(current: Log, future: Log, destination: LogDirectory) -> None:

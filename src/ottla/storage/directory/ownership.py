@@ -1,4 +1,4 @@
-"""Checks that a log directory may be used, by the files in it, and refuses it otherwise."""
+"""Checks that a log directory may be used, by the files in it, and refuses it otherwise; a new one gets its id."""
 
 from __future__ import annotations
 
@@ -93,6 +93,35 @@ def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
             f"{path} is not empty and holds no {checkpoint.META_PROPERTIES}: {foreign[0]!r} is not ours. "
             "Give the broker an empty directory."
         )
+
+
+def identified(disk: Disk, path: str, cluster_id: str, node_id: int, new_directory_id: str) -> str:
+    """The directory's id, once its `meta.properties` names this broker; a new directory gets one."""
+    where = posixpath.join(path, checkpoint.META_PROPERTIES)
+    if not disk.exists(where):
+        values = {
+            "version": "1",
+            "cluster.id": cluster_id,
+            "node.id": str(node_id),
+            "directory.id": new_directory_id,
+        }
+        checkpoint.replace_file(disk, where, checkpoint.format_properties(values))
+        disk.sync_directory(posixpath.dirname(path))
+        return new_directory_id
+    values = checkpoint.parse_properties(disk.read(where).decode("utf-8", "replace"))
+    if values.get("version") not in ("0", "1"):
+        raise DirectoryRefused(f"{where} has version {values.get('version')!r}; this program knows versions 0 and 1.")
+    if values.get("cluster.id") != cluster_id:
+        raise DirectoryRefused(
+            f"{where} says cluster {values.get('cluster.id')!r}, and this broker is of {cluster_id!r}. Give it "
+            "another directory, start it with that cluster's metadata, or correct the line if it is damaged."
+        )
+    owner = values.get("node.id", values.get("broker.id"))
+    if owner != str(node_id):
+        raise DirectoryRefused(
+            f"{where} says node.id {owner}, and this broker has {node_id}. Give it its own directory."
+        )
+    return values.get("directory.id", "")
 
 
 def _refuse_damaged_properties(disk: Disk, path: str) -> None:

@@ -98,7 +98,7 @@ def _opened(path: str, found: list[Said]) -> LogDirectory | None:
 
 def _open(directory: LogDirectory, one: FoundPartition, wall_ms: int, found: list[Said]) -> None:
     place = TopicPartition(one.topic, one.partition)
-    fault, held = one.fault, directory.noted_offsets(place)
+    fault, held = one.fault, directory.offsets.held(place)
     if one.topic_id is None and not held and recovery.never_held(directory.disk, one.path):
         return  # a crash has kept it from being made
     if not fault:
