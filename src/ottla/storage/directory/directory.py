@@ -278,7 +278,8 @@ class LogDirectory:
         self._checkpoint(checkpoint.REPLICATION, self.offsets.committed)
 
     def _checkpoint(self, name: str, of: Callable[[Log], int]) -> None:
-        if self.failed is None:  # a log that takes no more would be forgotten, were its damaged end written
+        """A log that ends at damage keeps what was noted of it: with its present end the rest would be forgotten."""
+        if self.failed is None:
             self.offsets.note(name, {place: of(log) for place, log in self.logs.items() if log.damaged_at is None})
 
     # -- the owner's rounds ---
