@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Never
 
 import pytest
 
-from ottla.storage.disk.local import LocalDisk
+from ottla.storage.disk.local import LocalDisk, LocalFile
 
 _AS_OF_A_FULL_DISK = [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE]
 
@@ -71,7 +72,10 @@ def test_a_directory_that_cannot_be_opened_for_its_sync_is_not_taken_for_a_faile
 
 def test_whatever_fails_on_an_open_file_names_its_path(tmp_path: Path) -> None:
     path = str(tmp_path / "f")
-    file = LocalDisk().open(path, create=True)
+    low = os.open(path, os.O_RDWR | os.O_CREAT)
+    # A number far above those in use: what another thread opens meanwhile is not given it.
+    file = LocalFile(path, fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 900))
+    os.close(low)
     os.close(file.fileno())
     for call in (
         file.size,
