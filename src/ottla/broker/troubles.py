@@ -44,9 +44,10 @@ def _set_aside(replicas: Replicas) -> Iterator[Trouble]:
 
 def replicas_in_trouble(replicas: Replicas, metadata: Metadata) -> Iterator[Trouble]:
     """Replicas that cannot be opened, and those that are served except for damaged parts."""
-    for key, one in sorted(replicas.directories.unreadable.by_key.items()):
+    for key, found in sorted(replicas.directories.unreadable.by_key.items()):
         if metadata.partition(*key) is not None:
-            yield Trouble(one.topic, one.found.partition, one.found.path, one.reason)
+            for one in found:
+                yield Trouble(one.topic, one.found.partition, one.found.path, one.reason)
     for partition in replicas.all():
         if reason := _damage_in_words(partition.log):
             yield Trouble(partition.topic, partition.index, partition.log.directory, reason)

@@ -23,7 +23,6 @@ from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.storage.directory.ownership import DirectoryRefused
 
 MORE = ("/b", "/c")
 BOTH = ("/data", "/b")
@@ -136,19 +135,6 @@ def test_a_deleted_topic_goes_from_every_directory(broker: SimBroker):
     assert not [name for path in BOTH for name in broker.machine.disk.list(path) if name.startswith("t-")]
     create(broker)
     assert [produce(broker, index) for index in (0, 1)] == [0, 0]
-
-
-def test_a_replica_in_two_directories_is_refused_with_what_to_do(broker: SimBroker):
-    broker.here.stop(clean=True).result()
-    broker.machine.vanish()
-    disk = broker.machine.disk
-    disk.make_directory("/b/t-0")
-    for name in disk.list("/data/t-0"):
-        disk.open(f"/b/t-0/{name}", create=True).write_at(0, [disk.read(f"/data/t-0/{name}")])
-    with pytest.raises(
-        DirectoryRefused, match=r"t-0 lies in two log directories, /data/t-0 and /b/t-0.*Move the older"
-    ):
-        start_in_vain(broker)
 
 
 def test_retention_reaches_every_directory(broker: SimBroker):
@@ -353,20 +339,6 @@ def test_of_a_replica_in_two_directories_the_one_with_records_stays_wherever_it_
     assert place_of(broker, 1) == "/b"
     assert broker.here.node.replicas.by_name["t", 1].log.end_offset == 1
     assert produce(broker, 1) == 0
-
-
-def test_an_emptied_replica_that_once_held_records_is_no_half_made_one(broker: SimBroker):
-    """Its checkpoints tell that it held records."""
-    broker.here.stop(clean=True).result()
-    broker.machine.vanish()
-    disk = broker.machine.disk
-    disk.make_directory("/b/t-0")
-    for name in disk.list("/data/t-0"):
-        disk.open(f"/b/t-0/{name}", create=True).write_at(0, [disk.read(f"/data/t-0/{name}")])
-    disk.open("/data/t-0/00000000000000000000.log").truncate(0)
-    disk.remove("/data/t-0/00000000000000000001.snapshot")
-    with pytest.raises(DirectoryRefused, match="t-0 lies in two log directories"):
-        start_in_vain(broker)
 
 
 def test_a_topic_in_a_failed_directory_can_be_deleted(broker: SimBroker):

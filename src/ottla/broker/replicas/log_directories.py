@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.control.incarnations import Incarnations
 from ottla.broker.replicas.doubtful_replicas import DoubtfulReplicas, Key
-from ottla.broker.replicas.twins import half_made_twins
+from ottla.broker.replicas.twins import sort_twins
 from ottla.broker.replicas.unreadable import UnreadableReplicas
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
@@ -107,10 +107,10 @@ class LogDirectories:
                 self.online.append(directory)
                 self._by_path[path] = directory
                 self.incarnations.look_at(directory)
-        half_made = half_made_twins(self.disk, self.online, self._topic_of, self.known, self.incarnations.is_older)
+        twins = sort_twins(self.disk, self.online, self._topic_of, self.known, self.incarnations.is_older)
         for directory in list(self.online):
             try:
-                self.unreadable.recover_all(directory, half_made, topic_of=self._topic_of, recover=self._recover)
+                self.unreadable.recover_all(directory, twins, topic_of=self._topic_of, recover=self._recover)
                 directory.note_recovered()
             except OSError as error:
                 directory.fail(error)  # leaves the mark: pages dropped by a failed sync are not written by the next

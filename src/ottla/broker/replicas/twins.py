@@ -1,12 +1,14 @@
-"""Replicas found in two log directories of this broker: drops one of the two, or refuses the start.
+"""Replicas found in two log directories of this broker: which of the two is the replica, if that can be known.
 
-Called by log_directories.py before it recovers any log.
+Called by log_directories.py before it recovers any log. Where it cannot be known, neither is opened: that replica alone
+is offline, or fetched anew from other brokers (unreadable.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
@@ -14,25 +16,33 @@ from ottla.metadata.state import Topic
 from ottla.storage import recovery
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FoundPartition
-from ottla.storage.directory.ownership import DirectoryRefused
 
 Place = tuple[FoundPartition, LogDirectory]
 
 
-def half_made_twins(
+class Twins(NamedTuple):
+    """The folders of replicas that were found more than once, by path, sorted by what they are."""
+
+    unmade: set[str]
+    """Begun in one directory and made in another after a disk failed or was full: they never held a record."""
+    older: dict[str, str]
+    """Moved out of an older directory since: not the replica, with the reason."""
+    undecided: dict[str, str]
+    """Either may be the replica, with the reason why it is not opened."""
+
+
+def sort_twins(
     disk: Disk,
     online: Sequence[LogDirectory],
     topic_of: Callable[[FoundPartition], Topic | None],
     known: Collection[str],
     is_older: Callable[[LogDirectory], bool],
-) -> set[str]:
-    """Paths to drop: replicas begun in one directory and made in another after a disk failed or was full, and those in
-    an older directory that were moved out of it since.
+) -> Twins:
+    """Sort the folders of replicas that lie in several directories and were not being moved between them.
 
-    Any other replica in two directories that was not being moved is refused, as it is not known which copy is right.
     `known`: ids of the directories in this broker's last registration.
     """
-    half_made: set[str] = set()
+    twins = Twins(set(), {}, {})
     places: dict[tuple[bytes | None, TopicPartition], Place] = {}
     for directory in online:
         for found in directory.found:
@@ -44,16 +54,26 @@ def half_made_twins(
             if first is found or (moved and is_older(directory) == is_older(beside)):
                 continue
             left = _left(disk, (found, directory), (first, beside), known, is_older)
-            if left is None:
-                raise DirectoryRefused(
-                    f"{name} lies in two log directories, {first.path} and {found.path}, and only one of them can "
-                    "be the replica. Move the older one out of its directory (compare the newest files in both; if "
-                    "other brokers hold the partition, either will do), and start again."
-                )
-            half_made.add(left.path)
+            if left is None or first.path in twins.undecided:
+                twins.undecided[first.path] = _which_is_it(name, found.path)
+                twins.undecided[found.path] = _which_is_it(name, first.path)
+                continue
+            kept = found if left is first else first
+            if is_older(directory) != is_older(beside):
+                twins.older[left.path] = f"it is in an older copy of its log directory; the replica is {kept.path}"
+            else:
+                twins.unmade.add(left.path)
             if left is first:
                 places[found.topic_id, name] = found, directory
-    return half_made
+    return twins
+
+
+def _which_is_it(name: TopicPartition, other: str) -> str:
+    return (
+        f"{name} lies in another log directory too, {other}, and only one of the two can be the replica. If no other "
+        "broker holds the partition, move the older one out of its directory (compare the newest files in both), and "
+        "start again"
+    )
 
 
 def _left(

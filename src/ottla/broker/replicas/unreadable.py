@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from posixpath import join
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +26,7 @@ from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
+    from ottla.broker.replicas.twins import Twins
     from ottla.metadata.state import PartitionState, Topic
     from ottla.storage.directory.directory import LogDirectory
 
@@ -35,7 +36,7 @@ _NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class Unreadable(NamedTuple):
-    """One replica that could not be opened."""
+    """The folder of a replica that could not be opened."""
 
     topic: str
     found: FoundPartition
@@ -44,18 +45,18 @@ class Unreadable(NamedTuple):
 
 
 class UnreadableReplicas:
-    """The unreadable replicas of this broker, by topic id and partition."""
+    """The unreadable replicas of this broker, by topic id and partition; one may lie in several log directories."""
 
     def __init__(self, around: Environment) -> None:
         self._around = around
-        self.by_key: dict[Key, Unreadable] = {}
+        self.by_key: dict[Key, list[Unreadable]] = {}
 
     # --- at the start ---
 
     def recover_all(
         self,
         directory: LogDirectory,
-        half_made: Collection[str],
+        twins: Twins,
         *,
         topic_of: Callable[[FoundPartition], Topic | None],
         recover: Callable[[LogDirectory, Topic, FoundPartition], None],
@@ -66,12 +67,14 @@ class UnreadableReplicas:
         with directory.disk.gathered(directory.path):
             for found in directory.found:
                 topic = topic_of(found) or self._claimed(found)
-                if found.path in half_made or self._is_of_no_account(directory, found):
+                if found.path in twins.unmade or self._is_of_no_account(directory, found):
                     unmade.append(found)
+                elif found.path in twins.older:
+                    strays.append((found, twins.older[found.path]))
                 elif topic is None:
                     strays.append((found, found.fault or "its topic id is not known, or it is placed elsewhere"))
-                elif found.fault:
-                    self._add(directory, topic, found, found.fault)
+                elif fault := found.fault or twins.undecided.get(found.path):
+                    self._add(directory, topic, found, fault)
                 else:
                     self._recover_or_leave(directory, topic, found, recover)
             self.set_aside(directory, strays)
@@ -121,7 +124,8 @@ class UnreadableReplicas:
     def _add(self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str) -> None:
         """Note an unreadable replica, which stays as it is and is not served."""
         reason += _refused_offsets(directory, TopicPartition(found.topic, found.partition))
-        self.by_key[topic.topic_id, found.partition] = Unreadable(topic.name, found, directory, reason)
+        one = Unreadable(topic.name, found, directory, reason)
+        self.by_key.setdefault((topic.topic_id, found.partition), []).append(one)
         directory.unopened = True
         log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
 
@@ -150,8 +154,8 @@ class UnreadableReplicas:
     def drop_found_elsewhere(self, opened: Container[Key]) -> None:
         """Set folders without a topic id aside if their replica was opened in another directory."""
         for key in [key for key in self.by_key if key in opened]:
-            one = self.by_key.pop(key)
-            self.set_aside(one.directory, [(one.found, f"{one.reason}; the replica is in another log directory")])
+            for one in self.by_key.pop(key):
+                self.set_aside(one.directory, [(one.found, f"{one.reason}; the replica is in another log directory")])
 
     def are_the_last(self) -> list[Key]:
         """Unreadable replicas that are the last to count for their partition: they stay, offline."""
@@ -168,26 +172,28 @@ class UnreadableReplicas:
 
     def holds_back(self, key: Key, state: PartitionState) -> bool:
         """True if a replica must not be made anew yet, since these files may be needed; else they are set aside."""
-        one, here = self.by_key.get(key), self._around.broker
-        if one is None:
+        here = self._around.broker
+        if key not in self.by_key:
             return False
         if not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):
             return True
-        self._give_up(key, f"{one.reason}; it is fetched anew from broker {state.leader}")
+        self._give_up(key, f"it is fetched anew from broker {state.leader}")
         return False
 
     def make_way(self, directory: LogDirectory, topic: Topic, index: int) -> None:
         """Set an unreadable folder aside for another topic's partition of the same name."""
         path = join(directory.path, f"{topic.name}-{index}")
-        for key in [key for key, one in self.by_key.items() if one.found.path == path]:
-            self._give_up(key, f"{self.by_key[key].reason}; its name belongs to another topic now")
+        for key in [key for key, found in self.by_key.items() if any(one.found.path == path for one in found)]:
+            self._give_up(key, "its name belongs to another topic now")
 
-    def _give_up(self, key: Key, reason: str) -> None:
-        one = self.by_key[key]
-        if one.directory.disk.exists(one.found.path):
-            self.set_aside(one.directory, [(one.found, reason)])
-        else:
-            log.warning("%s is made anew: %s", one.found.path, reason)
+    def _give_up(self, key: Key, why: str) -> None:
+        """Set its folders aside; may be repeated after an error."""
+        for one in self.by_key[key]:
+            reason = f"{one.reason}; {why}"
+            if one.directory.disk.exists(one.found.path):
+                self.set_aside(one.directory, [(one.found, reason)])
+            else:
+                log.warning("%s is made anew: %s", one.found.path, reason)
         del self.by_key[key]
 
 
