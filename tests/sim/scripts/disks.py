@@ -13,6 +13,7 @@ from ottla.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from ottla.sim.checkers.decay import Flipped
+from ottla.sim.disk import DirectoryNode
 from ottla.sim.machine import Machine
 from ottla.sim.peek import within
 from ottla.storage.log import Log
@@ -30,9 +31,13 @@ class DiskSteps:
     def __init__(self, story: Story) -> None:
         self._story = story
         self._world = story.world
+        self._copies: dict[int, tuple[str, DirectoryNode]] = {}
+        """By broker, a log directory's path and what it held."""
         self.verbs: dict[str, Callable[..., Awaitable[Any]]] = {
             "empty disk of": self._empty_disk,
             "empty directory of": self._empty_directory,
+            "copy directory of": self._copy_directory,
+            "put back directory of": self._put_back_directory,
             "move": self._move,
             "leave room at": self._leave_room,
             "make room at": self._make_room,
@@ -54,9 +59,20 @@ class DiskSteps:
 
     async def _empty_directory(self, broker: int) -> None:
         """Replace the log directory of a stopped broker that holds the replica by an empty one."""
-        machine, folder = self._machine(broker), f"{self._place}"
-        (holding,) = (path for path in machine.directories if machine.disk.exists(posixpath.join(path, folder)))
-        machine.lose_directory(holding)
+        machine = self._machine(broker)
+        machine.lose_directory(self._holding(machine))
+        self._world.invariants.disk_lost(machine.broker_id)
+
+    async def _copy_directory(self, broker: int) -> None:
+        """Keep a copy of the log directory that holds the replica, as it is now."""
+        machine = self._machine(broker)
+        path = self._holding(machine)
+        self._copies[broker] = path, machine.disk.copied(path)
+
+    async def _put_back_directory(self, broker: int) -> None:
+        """Put the copy in the place of the directory of a stopped broker; its other directory stays as it is."""
+        machine, (path, copy) = self._machine(broker), self._copies[broker]
+        machine.disk.put_back(path, copy)
         self._world.invariants.disk_lost(machine.broker_id)
 
     async def _move(self, broker: int) -> None:
@@ -128,6 +144,12 @@ class DiskSteps:
     def _machine(self, broker: int) -> Machine:
         (machine,) = self._story.machines((broker,))
         return machine
+
+    def _holding(self, machine: Machine) -> str:
+        """The log directory in which the replica is."""
+        folder = f"{self._place}"
+        (holding,) = (path for path in machine.directories if machine.disk.exists(posixpath.join(path, folder)))
+        return holding
 
     def _log(self, broker: int) -> Log:
         replica = self._story.replica(broker)

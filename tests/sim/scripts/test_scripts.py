@@ -26,4 +26,4 @@ def test_each_script_is_of_a_world_in_the_ledger():
     rows = [line for line in _LEDGER.read_text().splitlines() if line.startswith("|")]
     for script in SCRIPTS:
         assert any(f" {script.seed}: " in row and f"mended in {script.mended}" in row for row in rows), script.name
-    assert len(SCRIPTS) >= 19
+    assert len(SCRIPTS) >= 20
