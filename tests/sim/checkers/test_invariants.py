@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -443,6 +444,18 @@ def test_a_receipt_from_before_a_disk_was_lost_may_come_to_a_leader_that_has_not
         leader.registered[2] = place.state.brokers[BrokerId(2)].epoch
     place.committed(1, 1)
     assert place.look() == found
+
+
+def test_a_disk_must_not_be_lost_while_the_other_replica_in_sync_may_not_have_been_made():
+    """Seed 202858 of three brokers: a power cut had come before its folder was on the disk."""
+    place = Place()
+    place.in_sync(1, 2)
+    assert place.look() == []
+    assert place.invariants.may_lose_disk(BrokerId(1))
+    disk = place.replicas[2].disk
+    disk.remove_tree(FOLDER)
+    disk.sync_directory(posixpath.dirname(FOLDER))
+    assert not place.invariants.may_lose_disk(BrokerId(1))
 
 
 def test_a_disk_without_which_nothing_is_complete_must_not_be_lost():

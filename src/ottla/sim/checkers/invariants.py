@@ -385,8 +385,10 @@ class Invariants:
     def may_lose_disk(self, broker: BrokerId) -> bool:
         """True if each of its partitions has another replica that the metadata takes for complete, and rightly.
 
-        Not while the store is an older one: beside a directory that is new, or as old, nobody could say so. Nor while
-        min.insync.replicas changes, which may take the other one from those that are eligible.
+        A replica whose folder is not on the disk yet is none: a power cut may have come before it was made, and its
+        broker will leave the set once it registers. Not while the store is an older one: beside a directory that is
+        new, or as old, nobody could say so. Nor while min.insync.replicas changes, which may take the other one from
+        those that are eligible.
         """
         if self.keep_disks or any(machine.store_is_older for machine in self._machines.values()):
             return False
@@ -394,9 +396,15 @@ class Invariants:
             return False
         for topic in self._metadata.topics.values():
             for state in topic.partitions:
-                if broker in state.replicas and not {*state.in_sync, *state.eligible} - {broker}:
+                others = {*state.in_sync, *state.eligible} - {broker}
+                if broker in state.replicas and not any(self._is_made(one, topic.name, state) for one in others):
                     return False
         return True
+
+    def _is_made(self, broker: BrokerId, topic: str, state: PartitionState) -> bool:
+        """True if the broker has the replica's folder, whatever crash comes."""
+        machine = self._machines[broker]
+        return bool(homes(machine.disk, machine.directories, f"{topic}-{state.partition}"))
 
     def disk_lost(self, broker: BrokerId) -> None:
         """Its processes have ended before."""
