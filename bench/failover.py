@@ -1,4 +1,4 @@
-"""Measures how long a producer gets no acknowledgement after its partition's leader is killed or stopped.
+"""Measures how long a client stands still after its partition's leader is killed or stopped.
 
     python -m bench.failover                      ottla, 30 kills
     python -m bench.failover --signal TERM        graceful stops instead
@@ -6,10 +6,12 @@
         --client socket.timeout.ms=7000           with less patience than librdkafka's minute
     python -m bench.failover --zookeeper          with the metadata in an own ZooKeeper ensemble of three servers
     python -m bench.failover --kafka              Apache Kafka too (three KRaft nodes with its defaults)
+    python -m bench.failover --clients all        also a producer made anew before each death, consumers, Java's clients
 
 Three brokers on this machine, one partition with three replicas, min.insync.replicas=2; an idempotent confluent-kafka
 producer with its defaults sends a record every two milliseconds. After each death the broker comes back and is in sync
-before the next. At the end all records are read back: each acknowledged record must be there exactly once.
+before the next. At the end all records are read back: each acknowledged record must be there exactly once. With Java's
+clients Apache Kafka's jars are needed: `tools/setup.sh java kafka`.
 """
 
 from __future__ import annotations
@@ -21,110 +23,88 @@ import signal
 import statistics
 import sys
 import tempfile
-import threading
 import time
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.clusters import Cluster, KafkaCluster, OttlaCluster, ZookeeperCluster, until
+from bench.failover_clients import NAMES, Watched, clients
 
 TOPIC = "failover"
-_EVERY_S = 0.002
-_ENOUGH = 200
 
 
-class Writing:
-    """A producer in its own thread; notes when each record was acknowledged."""
-
-    def __init__(self, servers: str, options: dict[str, str]) -> None:
-        self.acknowledged: list[int] = []
-        self.times: list[float] = []
-        self.failed = 0
-        self.sent = 0
-        self._going = True
-        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0, **options})
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while self._going:
-            number = self.sent
-            self._producer.produce(TOPIC, str(number), on_delivery=lambda error, _, at=number: self._told(error, at))
-            self.sent += 1
-            self._producer.poll(_EVERY_S)
-        self._producer.flush(60)
-
-    def _told(self, error: KafkaError | None, number: int) -> None:
-        if error is not None:
-            self.failed += 1
-            return
-        self.acknowledged.append(number)
-        self.times.append(time.monotonic())
-
-    def goes_on(self) -> None:
-        """Wait until enough further records are acknowledged for a steady rate."""
-        enough = len(self.times) + _ENOUGH
-        until(lambda: len(self.times) >= enough)
-
-    def longest_gap_s(self, since: float) -> float:
-        times = [at for at in list(self.times) if at >= since]
-        return max(later - earlier for earlier, later in pairwise(times))
-
-    def stop(self) -> None:
-        self._going = False
-        self._thread.join()
-
-
-def run(cluster: Cluster, deaths: int, how: signal.Signals, client: dict[str, str]) -> dict[str, object]:
-    """End leaders; return the gaps and the counts of records. `client` are options of the producer."""
+def run(
+    cluster: Cluster, deaths: int, how: signal.Signals, names: Sequence[str], options: dict[str, str]
+) -> list[dict[str, object]]:
+    """End leaders; return the gaps and the counts of records of each client. `options`: of librdkafka's producers."""
     cluster.start()
+    watched: list[Watched] = []
+    gaps: dict[str, list[float]] = {}
     try:
         admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
         topic = NewTopic(TOPIC, num_partitions=1, replication_factor=3, config={"min.insync.replicas": "2"})
         until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
         admin.create_topics([topic])[TOPIC].result(30)
-        writing = Writing(cluster.address, client)
-        gaps = []
         try:
+            watched += clients(names, cluster.address, TOPIC, cluster.folder, options)
             for number in range(1, deaths + 1):
-                writing.goes_on()
+                for each in watched:
+                    each.before_a_death()
+                _all_go_on(watched)
                 leader = admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].leader
-                began = time.monotonic()
+                began = time.time()
                 cluster.end(leader, how)
-                until(lambda began=began: any(at > began + 0.5 for at in writing.times[-1:]))
-                writing.goes_on()
-                gaps.append(writing.longest_gap_s(began - 0.2))
-                print(f"{cluster.name}  {number:3}  broker {leader}  {gaps[-1]:.3f} s", flush=True)
+                until(lambda began=began: all(each.is_back(began) for each in watched))
+                _all_go_on(watched)
+                for each in watched:
+                    gaps.setdefault(each.name, []).append(each.longest_gap_s(began - 0.2))
+                told = "  ".join(f"{name} {found[-1]:.3f} s" for name, found in gaps.items())
+                print(f"{cluster.name}  {number:3}  broker {leader}  {told}", flush=True)
                 cluster.bring_back(leader)
                 until(lambda: len(admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].isrs) == 3)
         finally:
-            writing.stop()
-        lost, repeated = judge(cluster.address, writing)
+            for each in watched:
+                each.stop()
+        found = judge(cluster.address)
     finally:
         cluster.stop()
-    return {
-        "cluster": cluster.name,
-        "signal": how.name,
-        "client": client,
-        "deaths": deaths,
+    about = {"cluster": cluster.name, "signal": how.name, "options": options, "deaths": deaths}
+    return [about | told_of(each, gaps[each.name], found) for each in watched]
+
+
+def _all_go_on(watched: Sequence[Watched]) -> None:
+    for each in watched:
+        each.goes_on()
+
+
+def told_of(client: Watched, gaps: Sequence[float], found: Sequence[str]) -> dict[str, object]:
+    """A client's gaps, and its records as they were read back at the end."""
+    seconds = {
+        "client": client.name,
         "median_s": round(statistics.median(gaps), 3),
         "max_s": round(max(gaps), 3),
-        "acknowledged": len(writing.acknowledged),
-        "failed": writing.failed,
-        "lost": lost,
-        "repeated": repeated,
         "gaps_s": [round(gap, 3) for gap in gaps],
+    }
+    if not client.writes:
+        return seconds
+    times = Counter(found)
+    return seconds | {
+        "acknowledged": len(client.acknowledged),
+        "failed": client.failed,
+        "lost": sum(1 for value in client.acknowledged if not times[value]),
+        "repeated": sum(1 for value in client.acknowledged if times[value] > 1),
     }
 
 
-def judge(servers: str, writing: Writing) -> tuple[int, int]:
-    """Read all records back; return (acknowledged but lost, there more than once)."""
+def judge(servers: str) -> list[str]:
+    """All values, read back."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "judge", "enable.partition.eof": True})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    found: list[int] = []
+    found: list[str] = []
     while True:
         message: Message | None = consumer.poll(30)
         if message is None:
@@ -133,22 +113,28 @@ def judge(servers: str, writing: Writing) -> tuple[int, int]:
             if message.error().code() == KafkaError._PARTITION_EOF:
                 break
             continue
-        found.append(int(message.value()))
+        found.append(message.value().decode())
     consumer.close()
-    return len(set(writing.acknowledged) - set(found)), len(found) - len(set(found))
+    return found
 
 
 def sentence(result: dict[str, object]) -> str:
     gaps = f"longest gap median {result['median_s']} s, max {result['max_s']} s"
-    records = ", ".join(f"{result[name]} {name}" for name in ("acknowledged", "lost", "repeated", "failed"))
-    return f"{result['cluster']}: {result['deaths']} x {result['signal']}: {gaps}; records: {records}"
+    counts = [f"{result[name]} {name}" for name in ("acknowledged", "lost", "repeated", "failed") if name in result]
+    records = f"; records: {', '.join(counts)}" if counts else ""
+    return f"{result['cluster']}, {result['client']}: {result['deaths']} x {result['signal']}: {gaps}{records}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--deaths", type=int, default=30, help="how many (default 30)")
     parser.add_argument("--signal", choices=("KILL", "TERM", "STOP"), default="KILL", help="KILL (default), TERM, STOP")
-    parser.add_argument("--client", action="append", default=[], metavar="KEY=VALUE", help="an option of the producer")
+    parser.add_argument(
+        "--client", action="append", default=[], metavar="KEY=VALUE", help="an option of librdkafka's producers"
+    )
+    parser.add_argument(
+        "--clients", default="producer", metavar="NAMES", help=f"of {', '.join(NAMES)}; or all (default producer)"
+    )
     parser.add_argument("--zookeeper", action="store_true", help="ottla with its metadata in ZooKeeper")
     parser.add_argument("--kafka", action="store_true", help="Apache Kafka too")
     parser.add_argument("--only-kafka", action="store_true", help="Apache Kafka alone")
@@ -159,19 +145,22 @@ def main() -> int:
     kinds: list[type[OttlaCluster] | type[KafkaCluster]] = [] if options.only_kafka else [ours]
     if options.kafka or options.only_kafka:
         kinds.append(KafkaCluster)
+    names = list(NAMES) if options.clients == "all" else options.clients.split(",")
+    if unknown := sorted({*names} - {*NAMES}):
+        parser.error(f"--clients: no such client: {', '.join(unknown)}")
     client = dict(option.split("=", 1) for option in options.client)
-    results = []
+    results: list[dict[str, object]] = []
     for kind in kinds:
         folder = Path(tempfile.mkdtemp(prefix="ottla-failover-"))
         try:
-            results.append(run(kind(folder), options.deaths, how, client))
+            results += run(kind(folder), options.deaths, how, names, client)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     for result in results:
         print(sentence(result))
     if options.out is not None:
         options.out.write_text(json.dumps(results, indent=1) + "\n")
-    return 1 if any(result["lost"] or result["repeated"] for result in results) else 0
+    return 1 if any(result.get("lost") or result.get("repeated") for result in results) else 0
 
 
 if __name__ == "__main__":
