@@ -11,13 +11,22 @@ import pytest
 from clusters import create, register, topic_id
 from log_desk import a_batch, a_log, put
 
-from ottla.cluster.commands import ChangeInSync, Command, FenceBroker, ReplicaEpoch, Writer
+from ottla.cluster.commands import (
+    ChangeInSync,
+    Command,
+    ConfigEdit,
+    ConfigOperation,
+    EditConfigs,
+    FenceBroker,
+    ReplicaEpoch,
+    Writer,
+)
 from ottla.cluster.decide import decide
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId, PartitionEpoch
 from ottla.metadata.entries import Body, PartitionsChanged, encode_entry
-from ottla.metadata.state import Metadata
+from ottla.metadata.state import TOPIC_RESOURCE, Metadata
 from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.disk import SimDisk
@@ -75,7 +84,7 @@ class Place:
         self.invariants = Invariants(self.store, machines, 2)
         for number in (1, 2, 3):
             self.do(register(number))
-        self.do(create(TOPIC, -1, -1)._replace(assignment=((1, 2, 3),)))
+        self.do(create(TOPIC, -1, -1, min_insync_replicas="2")._replace(assignment=((1, 2, 3),)))
         assert self.look() == []
 
     def do(self, command: Command, by: int = 1) -> None:
@@ -461,7 +470,17 @@ def test_a_disk_must_not_be_lost_while_the_other_replica_in_sync_may_not_have_be
 def test_a_disk_without_which_nothing_is_complete_must_not_be_lost():
     place = Place()
     place.in_sync(1, 2)
-    place.in_sync(1)
+    place.do(register(2)._replace(damaged=((topic_id(TOPIC), (0,)),)))
     assert place.look() == []
     assert not place.invariants.may_lose_disk(BrokerId(1))
     assert place.invariants.may_lose_disk(BrokerId(3))
+
+
+def test_no_disk_is_lost_where_one_replica_in_sync_is_enough():
+    """Seed 203751 of three brokers: the other one was cut off from the store at the same time, and counted no more."""
+    place = Place()
+    assert place.invariants.may_lose_disk(BrokerId(2))
+    edit = ConfigEdit("min.insync.replicas", ConfigOperation.SET, "1")
+    place.do(EditConfigs(TOPIC_RESOURCE, TOPIC, (edit,)))
+    assert place.look() == []
+    assert not place.invariants.may_lose_disk(BrokerId(2))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.node import Node
 from ottla.broker.replicas.partition import Partition
+from ottla.cluster.partitions import min_in_sync
 from ottla.kernel.ids import BrokerId, TopicId
 from ottla.metadata.entries import UNREGISTERED
 from ottla.metadata.seal import read_entry
@@ -387,8 +388,8 @@ class Invariants:
 
         A replica whose folder is not on the disk yet is none: a power cut may have come before it was made, and its
         broker will leave the set once it registers. Not while the store is an older one: beside a directory that is
-        new, or as old, nobody could say so. Nor while min.insync.replicas changes, which may take the other one from
-        those that are eligible.
+        new, or as old, nobody could say so. Nor while min.insync.replicas changes, or is one: whoever is cut off then
+        counts no more, and the one without its disk would be the last.
         """
         if self.keep_disks or any(machine.store_is_older for machine in self._machines.values()):
             return False
@@ -397,7 +398,9 @@ class Invariants:
         for topic in self._metadata.topics.values():
             for state in topic.partitions:
                 others = {*state.in_sync, *state.eligible} - {broker}
-                if broker in state.replicas and not any(self._is_made(one, topic.name, state) for one in others):
+                stays = min_in_sync(self._metadata, topic) > 1
+                whole = any(self._is_made(one, topic.name, state) for one in others)
+                if broker in state.replicas and not (stays and whole):
                     return False
         return True
 
