@@ -41,6 +41,7 @@ from ottla.storage.maintenance.compaction import (
     install,
     plan_compaction,
 )
+from ottla.storage.segment.segment import LOG
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, LogRead, Origin
 
@@ -531,3 +532,43 @@ def test_a_segment_of_which_compaction_left_an_empty_batch_opens_without_a_remar
     again = reopened(log, clean=clean, recovery_point=log.end_offset)
     assert again.recovered.remarks == () and again.recovered.rebuilt_indexes == 0
     assert [record.value for record in records_of(again)] == [b"2" * 320]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_as_it_was_before_its_compaction_does_not_fit_its_index(clean: bool) -> None:
+    """It ends at the same offset, and is shorter than one interval of the index."""
+    log = a_log(**COMPACT)
+    for value in (b"1", b"2", b"3"):
+        a_record(log, b"k", value)
+    a_record(log, b"other", b"4")
+    roll_and_commit(log)
+    a_record(log, b"k", b"5" * 320)
+    roll_and_commit(log)
+    path = log.segments[0].path(LOG)
+    before = log.disk.read(path)
+    compact(log)
+    assert [value for _, _, value in content(log)] == [b"4", b"5" * 320] and log.bases == [0, 4, 5]
+    log.close(clean=clean)
+    disk = log.disk
+    file = disk.open(path)
+    file.truncate(0)
+    file.write_at(0, [before])
+    file.sync()
+    file.release()
+    again = reopened(log, clean=clean, recovery_point=log.end_offset)
+    (remark,) = again.recovered.remarks
+    assert "built anew" in remark.what and (remark.first_offset, remark.next_offset) == (0, 4)
+
+
+def test_the_index_of_a_compacted_segment_fits_it() -> None:
+    log = a_log(**COMPACT)
+    for number in range(6):
+        a_record(log, b"k%d" % (number % 4), b"%d" % number)
+    roll_and_commit(log)
+    compact(log)
+    log.close(clean=True)
+    again = reopened(log, clean=True, recovery_point=log.end_offset)
+    assert again.recovered.remarks == () and again.recovered.rebuilt_indexes == 0
+    for offset, *_ in content(log):
+        read = again.read(offset, 1, limit_offset=again.end_offset)
+        assert isinstance(read, LogRead) and Batch(read.data()).last_offset >= offset

@@ -215,6 +215,7 @@ class _Cleaner:
                 last = batch.owned()
         if last is not None:
             yield self._put(new, self._cleaned(last, is_last=last.next_offset <= end), last.size)
+        new.end_index()  # an older file in its place, which ends at the same offset, is found out by it
         for entry in self._transactions.kept[kept_before:]:
             new.aborted.add(entry)
         for file in [new.file, *new.write_indexes()]:

@@ -192,6 +192,15 @@ class Segment:
         self.since_entry = 0
         self.index_full = self.index.count >= self.max_entries
 
+    def end_index(self) -> None:
+        """An entry for the last batch, where it has none: a longer or shorter `.log` file does not fit it then.
+
+        A segment without timestamps keeps none, as its time index has none either.
+        """
+        last = self.index.last()
+        if self.max_timestamp >= 0 and (last is None or last[1] != self.positions[-1]):
+            self._add_entries(self.next_offset - 1, self.positions[-1])
+
     def add_last_time(self) -> None:
         """An entry for the largest timestamp so far, where there is none yet."""
         last = self.times.last()
