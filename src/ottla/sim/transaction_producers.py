@@ -38,6 +38,8 @@ _LATE_SHARE = 0.2
 _GIVES_UP_SHARE = 0.5
 _ZOMBIE_STEPS = 5
 _STALE_US = (100_000, 800_000)
+_LONGEST_MS = 900_000
+"""`transaction.max.timeout.ms`: more is refused."""
 _FORSAKEN_EVERY_US = (500_000, 4_000_000)
 
 
@@ -100,7 +102,7 @@ class Owner:
         """
         for patience in itertools.count(1):
             client = self.new_client()
-            client.timeout_ms *= patience
+            client.timeout_ms = min(client.timeout_ms * patience, _LONGEST_MS)
             if await client.own() is Verdict.DONE and await self._last_step(client):
                 client.peer.close()
                 return
