@@ -94,6 +94,11 @@ class Incarnations:
     def is_older(self, directory: LogDirectory) -> bool:
         return directory.path in self.older
 
+    def was_away(self, directory: LogDirectory) -> bool:
+        """True if the broker last ran without this directory, so that what lies in it may be older than elsewhere."""
+        me, expected = self._around.metadata.brokers.get(self._around.broker), self._expected(directory.directory_id)
+        return me is not None and (expected is None or expected.incarnation != me.incarnation)
+
     def held(self) -> tuple[HeldDirectory, ...]:
         """Directories for the registration: those that have noted this incarnation, and failed ones as last known."""
         directories, follow = self._directories, self._around.follow

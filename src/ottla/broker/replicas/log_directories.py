@@ -107,7 +107,7 @@ class LogDirectories:
                 self.online.append(directory)
                 self._by_path[path] = directory
                 self.incarnations.look_at(directory)
-        twins = sort_twins(self.disk, self.online, self._topic_of, self.known, self.incarnations.is_older)
+        twins = sort_twins(self.disk, self.online, self._topic_of, self.known, self.incarnations)
         for directory in list(self.online):
             try:
                 self.unreadable.recover_all(directory, twins, topic_of=self._topic_of, recover=self._recover)

@@ -1,23 +1,44 @@
-"""Replicas found in two log directories of this broker: which of the two is the replica, if that can be known.
+"""Replicas found in several log directories of this broker: which of the folders is the replica, if that can be known.
 
-Called by log_directories.py before it recovers any log. Where it cannot be known, neither is opened: that replica alone
-is offline, or fetched anew from other brokers (unreadable.py).
+Called by log_directories.py before it recovers any log. Where it cannot be known, none of them is opened: that replica
+alone is offline, or fetched anew from other brokers (unreadable.py). The doubt is noted in the folders, so that one of
+them is not taken for the replica as soon as the other one's directory fails.
 """
 
 from __future__ import annotations
 
+import logging
+import posixpath
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import Topic
 from ottla.storage import recovery
+from ottla.storage.directory.checkpoint import MOVING, write_doubt
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FoundPartition
 
-Place = tuple[FoundPartition, LogDirectory]
+log = logging.getLogger("ottla.replicas")
+
+
+class Ages(Protocol):
+    """What is known about the age of log directories."""
+
+    def is_older(self, directory: LogDirectory) -> bool:
+        """True if it is an older copy of the directory that the cluster knows."""
+
+    def was_away(self, directory: LogDirectory) -> bool:
+        """True if the broker last ran without it."""
+
+
+class Place(NamedTuple):
+    """A folder of a replica, and the log directory that it is in."""
+
+    found: FoundPartition
+    directory: LogDirectory
 
 
 class Twins(NamedTuple):
@@ -26,9 +47,9 @@ class Twins(NamedTuple):
     unmade: set[str]
     """Begun in one directory and made in another after a disk failed or was full: they never held a record."""
     older: dict[str, str]
-    """Moved out of an older directory since: not the replica, with the reason."""
+    """In directories that are older copies, or were away, while another one holds the replica; with the reason."""
     undecided: dict[str, str]
-    """Either may be the replica, with the reason why it is not opened."""
+    """Each may be the replica, with the reason why it is not opened."""
 
 
 def sort_twins(
@@ -36,63 +57,101 @@ def sort_twins(
     online: Sequence[LogDirectory],
     topic_of: Callable[[FoundPartition], Topic | None],
     known: Collection[str],
-    is_older: Callable[[LogDirectory], bool],
+    ages: Ages,
 ) -> Twins:
     """Sort the folders of replicas that lie in several directories and were not being moved between them.
 
     `known`: ids of the directories in this broker's last registration.
     """
     twins = Twins(set(), {}, {})
-    places: dict[tuple[bytes | None, TopicPartition], Place] = {}
+    places: dict[tuple[bytes | None, TopicPartition], list[Place]] = {}
     for directory in online:
         for found in directory.found:
-            if topic_of(found) is None:
-                continue
-            name = TopicPartition(found.topic, found.partition)
-            first, beside = places.setdefault((found.topic_id, name), (found, directory))
-            moved = found.beside == beside.directory_id or first.beside == directory.directory_id
-            if first is found or (moved and is_older(directory) == is_older(beside)):
-                continue
-            left = _left(disk, (found, directory), (first, beside), known, is_older)
-            if left is None or first.path in twins.undecided:
-                twins.undecided[first.path] = _which_is_it(name, found.path)
-                twins.undecided[found.path] = _which_is_it(name, first.path)
-                continue
-            kept = found if left is first else first
-            if is_older(directory) != is_older(beside):
-                twins.older[left.path] = f"it is in an older copy of its log directory; the replica is {kept.path}"
-            else:
-                twins.unmade.add(left.path)
-            if left is first:
-                places[found.topic_id, name] = found, directory
+            if topic_of(found) is not None:
+                key = found.topic_id, TopicPartition(found.topic, found.partition)
+                places.setdefault(key, []).append(Place(found, directory))
+    here = {directory.directory_id for directory in online}
+    for several in places.values():
+        left = _without_unneeded(disk, several, known, ages, twins) if len(several) > 1 else several
+        missing = sorted({one for place in left for one in place.found.doubted} - here)
+        if len(left) > 1 and not _is_a_move(left):
+            _doubt(disk, left, twins)
+        elif missing:
+            twins.undecided[left[0].found.path] = (
+                f"it lay in the log directory {missing[0]} too, which is not here, and may be newer there. Bring that "
+                f"directory back, or remove {posixpath.join(left[0].found.path, MOVING)} to take this copy"
+            )
+        elif left[0].found.doubted:
+            _settle(disk, left[0].found)
     return twins
 
 
-def _which_is_it(name: TopicPartition, other: str) -> str:
-    return (
-        f"{name} lies in another log directory too, {other}, and only one of the two can be the replica. If no other "
-        "broker holds the partition, move the older one out of its directory (compare the newest files in both), and "
-        "start again"
-    )
+def _without_unneeded(
+    disk: Disk, several: Sequence[Place], known: Collection[str], ages: Ages, twins: Twins
+) -> list[Place]:
+    """The places that may be the replica: not those in older directories, nor those that never held a record."""
+    lesser = [place for place in several if ages.is_older(place.directory) or ages.was_away(place.directory)]
+    current = [place for place in several if place not in lesser]
+    served = [place for place in current if not place.found.doubted and _has_held(disk, place)]
+    if _is_a_move(several) and len({ages.is_older(place.directory) for place in several}) == 1:
+        return list(several)
+    if served:
+        for place in lesser:
+            why = f"its log directory is an older copy, or was away; the replica is {served[0].found.path}"
+            twins.older[place.found.path] = why
+        several = current
+    if _is_a_move(several):
+        return list(several)
+    left = list(several)
+    last_first = [*reversed(several)]
+    last_first.sort(key=lambda place: (place not in lesser, place.directory.directory_id in known))
+    for place in last_first:
+        if len(left) > 1 and not _has_held(disk, place):
+            twins.unmade.add(place.found.path)
+            left.remove(place)
+    return left
 
 
-def _left(
-    disk: Disk, one: Place, other: Place, known: Collection[str], is_older: Callable[[LogDirectory], bool]
-) -> FoundPartition | None:
-    """The one of two that is not the replica: it is in an older directory, or never held a record.
+def _is_a_move(places: Sequence[Place]) -> bool:
+    """True if these are the two halves of one move, which storage/directory/moving.py tells apart."""
+    if len(places) != 2:
+        return False
+    (one, here), (other, there) = places
+    return one.beside == there.directory_id or other.beside == here.directory_id
 
-    If both never did, the one in a directory that is new since this broker's last registration. None if both held some,
-    or cannot be read.
-    """
-    if is_older(one[1]) != is_older(other[1]):
-        return one[0] if is_older(one[1]) else other[0]
-    empty: list[Place] = []
-    for found, directory in (one, other):
-        name = TopicPartition(found.topic, found.partition)
-        if any(offsets.get(name) for _, offsets in directory.offsets.by_name()):
-            continue
-        with suppress(OSError):  # an unreadable one may hold records
-            if recovery.never_held(disk, found.path):
-                empty.append((found, directory))
-    empty.sort(key=lambda place: place[1].directory_id in known)
-    return empty[0][0] if empty else None
+
+def _has_held(disk: Disk, place: Place) -> bool:
+    """True if it has held a record, or cannot be read: then it may have."""
+    found, directory = place
+    name = TopicPartition(found.topic, found.partition)
+    if any(offsets.get(name) for _, offsets in directory.offsets.by_name()):
+        return True
+    with suppress(OSError):
+        return not recovery.never_held(disk, found.path)
+    return True
+
+
+def _doubt(disk: Disk, places: Sequence[Place], twins: Twins) -> None:
+    """Say of each that it may be the replica, and note it there."""
+    name = TopicPartition(places[0].found.topic, places[0].found.partition)
+    for place in places:
+        others = [other for other in places if other is not place]
+        paths = ", ".join(other.found.path for other in others)
+        twins.undecided[place.found.path] = (
+            f"{name} lies in another log directory too ({paths}), and only one can be the replica. If no other broker "
+            "holds the partition, move the older one out of its directory (compare the newest files in both), and "
+            "start again"
+        )
+        doubted = tuple(other.directory.directory_id for other in others)
+        if place.found.doubted != doubted:
+            try:
+                write_doubt(disk, place.found.path, doubted)
+            except OSError as error:
+                log.warning("%s: its doubt could not be noted: %s", place.found.path, error)
+
+
+def _settle(disk: Disk, found: FoundPartition) -> None:
+    """The other folders are gone: this one is the replica. If that cannot be noted, the next start finds it again."""
+    with suppress(OSError):
+        disk.remove(posixpath.join(found.path, MOVING))
+        disk.sync_directory(found.path)

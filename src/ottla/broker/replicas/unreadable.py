@@ -152,10 +152,15 @@ class UnreadableReplicas:
         directory.forget_gone(missed)
 
     def drop_found_elsewhere(self, opened: Container[Key]) -> None:
-        """Set folders without a topic id aside if their replica was opened in another directory."""
+        """Set folders without a topic id aside if their replica was opened in another directory.
+
+        If that fails they stay, and the next start tries again.
+        """
         for key in [key for key in self.by_key if key in opened]:
-            for one in self.by_key.pop(key):
-                self.set_aside(one.directory, [(one.found, f"{one.reason}; the replica is in another log directory")])
+            try:
+                self._give_up(key, "the replica is in another log directory")
+            except OSError as error:
+                log.warning("%s cannot be set aside, and stays: %s", self.by_key[key][-1].found.path, error)
 
     def are_the_last(self) -> list[Key]:
         """Unreadable replicas that are the last to count for their partition: they stay, offline."""
@@ -187,13 +192,18 @@ class UnreadableReplicas:
             self._give_up(key, "its name belongs to another topic now")
 
     def _give_up(self, key: Key, why: str) -> None:
-        """Set its folders aside; may be repeated after an error."""
-        for one in self.by_key[key]:
+        """Set its folders aside, each once; those in a directory that has failed are left to a later start."""
+        found = self.by_key[key]
+        while found:
+            one = found[-1]
             reason = f"{one.reason}; {why}"
-            if one.directory.disk.exists(one.found.path):
+            if one.directory.failed is not None:
+                log.warning("%s stays as it is, as its log directory has failed: %s", one.found.path, reason)
+            elif one.directory.disk.exists(one.found.path):
                 self.set_aside(one.directory, [(one.found, reason)])
             else:
                 log.warning("%s is made anew: %s", one.found.path, reason)
+            found.pop()
         del self.by_key[key]
 
 

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import posixpath
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ottla.kernel.ids import TopicId, TopicPartition, parse_topic_id, topic_id_text
 from ottla.kernel.seams import Disk
@@ -275,10 +276,25 @@ def write_move(disk: Disk, directory: str, *, source: str | None = None, target:
     replace_file(disk, posixpath.join(directory, MOVING), format_properties(values), at_once=True)
 
 
-def read_move(disk: Disk, directory: str) -> tuple[str | None, str | None]:
-    """The ids of the log directories that it came from and goes to; None where it does not."""
+def write_doubt(disk: Disk, directory: str, others: Sequence[str]) -> None:
+    """`moving`: the replica may as well be the folder in the log directories of these ids."""
+    replace_file(disk, posixpath.join(directory, MOVING), format_properties({"or": ",".join(others)}), at_once=True)
+
+
+class Move(NamedTuple):
+    """What `moving` says of a folder: the ids of log directories."""
+
+    source: str | None = None
+    """It comes from there."""
+    target: str | None = None
+    """It goes there."""
+    doubted: tuple[str, ...] = ()
+    """The replica may as well be the folder there."""
+
+
+def read_move(disk: Disk, directory: str) -> Move:
     path = posixpath.join(directory, MOVING)
     if not disk.exists(path):
-        return None, None
+        return Move()
     values = parse_properties(disk.read(path).decode("utf-8", "replace"))
-    return values.get("from"), values.get("to")
+    return Move(values.get("from"), values.get("to"), tuple(one for one in values.get("or", "").split(",") if one))

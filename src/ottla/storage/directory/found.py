@@ -33,6 +33,8 @@ class FoundPartition(NamedTuple):
     """It was being moved from there to here."""
     fault: str = ""
     """The reason why it cannot be opened: its topic id is unknown, or the notes of its move cannot be read."""
+    doubted: tuple[str, ...] = ()
+    """The ids of log directories whose folder may as well be the replica."""
 
 
 class Found(NamedTuple):
@@ -78,12 +80,12 @@ def _found(disk: Disk, path: str, place: TopicPartition) -> FoundPartition:
         log.warning("%s: the topic id of %s is taken from the second copy", known.fault, place)
         _mend(disk, path, known.topic_id or b"")
     try:
-        source, target = checkpoint.read_move(disk, path)
+        move = checkpoint.read_move(disk, path)
     except OSError as error:
         return FoundPartition(place.topic, place.partition, known.topic_id, path, fault=str(error))
-    beside, came = source or target, source is not None
+    beside, came = move.source or move.target, move.source is not None
     fault = known.fault if known.topic_id is None else ""
-    return FoundPartition(place.topic, place.partition, known.topic_id, path, beside, came, fault)
+    return FoundPartition(place.topic, place.partition, known.topic_id, path, beside, came, fault, move.doubted)
 
 
 def _mend(disk: Disk, path: str, topic_id: bytes) -> None:

@@ -15,7 +15,7 @@ A step begins when the one before it is on disk. So a crash leaves one of these,
   log is thrown away, and the move begins anew.
 - the replica in both directories, marked in one at least: 3 is not on disk. Both hold the same, or one of them was
   served alone since, where the other directory failed in the middle of this: that one `is_newer`, and stays. A replica
-  that is found twice without a mark is sorted out by replicas/twins.py, and not served where that cannot be known.
+  that is found twice without a mark is sorted out by replicas/twins.py, which notes a doubt in the same file.
 - the replica in one of the two, marked, and not in the other: it is the one. The mark goes.
 - the replica in one of the two, marked, while the other directory cannot be opened: the other may be the newer one, so
   this one is not served. It is offline, until the other directory can be opened or is taken out of `log.dirs`.
