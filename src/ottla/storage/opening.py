@@ -213,12 +213,16 @@ class Opening:
 
         Damage that was noted before is believed, so that no start reads such a segment again.
         """
-        noted = self._noted.of(segment.base_offset)
-        if segment.open_sealed(following) and (noted or segment.ends_at(following)):
+        noted, whole = self._noted.of(segment.base_offset), segment.open_sealed(following)
+        if whole and (noted or segment.ends_at(following)):
             return
         self.cost.rebuilt_indexes += 1
         extents = self._examine(segment, following)
-        if not extents:
+        if not extents and whole and self._known.compacted:
+            self._say(segment.base_offset, following, segment.size,
+                      f"{segment.path(LOG)} does not fit its index, which was built anew: if the file is from before a "
+                      "compaction, older values of its keys are back")  # fmt: skip
+        elif not extents:
             self._rebuilt[segment.base_offset] = segment
         self._note(segment, extents, following)
 
@@ -243,6 +247,8 @@ class Opening:
             else:
                 segment.note_header(step)
         self.cost.scanned_bytes += size
+        if self._known.compacted:
+            segment.end_index()
         segment.size, segment.next_offset = size, following
         segment.write_indexes()
         segment.forget_recent()
