@@ -26,6 +26,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -50,7 +51,7 @@ def run(
         until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
         admin.create_topics([topic])[TOPIC].result(30)
         try:
-            watched += clients(names, cluster.address, TOPIC, cluster.folder, options)
+            watched.extend(clients(names, cluster.address, TOPIC, cluster.folder, options))  # each is stopped below
             for number in range(1, deaths + 1):
                 for each in watched:
                     each.before_a_death()
@@ -67,13 +68,14 @@ def run(
                 cluster.bring_back(leader)
                 until(lambda: len(admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].isrs) == 3)
         finally:
-            for each in watched:
-                each.stop()
+            with ExitStack() as stack:
+                for each in watched:
+                    stack.callback(each.stop)
         found = judge(cluster.address)
     finally:
         cluster.stop()
     about = {"cluster": cluster.name, "signal": how.name, "options": options, "deaths": deaths}
-    return [about | told_of(each, gaps[each.name], found) for each in watched]
+    return [about | told_of(each, writer, gaps[each.name], found) for writer, each in enumerate(watched)]
 
 
 def _all_go_on(watched: Sequence[Watched]) -> None:
@@ -81,8 +83,8 @@ def _all_go_on(watched: Sequence[Watched]) -> None:
         each.goes_on()
 
 
-def told_of(client: Watched, gaps: Sequence[float], found: Sequence[str]) -> dict[str, object]:
-    """A client's gaps, and its records as they were read back at the end."""
+def told_of(client: Watched, writer: int, gaps: Sequence[float], found: Sequence[str]) -> dict[str, object]:
+    """A client's gaps, and its records as they were read back at the end; `writer` is its number."""
     seconds = {
         "client": client.name,
         "median_s": round(statistics.median(gaps), 3),
@@ -96,7 +98,7 @@ def told_of(client: Watched, gaps: Sequence[float], found: Sequence[str]) -> dic
         "acknowledged": len(client.acknowledged),
         "failed": client.failed,
         "lost": sum(1 for value in client.acknowledged if not times[value]),
-        "repeated": sum(1 for value in client.acknowledged if times[value] > 1),
+        "repeated": sum(count - 1 for value, count in times.items() if value.startswith(f"{writer}.")),
     }
 
 

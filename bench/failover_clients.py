@@ -10,7 +10,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ class Librdkafka(Watched):
         self._going = True
         settings: dict[str, Any] = {"bootstrap.servers": self._servers, "enable.idempotence": True, "log_level": 0}
         self._producer = Producer(settings | self._options)
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -124,7 +124,7 @@ class LibrdkafkaConsumer(Watched):
         self._going = True
         self._consumer = Consumer({"bootstrap.servers": servers, "group.id": "watched", "log_level": 0})
         self._consumer.subscribe([topic])
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -146,7 +146,7 @@ class _Java(Watched):
         super().__init__()
         command = ["java", *_JAVA, "-cp", f"{kafka_libs()}/*", f"org.apache.kafka.tools.{program}", *arguments]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self._thread = threading.Thread(target=self._read)
+        self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
@@ -202,8 +202,8 @@ def _producing(servers: str, topic: str, writer: int) -> tuple[str, ...]:
     return "VerifiableProducer", *where, "--throughput", str(_JAVA_A_SECOND), "--value-prefix", str(writer)
 
 
-def clients(names: Sequence[str], servers: str, topic: str, folder: Path, options: dict[str, str]) -> list[Watched]:
-    """Start the clients with these names; `options` are of librdkafka's producers."""
+def clients(names: Sequence[str], servers: str, topic: str, folder: Path, options: dict[str, str]) -> Iterator[Watched]:
+    """Start the clients with these names, one by one; `options` are of librdkafka's producers."""
     made: dict[str, Callable[[int], Watched]] = {
         "producer": lambda number: Librdkafka(servers, topic, number, options),
         "new-producer": lambda number: FreshLibrdkafka(servers, topic, number, options),
@@ -212,7 +212,8 @@ def clients(names: Sequence[str], servers: str, topic: str, folder: Path, option
         "java-producer-once": lambda number: JavaProducerOnce(servers, topic, number),
         "java-consumer": lambda _: JavaConsumer(servers, topic),
     }
-    return [made[name](number) for number, name in enumerate(names)]
+    for number, name in enumerate(names):
+        yield made[name](number)
 
 
 NAMES = ("producer", "new-producer", "consumer", "java-producer", "java-producer-once", "java-consumer")
