@@ -49,6 +49,20 @@ def test_cluster_describe_says_why_a_replica_is_offline(data: Path) -> None:
     assert (trouble["partition"], trouble["broker"]) == (0, 1) and "partition.metadata" in trouble["reason"]
 
 
+def test_a_topic_without_a_leader_is_described_with_its_id_and_without_offsets(data: Path) -> None:
+    """Its id is what an administrator writes into `partition.metadata` again."""
+    kept = (data / "orders-0" / "partition.metadata").read_text()
+    spoil(data)
+    with TestBroker(directory=data) as broker:
+        told = ottla("topic", "describe", "orders", "--format", "json", "-b", broker.bootstrap_servers)
+        shown = ottla("topic", "describe", "orders", "-b", broker.bootstrap_servers)
+    (topic,) = json.loads(told.stdout)
+    assert f"topic_id: {topic['id']}" in kept
+    (part,) = topic["partitions"]
+    assert (part["leader"], part["first_offset"], part["end_offset"]) == (-1, None, None)
+    assert shown.returncode == 0 and topic["id"] in shown.stdout
+
+
 def test_doctor_is_content_with_a_sound_broker(data: Path) -> None:
     with TestBroker(directory=data) as broker:
         told = ottla("doctor", "-b", broker.bootstrap_servers)

@@ -125,12 +125,15 @@ def _describe(given: Given) -> int:
 def _described(admin: Admin, name: str) -> dict[str, object]:
     from ottla.cli.kafka.topics import topic_configs
 
-    view = admin.cluster.topic(name)
+    view = admin.list_topics().get(name) or admin.cluster.topic(name)  # which raises with what is wrong
     places = [TopicPartition(name, index) for index in view.partitions]
-    first = admin.list_offsets(dict.fromkeys(places, EARLIEST))
-    end = admin.list_offsets(dict.fromkeys(places, LATEST))
+    led = [
+        place for place in places if view.partitions[place.partition].leader >= 0
+    ]  # nobody knows the others' offsets
+    first = admin.list_offsets(dict.fromkeys(led, EARLIEST))
+    end = admin.list_offsets(dict.fromkeys(led, LATEST))
 
-    def offset(found: OffsetAtTime | Exception) -> int | None:
+    def offset(found: OffsetAtTime | Exception | None) -> int | None:
         return found.offset if isinstance(found, OffsetAtTime) else None
 
     configs = topic_configs(admin, [name])[name]
@@ -146,8 +149,8 @@ def _described(admin: Admin, name: str) -> dict[str, object]:
                 "leader_epoch": view.partitions[place.partition].leader_epoch,
                 "replicas": list(view.partitions[place.partition].replicas),
                 "in_sync": list(view.partitions[place.partition].isr),
-                "first_offset": offset(first[place]),
-                "end_offset": offset(end[place]),
+                "first_offset": offset(first.get(place)),
+                "end_offset": offset(end.get(place)),
             }
             for place in places
         ],
