@@ -25,7 +25,7 @@ log = logging.getLogger("ottla.replicas")
 
 
 class Ages(Protocol):
-    """What is known about the age of log directories."""
+    """Knowledge of how old log directories are."""
 
     def is_older(self, directory: LogDirectory) -> bool:
         """True if it is an older copy of the directory that the cluster knows."""

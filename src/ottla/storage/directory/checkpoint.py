@@ -282,7 +282,7 @@ def write_doubt(disk: Disk, directory: str, others: Sequence[str]) -> None:
 
 
 class Move(NamedTuple):
-    """What `moving` says of a folder: the ids of log directories."""
+    """The notes of `moving` about a folder: ids of log directories."""
 
     source: str | None = None
     """It comes from there."""
