@@ -127,9 +127,7 @@ def _described(admin: Admin, name: str) -> dict[str, object]:
 
     view = admin.list_topics().get(name) or admin.cluster.topic(name)  # which raises with what is wrong
     places = [TopicPartition(name, index) for index in view.partitions]
-    led = [
-        place for place in places if view.partitions[place.partition].leader >= 0
-    ]  # nobody knows the others' offsets
+    led = [place for place in places if view.partitions[place.partition].leader >= 0]  # others tell no offsets
     first = admin.list_offsets(dict.fromkeys(led, EARLIEST))
     end = admin.list_offsets(dict.fromkeys(led, LATEST))
 
