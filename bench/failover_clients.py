@@ -24,7 +24,7 @@ EVERY_S = 0.002
 _JAVA_A_SECOND = 250
 _ENOUGH = 200
 _JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-_ENDED = "producer_send_success"
+_ACKNOWLEDGED = "producer_send_success"
 _FAILED = "producer_send_error"
 _READ = "record_data"
 
@@ -153,7 +153,7 @@ class _Java(Watched):
         assert self._process.stdout is not None
         for line in self._process.stdout:
             said = json.loads(line)
-            if said["name"] == _ENDED:
+            if said["name"] == _ACKNOWLEDGED:
                 self._came_through(said["timestamp"] / 1000, said["value"])
             elif said["name"] == _READ:
                 self.times.append(said["timestamp"] / 1000)

@@ -116,9 +116,9 @@ finding.
 ## What nobody can know
 
 - An older version of a closed segment of a *compacted* topic, from before its compaction: the last entry of its index
-  does not fit, so its start and `ottla log check` name it, but it is whole and stays. Older values of a key are there
-  again, in front of the newer ones; a deleted key is, if its tombstone has been compacted away in a later segment.
-  Where compaction took records from its last batch alone, the entry fits, and nothing is said.
+  does not fit, so the next start names it, or `ottla log check` before that, but it is whole and stays. Older values of
+  a key are there again, in front of the newer ones; a deleted key is, if its tombstone has been compacted away in a
+  later segment. Where compaction took records from its last batch alone, the entry fits, and nothing is said.
 - An older `leader-epoch-checkpoint`, where a *single* batch was written since its last epoch, and no segment
   behind it: the batch has an epoch that the checkpoint does not know, as if a bit of its epoch had flipped, and is
   refused; with other replicas it is fetched again. With more the epochs are taken from the log, and that is said.
