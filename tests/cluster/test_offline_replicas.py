@@ -6,6 +6,7 @@ from clusters import Decisions, a_cluster, create, register, topic_id
 
 from ottla.cluster.commands import (
     AlterReassignment,
+    BringOnline,
     ChangeInSync,
     ElectLeader,
     FenceBroker,
@@ -99,6 +100,34 @@ def test_it_stays_eligible_where_the_set_became_too_small():
     index = led_by(cluster, 1)
     lose(cluster, index, 1)
     assert cluster.partition("t", index).eligible == (1,)
+
+
+def test_the_last_in_sync_leads_once_it_is_online():
+    cluster = a_topic(1)
+    index = led_by(cluster, 1)
+    lose(cluster, index, 1)
+    before = cluster.partition("t", index)
+    command = BringOnline(((T, (index,)),))
+    assert cluster.ask(command, by=2) == []
+    cluster.do(command, by=1)
+    after = cluster.partition("t", index)
+    assert (after.leader, after.in_sync, after.offline) == (1, (1,), ())
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert cluster.ask(command, by=1) == []
+
+
+def test_one_that_is_online_while_another_leads_may_join_again():
+    cluster = a_topic(3)
+    index = led_by(cluster, 2)
+    lose(cluster, index, 1)
+    before = cluster.partition("t", index)
+    cluster.do(BringOnline(((T, (index,)),)), by=1)
+    state = cluster.partition("t", index)
+    assert (state.leader, state.leader_epoch, state.offline) == (2, before.leader_epoch, ())
+    assert set(state.in_sync) == {2, 3}
+    wanted = tuple(ReplicaEpoch(BrokerId(one), cluster.epoch(one)) for one in (1, 2, 3))
+    cluster.do(ChangeInSync(T, index, state.leader_epoch, state.partition_epoch, wanted), by=2)
+    assert set(cluster.partition("t", index).in_sync) == {1, 2, 3}
 
 
 def test_a_registration_says_what_is_offline_now():

@@ -11,6 +11,7 @@ from ottla.cluster.commands import (
     MIN_IN_SYNC,
     AcceptedStore,
     AllocateProducerIds,
+    BringOnline,
     DrainBroker,
     FenceBroker,
     RaiseMetadataVersion,
@@ -177,6 +178,19 @@ def take_offline(command: TakeOffline, state: Metadata, by: Writer) -> list[log.
             after = without_broker(after, state, topic, by.broker_id, state.is_active)
             if after != before:
                 changed.append(later(before, after))
+    return changed_entries(changed)
+
+
+def bring_online(command: BringOnline, state: Metadata, by: Writer) -> list[log.Body]:
+    """Replicas of a broker that are here again: one that is in sync leads if nobody does."""
+    changed = []
+    online = _keys(command.replicas)
+    for topic, before in _partitions_of(state, by.broker_id):
+        if (topic.topic_id, before.partition) in online and by.broker_id in before.offline:
+            after = with_offline(before, by.broker_id, offline=False)
+            if not after.has_leader:
+                after = with_leader_elected(after, state, topic)
+            changed.append(later(before, after))
     return changed_entries(changed)
 
 

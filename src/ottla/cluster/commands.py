@@ -290,6 +290,16 @@ class TakeOffline(NamedTuple):
         return EVERYTHING
 
 
+class BringOnline(NamedTuple):
+    """The asking broker has opened these replicas, which it had reported offline."""
+
+    replicas: ReplicasByTopic
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class FenceBroker(NamedTuple):
     """The broker of this epoch must not act any more. `stopped`: it said so itself. `early`: its session goes on."""
 
@@ -398,6 +408,7 @@ Command = (
     | UpdateFeatures
     | RegisterBroker
     | TakeOffline
+    | BringOnline
     | FenceBroker
     | UnfenceBroker
     | DrainBroker

@@ -11,6 +11,7 @@ from ottla.cluster.commands import (
     AllocateProducerIds,
     AlterReassignment,
     BalanceLeaders,
+    BringOnline,
     ChangeInSync,
     Command,
     CreatePartitions,
@@ -78,6 +79,8 @@ def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> lis
         return brokers.allocate_producer_ids(command, state, by)
     if isinstance(command, TakeOffline):
         return brokers.take_offline(command, state, by)
+    if isinstance(command, BringOnline):
+        return brokers.bring_online(command, state, by)
     if isinstance(command, FenceBroker):
         return brokers.fence(command, state)
     if isinstance(command, DrainBroker):

@@ -141,6 +141,7 @@ def _plan(script: Script) -> Plan:
         replication=3,
         more_directories=script.more_directories,
         store_elsewhere=bool(script.more_directories),
+        edits_required=any(verb == "require in sync" for verb, *_ in script.story),
     )
 
 

@@ -7,7 +7,6 @@ failed one: it is offline and not made anew, since an empty replica would be mis
 
 from __future__ import annotations
 
-import errno
 import logging
 import posixpath
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.control.incarnations import Incarnations
 from ottla.broker.replicas.doubtful_replicas import DoubtfulReplicas, Key
 from ottla.broker.replicas.twins import sort_twins
-from ottla.broker.replicas.unreadable import UnreadableReplicas
+from ottla.broker.replicas.unreadable import NO_FILES, UnreadableReplicas
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.replicas")
 METADATA_DIRECTORY = "metadata"
 OURS_TOO = (METADATA_DIRECTORY, "port")
-_NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class LogDirectories:
@@ -110,7 +108,7 @@ class LogDirectories:
         twins = sort_twins(self.disk, self.online, self._topic_of, self.known, self.incarnations)
         for directory in list(self.online):
             try:
-                self.unreadable.recover_all(directory, twins, topic_of=self._topic_of, recover=self._recover)
+                self.unreadable.recover_all(directory, twins, topic_of=self._topic_of, recover=self.recover)
                 directory.note_recovered()
             except OSError as error:
                 directory.fail(error)  # leaves the mark: pages dropped by a failed sync are not written by the next
@@ -126,7 +124,7 @@ class LogDirectories:
     def _go_without(self, path: str, error: OSError) -> None:
         """Start without this directory if there are others and it is not needed; else raise."""
         none_left = len(self.failed) + 1 == len(self.paths)
-        if none_left or path == self.needed or error.errno in _NO_FILES:
+        if none_left or path == self.needed or error.errno in NO_FILES:
             raise error
         self.failed[path] = str(error)
         log.error("the log directory %s cannot be used and is offline: %s", path, error)
@@ -148,7 +146,8 @@ class LogDirectories:
         topic = topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
         return topic if topic is not None and self.placed_here(topic, found.partition) else None
 
-    def _recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition) -> None:
+    def recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition, *, at_start: bool = True) -> None:
+        """Open a log, and log what its recovery has cut or found damaged."""
         around, key = self._around, (topic.topic_id, found.partition)
         opened = self.recovered[key] = directory.open_log(
             found,
@@ -156,6 +155,7 @@ class LogDirectories:
             wall_ms=around.clock.wall_ms(),
             producer_expiration_ms=around.config.producer_id_expiration_ms,
             on_synced=nobody,
+            at_start=at_start,
         )
         cost = opened.recovered
         log.debug("recovered %s-%d: %d bytes checked", topic.name, found.partition, cost.scanned_bytes)
@@ -258,6 +258,11 @@ class LogDirectories:
     def new_ids(self) -> tuple[str, ...]:
         """Ids for directories that are made only once the broker has registered."""
         return () if self.online else tuple(self._new_ids.values())
+
+    def is_doubtful(self, directory: LogDirectory) -> bool:
+        """True if it is older than what the cluster knows of it, or new to the cluster: it may lack records."""
+        is_new = bool(self.known) and directory.directory_id not in self.known
+        return is_new or self.incarnations.is_older(directory)
 
     def placed_here(self, topic: Topic, index: int) -> bool:
         return index < len(topic.partitions) and self._around.broker in topic.partitions[index].replicas

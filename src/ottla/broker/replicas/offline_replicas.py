@@ -1,8 +1,8 @@
 """Reports replicas whose log directory has failed, in one append: they neither lead nor count as in sync.
 
-Called by reconcile.py when a directory fails and when the metadata has changed; cluster/brokers.py decides the entries.
-The report may get lost (a broker of an older release writes the partition anew), so it is checked each time, and
-repeated.
+Called by reconcile.py when a directory fails and when the metadata has changed, and by reopening.py when a replica is
+served again; cluster/brokers.py decides the entries. A report may get lost (a broker of an older release writes the
+partition anew), so it is checked each time, and repeated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.doubtful_replicas import Key, by_topic
 from ottla.broker.replicas.log_directories import LogDirectories
-from ottla.cluster.commands import TakeOffline
+from ottla.cluster.commands import BringOnline, TakeOffline
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicId
 
@@ -31,6 +31,8 @@ class OfflineReplicas:
         self._around = around
         self._directories = directories
         self._busy = False
+        self._reopened: dict[Key, None] = {}
+        """Replicas that are no longer offline, until the cluster knows."""
 
     def holds(self, topic_id: bytes, index: int) -> bool:
         return (topic_id, index) in self._directories.offline
@@ -38,7 +40,7 @@ class OfflineReplicas:
     def look(self) -> None:
         """Report the offline replicas that the cluster does not know yet."""
         offline, metadata = self._directories.offline, self._around.metadata
-        if not offline or self._busy:
+        if not (offline or self._reopened) or self._busy:
             return
         here, untold = self._around.broker, []
         for key in sorted(offline):
@@ -48,12 +50,23 @@ class OfflineReplicas:
                     del offline[key]  # a log that returns with the directory is a stray then
             elif here not in state.offline:
                 untold.append(key)
+        for key in list(self._reopened):
+            state = metadata.partition(*key)
+            if key in offline or state is None or here not in state.offline:
+                del self._reopened[key]
         if untold:
-            self._tell(untold)
+            self._tell(TakeOffline(by_topic(untold)))
+        elif self._reopened:
+            self._tell(BringOnline(by_topic(sorted(self._reopened))))
 
-    def _tell(self, keys: list[Key]) -> None:
+    def reopened(self, key: Key) -> None:
+        """A replica that was offline is served again."""
+        self._reopened[key] = None
+        self.look()
+
+    def _tell(self, report: TakeOffline | BringOnline) -> None:
         self._busy = True
-        slot = self._around.follow.submit(TakeOffline(by_topic(keys)))
+        slot = self._around.follow.submit(report)
         slot.when_full(lambda: self._told(slot.result()))
 
     def _told(self, outcome: Outcome) -> None:

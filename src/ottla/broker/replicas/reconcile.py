@@ -23,7 +23,9 @@ from ottla.broker.replicas.moves import ReplicaMoves
 from ottla.broker.replicas.offline_replicas import OfflineReplicas
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.removal import Removal
+from ottla.broker.replicas.reopening import Reopening
 from ottla.broker.replicas.short_leaders import ShortLeaders
+from ottla.broker.replicas.unreadable import NO_FILES
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, TopicId, TopicPartition
 from ottla.kernel.seams import Disk
@@ -48,7 +50,7 @@ _FILES_KEPT_FREE = 256
 
 With a low limit, a quarter of those that are free before the first log is opened.
 """
-_NO_ROOM = (*FULL_DISK, errno.EMFILE, errno.ENFILE)
+_NO_ROOM = (*FULL_DISK, *NO_FILES)
 _IN_A_TURN = 32
 """Directories made or removed in one turn of the loop."""
 
@@ -95,6 +97,7 @@ class Replicas:
         self._disk = disk
         self.directories = LogDirectories(around, disk, paths, needed=needed)
         self.offline = OfflineReplicas(around, self.directories)
+        self.reopening = Reopening(around, self.directories, self._reopened)
         self.removal = Removal(around, self.directories)
         self.moves = ReplicaMoves(around, self.directories, self, self.removal, care.is_compacting)
         self._files_kept = min(_FILES_KEPT_FREE, disk.free_files() // 4)
@@ -156,8 +159,16 @@ class Replicas:
         except OSError as error:
             self._trouble(error)
         self.offline.look()
+        self.reopening.look()
         if not self._working:
             self._work()
+
+    def _reopened(self, key: tuple[bytes, int]) -> None:
+        """A replica that was offline is open: it takes part from now on."""
+        self._unsettled[key] = None
+        if not self._working:
+            self._work()
+        self.offline.reopened(key)
 
     def _drop_recovered(self) -> None:
         """Drop logs that were placed here when they were opened, and no longer are after the registration."""
@@ -464,6 +475,7 @@ class Replicas:
         self.by_name.clear()
         self.upkeep.close()
         self.removal.close()
+        self.reopening.close()
         if self._open:
             self._open = False
             self.directories.close(clean=clean, broker_epoch=broker_epoch)

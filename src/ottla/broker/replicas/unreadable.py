@@ -7,7 +7,8 @@ topic id again (docs/guide/operations.md).
 
 If other replicas are left, such a replica leaves the in-sync and eligible sets when the broker registers; once another
 one leads, its folder is set aside (storage/directory/strays.py), and it is fetched anew. The last replica stays in its
-sets, and is offline until a later start can open it.
+sets, and is offline until a later start can open it; if only room was missing, reopening.py opens it while the broker
+runs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.replicas")
 Key = tuple[bytes, int]
-_NO_FILES = (errno.EMFILE, errno.ENFILE)
+NO_FILES = (errno.EMFILE, errno.ENFILE)
+"""Errors of a process that has too many files open."""
 
 
 class Unreadable(NamedTuple):
@@ -42,6 +44,8 @@ class Unreadable(NamedTuple):
     found: FoundPartition
     directory: LogDirectory
     reason: str
+    lacked_room: bool = False
+    """True if its disk was full."""
 
 
 class UnreadableReplicas:
@@ -93,9 +97,10 @@ class UnreadableReplicas:
         try:
             recover(directory, topic, found)
         except recovery.CANNOT_OPEN as error:
-            if _costs_the_directory(found, error):
+            if costs_the_directory(found, error):
                 raise
-            self._add(directory, topic, found, recovery.sentence(error))
+            full = isinstance(error, OSError) and error.errno in FULL_DISK
+            self._add(directory, topic, found, recovery.sentence(error), lacked_room=full)
 
     def set_aside(self, directory: LogDirectory, strays: Sequence[tuple[FoundPartition, str]]) -> None:
         """Rename strays, and log the reason of each."""
@@ -121,10 +126,12 @@ class UnreadableReplicas:
         except OSError:
             return False
 
-    def _add(self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str) -> None:
+    def _add(
+        self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str, *, lacked_room: bool = False
+    ) -> None:
         """Note an unreadable replica, which stays as it is and is not served."""
         reason += _refused_offsets(directory, TopicPartition(found.topic, found.partition))
-        one = Unreadable(topic.name, found, directory, reason)
+        one = Unreadable(topic.name, found, directory, reason, lacked_room)
         self.by_key.setdefault((topic.topic_id, found.partition), []).append(one)
         directory.unopened = True
         log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
@@ -185,6 +192,21 @@ class UnreadableReplicas:
         self._give_up(key, f"it is fetched anew from broker {state.leader}")
         return False
 
+    def lacking_room(self) -> list[Key]:
+        """Those that only room was missing for; not those that lie in several directories."""
+        return [key for key, found in self.by_key.items() if len(found) == 1 and found[0].lacked_room]
+
+    def give_up_opening(self, key: Key, reason: str) -> None:
+        """There is room, and it cannot be opened all the same: it stays offline until a later start."""
+        one = self.by_key[key][0]
+        self.by_key[key] = [one._replace(reason=reason, lacked_room=False)]
+        log.warning("%s cannot be opened, and stays offline: %s", one.found.path, reason)
+
+    def opened(self, key: Key) -> None:
+        """It is served from now on; the next clean stop of its directory counts as one if no other is left in it."""
+        directory = self.by_key.pop(key)[0].directory
+        directory.unopened = any(one.directory is directory for found in self.by_key.values() for one in found)
+
     def make_way(self, directory: LogDirectory, topic: Topic, index: int) -> None:
         """Set an unreadable folder aside for another topic's partition of the same name."""
         path = join(directory.path, f"{topic.name}-{index}")
@@ -207,7 +229,7 @@ class UnreadableReplicas:
         del self.by_key[key]
 
 
-def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
+def costs_the_directory(found: FoundPartition, error: Exception) -> bool:
     """True if an error fails the whole directory, not just one partition's files.
 
     A failed sync does: it may have dropped pages of any file (rule B3). A full disk does not.
@@ -215,7 +237,7 @@ def _costs_the_directory(found: FoundPartition, error: Exception) -> bool:
     if not isinstance(error, OSError) or error.errno in FULL_DISK:
         return False
     inside = error.filename is None or str(error.filename).startswith(found.path)
-    return isinstance(error, FailedSync) or error.errno in _NO_FILES or not inside
+    return isinstance(error, FailedSync) or error.errno in NO_FILES or not inside
 
 
 def _refused_offsets(directory: LogDirectory, place: TopicPartition) -> str:

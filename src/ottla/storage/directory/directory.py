@@ -135,11 +135,15 @@ class LogDirectory:
         wall_ms: int,
         producer_expiration_ms: int,
         on_synced: Callable[[int], None],
+        at_start: bool = True,
     ) -> Log:
-        """Open, and after a crash recover, a partition that was found."""
-        place = TopicPartition(found.topic, found.partition)
+        """Open, and after a crash recover, a partition that was found.
+
+        One that is opened later is recovered in any case: the first attempt may have changed its files.
+        """
+        place, clean = TopicPartition(found.topic, found.partition), self.clean and at_start
         with self.disk.alone_in(found.path):
-            noted = self.offsets.noted(place, clean=self.clean)
+            noted = self.offsets.noted(place, clean=clean)
             start, recovery_point = compared(self.disk, found.path, str(place), noted)
             self.offsets.believe_start(place, start)
             self.deletions.files_aside += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
@@ -150,14 +154,14 @@ class LogDirectory:
                 partition=found.partition,
                 topic_id=found.topic_id or bytes(16),
                 config=config,
-                clean=self.clean,
+                clean=clean,
                 recovery_point=recovery_point,
                 log_start_offset=start,
                 wall_ms=wall_ms,
                 producer_expiration_ms=producer_expiration_ms,
                 on_synced=on_synced,
                 committed=self.offsets.committed_for_sure(place),
-                cache_kept=self.cache_kept,
+                cache_kept=self.cache_kept or (self.clean and not at_start),
                 compacted=self.offsets.cleaned_to(*place) is not None,
             )
             give_second_copy(self.disk, found)
