@@ -213,6 +213,19 @@ def test_who_joins_is_given_the_whole_lag_to_catch_up():
     assert place.look(LAG_MS * 3 + 1) == [1]
 
 
+def test_who_joins_while_it_speaks_of_other_partitions_does_not_leave_at_once():
+    """A fetch session does not repeat a partition of which there is nothing new to say."""
+    place = Place(in_sync=(1,), high_watermark=5, synced_through=5)
+    place.end = 1000
+    place.fetched(2, 6, now_ms=100)
+    place.spoke[2] = LAG_MS * 2
+    assert place.look(LAG_MS * 2) == [1, 2]
+    place.keeper.on_done(place.proposal)
+    place.leader.on_applied(8, frozenset({1, 2}), (1, 2, 3), now_ms=LAG_MS * 2)
+    assert place.look(LAG_MS * 2 + 1) is None
+    assert place.look(LAG_MS * 3 + 1) == [1]
+
+
 def test_who_still_holds_what_was_deleted_for_good_does_not_join():
     place = Place(in_sync=(1, 2))
     place.leader.promise_start(4)

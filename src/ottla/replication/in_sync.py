@@ -60,11 +60,12 @@ class InSyncKeeper:
         leader = self._leader
         now_in = leader.committed_in_sync
         stay = {broker for broker in now_in if not self._lags(broker, lag_max_ms, now_ms)}
+        spoke = {broker: max(leader.held[broker].seen_ms, spoke_ms.get(broker, 0)) for broker in leader.replicas}
         joining = {
             broker
             for broker in leader.replicas
             if broker not in now_in and self.may_join(broker, eligible)
-            if now_ms - max(leader.held[broker].seen_ms, spoke_ms.get(broker, 0)) <= lag_max_ms
+            if now_ms - spoke[broker] <= lag_max_ms
         }
         wanted = stay | joining
         if wanted == now_in:
@@ -73,7 +74,7 @@ class InSyncKeeper:
             return None  # the metadata will soon tell which brokers have gone
         members = tuple((broker, leader.registered[broker]) for broker in leader.replicas if broker in wanted)
         for broker in sorted(joining):  # its lag counts from now on: else it would leave right after it has joined
-            leader.caught_up(broker, leader.held[broker].seen_ms)
+            leader.caught_up(broker, spoke[broker])
         leader.propose(frozenset(wanted))
         self._in_flight = Proposal(leader.epoch, leader.partition_epoch, members, shrinks=not now_in <= wanted)
         return self._in_flight
