@@ -136,6 +136,10 @@ def test_a_leader_whose_epoch_is_not_in_its_checkpoint_is_found():
     place.replicas[1].partition.leader_epoch = 1
     assert place.look() == ["epoch-not-on-disk"]
     place = Place()
+    place.replicas[1].partition.leader_epoch = 1
+    place.replicas[1].log.stop_writing()
+    assert place.look() == [], "its log directory has failed: it takes nothing in this epoch"
+    place = Place()
     place.replicas[1].log.begin_epoch(1)
     place.replicas[1].partition.leader_epoch = 1
     assert place.look() == []

@@ -143,7 +143,8 @@ class Invariants:
             yield Anomaly("lines", f"{where}: the start was at {before.start}")
         if now.leads and self._leaders.setdefault((*key, now.epoch), current) is not current:
             yield Anomaly("two-leaders", f"{where}: another has led in this epoch")
-        begins = now.leads and (before is None or not before.leads or before.epoch != now.epoch)
+        takes_writes = now.leads and not partition.log.refusing  # its directory may fail as it begins to lead
+        begins = takes_writes and (before is None or not before.leads or before.epoch != now.epoch)
         if begins and newest_epoch(current.machine.disk, partition.log.directory) < now.epoch:
             yield Anomaly("epoch-not-on-disk", f"{where}: leads, and a power cut may take this epoch")
         if not caching:
