@@ -202,6 +202,15 @@ def test_a_file_that_was_set_aside_is_listed_and_goes_too(data: Path) -> None:
     directory.close(clean=True)
 
 
+def test_a_file_that_was_set_aside_goes_with_its_partition(data: Path) -> None:
+    (data / "t-0" / f"{FIRST}.swap").write_bytes(b"")
+    reopened(data)[0].close(clean=True)
+    directory, _ = reopened(data)
+    assert len(directory.deletions.files_aside) == 1
+    directory.delete_logs([TopicPartition("t", 0)])
+    assert remove_due(directory, T0 + 100 * DAY_MS) == []
+
+
 def test_a_folder_that_cannot_be_written_to_has_its_note_beside_it() -> None:
     disk = SimDisk()
     disk.make_directory("/data/t-0")

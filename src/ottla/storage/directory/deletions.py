@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
@@ -32,6 +33,11 @@ class Deletions:
             number = (number + 1) % (1 << 128)
         self._disk.rename(path, renamed)
         self.doomed.append(renamed)
+        self.files_aside = [each for each in self.files_aside if posixpath.dirname(each) != path]
+
+    def note_aside(self, paths: Iterable[str]) -> None:
+        """Files that were set aside in the folder of a partition, now or at an earlier start."""
+        self.files_aside += [each for each in paths if each not in self.files_aside]
 
     def remove_one(self) -> bool:
         """Delete one `*-delete` folder; whether there are more. A step for the background."""

@@ -146,7 +146,7 @@ class LogDirectory:
             noted = self.offsets.noted(place, clean=clean)
             start, recovery_point = compared(self.disk, found.path, str(place), noted)
             self.offsets.believe_start(place, start)
-            self.deletions.files_aside += set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms)
+            self.deletions.note_aside(set_unexplained_aside(self.disk, found.path, start=start, wall_ms=wall_ms))
             opened = Log.open(
                 self.disk,
                 found.path,
@@ -164,7 +164,11 @@ class LogDirectory:
                 cache_kept=self.cache_kept or (self.clean and not at_start),
                 compacted=self.offsets.cleaned_to(*place) is not None,
             )
-            give_second_copy(self.disk, found)
+            try:
+                give_second_copy(self.disk, found)
+            except OSError:
+                opened.close(clean=False)
+                raise
         return self._keep(place, opened)
 
     def note_recovered(self) -> None:
