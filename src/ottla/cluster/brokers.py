@@ -182,7 +182,7 @@ def take_offline(command: TakeOffline, state: Metadata, by: Writer) -> list[log.
 
 
 def bring_online(command: BringOnline, state: Metadata, by: Writer) -> list[log.Body]:
-    """Replicas of a broker that are here again: one that is in sync leads if nobody does."""
+    """Replicas that a broker has opened: one that is in sync leads, if nobody does."""
     changed = []
     online = _keys(command.replicas)
     for topic, before in _partitions_of(state, by.broker_id):

@@ -423,7 +423,7 @@ _OF_SETS = (DeposeShortLeader, ResignLeadership, WithdrawReplica, ChangeInSync)
 
 def goes_first(command: Command) -> bool:
     """Leaders and in-sync sets are decided before what can wait: creating thousands of topics, say (rule A4)."""
-    return isinstance(command, (FenceBroker, TakeOffline, *_OF_SETS))
+    return isinstance(command, (FenceBroker, TakeOffline, BringOnline, *_OF_SETS))
 
 
 def sharing(command: Command) -> int:

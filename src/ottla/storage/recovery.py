@@ -158,8 +158,9 @@ class Recovery:
         self._take_producers(at_most, end_offset, changed=opening.changed)
         try:
             return self._settle(opening, clean=known.clean and not opening.changed)
-        except OSError:
-            mark_failed_sync(self._folder.disk, posixpath.dirname(self._folder.path))
+        except OSError as error:
+            if error.errno not in FULL_DISK or isinstance(error, FailedSync):
+                mark_failed_sync(self._folder.disk, posixpath.dirname(self._folder.path))
             raise
 
     def _note_damage(self, opening: Opening) -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import errno
 import logging
+from functools import partial
 
 import pytest
 from sim_broker import SimBroker
-from test_log_directories import create, metric, produce
+from sim_cluster import SimCluster
+from test_log_directories import a_produce, create, metric, place_of, produce
+from test_moves import MORE, alter, rounds, values
 from test_unreadable import restart, troubles
 
+from ottla.broker.replicas.doubtful_replicas import by_topic
+from ottla.cluster.commands import TakeOffline
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.metadata.state import PartitionState
 from ottla.sim.disk import SimDisk
 
@@ -84,6 +91,8 @@ def test_one_for_which_the_room_is_not_enough_is_tried_again(broker: SimBroker) 
     for _ in range(3):
         broker.machine.disk.fail("write", errno.EDQUOT, where="/data/t-0/")
     make_room(broker)
+    assert broker.here.node.replicas.by_name.keys() == {("t", 1)}, "it keeps no other replica waiting"
+    broker.loop.run_for(2 * LONG_MS)
     assert broker.machine.disk.to_fail == 0
     assert produce(broker, 0) == 0
     assert broker.here.node.replicas.by_name["t", 0].log.end_offset == 3
@@ -127,7 +136,7 @@ def test_one_in_an_older_copy_of_its_directory_stays_offline(
     assert [produce(broker, index) for index in (0, 1)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     assert len([record for record in caplog.records if "stays offline" in record.getMessage()]) == 2
     assert {trouble["reason"] for trouble in troubles(broker)} == {
-        "its log directory is not the one that the cluster knows, or an older copy; the next start tells the cluster"
+        "its log directory is not the one that the cluster knows, or an older copy"
     }
     assert state_of(broker).offline == (broker.here.node.broker,)
 
@@ -169,3 +178,143 @@ def test_a_stop_ends_the_waiting(broker: SimBroker) -> None:
     broker.machine.disk.capacity_bytes = ALL
     broker.loop.run_for(LONG_MS)
     assert node.replicas.directories.recovered == {}
+
+
+def test_one_that_may_have_lost_records_with_the_power_is_left_to_the_next_start() -> None:
+    """Its checkpoints may tell of records that are gone, and only a start lowers them."""
+    broker = SimBroker()
+    create(broker, write_caching="true")
+    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
+    broker.machine.vanish()
+    broker.machine.disk.lose_unsynced()
+    fill(broker.machine.disk)
+    broker.start()
+    make_room(broker)
+    assert [produce(broker, index) for index in (0, 1)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert {trouble["reason"] for trouble in troubles(broker)} == {"a loss of power may have taken records of it"}
+    broker.restart(clean=True)
+    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
+
+
+def test_one_that_an_unclean_election_makes_the_leader_leads() -> None:
+    cluster = SimCluster(3, min_insync_replicas="2")
+    create(cluster, partitions=1, replicas=2)
+    cluster.loop.run_for(2000)
+
+    def state(of: int) -> PartitionState:
+        topic = cluster.node(of).metadata.topic("t")
+        assert topic is not None
+        return topic.partitions[0]
+
+    other, victim = state(1).replicas
+    third = BrokerId(6 - other - victim)
+    assert cluster.ask(other, a_produce(0), most=9).responses[0].partition_responses[0].error_code == 0
+    cluster.loop.run_for(6000)
+    for each in (other, victim):
+        cluster.kill(each)
+        cluster.loop.run_for(2000)
+    disk = cluster.machines[victim].disk
+    fill(disk)
+    cluster.start(victim)
+    cluster.loop.run_for(2000)
+    disk.capacity_bytes = ALL
+    partitions = [TopicPartitions(topic="t", partitions=[0])]
+    cluster.ask(third, ElectLeadersRequest(election_type=1, topic_partitions=partitions, timeout_ms=2000))
+    cluster.until(lambda: ("t", 0) in cluster.node(victim).replicas.by_name, LONG_MS)
+    assert state(third).leader == victim
+    assert cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 1
+
+
+# --- several log directories ---
+
+
+def with_a_broken_swap() -> SimBroker:
+    """A replica with three records was sent from /b to /c. /b failed in the swap, and four more records went to /c. The
+    broker was killed then."""
+    broker = SimBroker(more_directories=MORE)
+    create(broker)
+    assert rounds(broker, 3) == 3
+    disk = broker.machine.disk
+    disk.lie_in_wait("-future", 2, partial(disk.broken.update, {"/b": None}))
+    alter(broker, "/c", 1)
+    assert rounds(broker, 4) == 4
+    assert list(broker.here.node.replicas.directories.failed) == ["/b"]
+    broker.loop.run_for(LONG_MS)
+    broker.machine.vanish()
+    disk.forget_faults()
+    return broker
+
+
+def test_the_older_half_of_a_swap_is_not_served_where_the_newer_one_cannot_be_opened() -> None:
+    broker = with_a_broken_swap()
+    broker.machine.disk.fail("read", errno.EIO, where="/c/meta.properties")
+    fill(broker.machine.disk)
+    broker.start()
+    make_room(broker)
+    assert produce(broker, 1) == ErrorCode.KAFKA_STORAGE_ERROR
+    (reason,) = (trouble["reason"] for trouble in troubles(broker) if trouble["partition"] == 1)
+    assert reason == "another log directory could not be opened, and may hold a newer copy"
+    broker.restart(clean=True)
+    assert place_of(broker, 1) == "/c"
+    assert values(broker) == 7
+
+
+def test_one_that_was_being_moved_is_left_to_the_next_start() -> None:
+    broker = with_a_broken_swap()
+    broker.machine.disk.replace("/c")
+    fill(broker.machine.disk)
+    broker.start()
+    make_room(broker)
+    assert produce(broker, 1) != ErrorCode.NONE, "what was newer was on the disk that is gone"
+
+
+def test_one_half_of_a_swap_that_lacks_room_keeps_the_other_from_being_served() -> None:
+    broker = with_a_broken_swap()
+    assert broker.machine.disk.exists("/c/t-1") and broker.machine.disk.exists("/b/t-1")
+    broker.machine.disk.fail("write", errno.ENOSPC, where="/c/t-1/")
+    broker.start()
+    broker.loop.run_for(LONG_MS)
+    assert produce(broker, 1) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len([trouble for trouble in troubles(broker) if trouble["partition"] == 1]) == 2
+    broker.restart(clean=False)
+    assert place_of(broker, 1) == "/c"
+    assert values(broker) == 7
+
+
+def test_one_whose_directory_fails_before_it_is_taken_in_is_offline() -> None:
+    broker = SimBroker(more_directories=("/b",))
+    create(broker)
+    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
+    without_room(broker)
+    replicas = broker.here.node.replicas
+    (key,) = (key for key, found in replicas.directories.unreadable.by_key.items() if found[0].directory.path == "/b")
+    take_in = replicas.reopening._on_open
+
+    def fail_first(opened: tuple[bytes, int]) -> None:
+        if opened == key:
+            replicas._working = True  # as while a deleted log waits for room
+        take_in(opened)
+        if opened == key:
+            assert key in replicas.directories.recovered
+            broker.here.node.around.disk_failed(OSError(errno.EIO, "gone", "/b/t-1"))
+
+    replicas.reopening._on_open = fail_first
+    make_room(broker)
+    assert key in replicas.directories.offline and key not in replicas.directories.recovered
+    topic = broker.here.node.metadata.topic("t")
+    assert topic is not None
+    assert [state.offline for state in topic.partitions if state.partition == key[1]] == [(broker.here.node.broker,)]
+
+
+# --- what the cluster is told ---
+
+
+def test_a_report_that_comes_late_does_not_stay(broker: SimBroker) -> None:
+    """A report whose outcome was not known in time may be applied after the replica was opened."""
+    without_room(broker)
+    make_room(broker)
+    (key,) = (key for key in broker.here.node.replicas.by_id if key[1] == 0)
+    broker.here.node.around.follow.submit(TakeOffline(by_topic([key])))
+    broker.loop.run_for(LONG_MS)
+    assert state_of(broker).offline == ()
+    assert produce(broker, 0) == 0

@@ -51,6 +51,8 @@ class LogDirectories:
         self.wanted: dict[tuple[str, int], str] = {}
         """By replica that is not here yet, the directory in which it is to be made."""
         self.failed: dict[str, str] = {}
+        self.all_there = False
+        """True if the start could open all of them."""
         self.offline: dict[Key, None] = {}
         """Replicas that are placed here and are presumably in a failed directory, or that cannot be opened and are the
         last of their partition."""
@@ -114,11 +116,12 @@ class LogDirectories:
                 directory.fail(error)  # leaves the mark: pages dropped by a failed sync are not written by the next
                 self._go_without(directory.path, error)
                 self._let_go(directory)
-        self.unreadable.drop_found_elsewhere(self.recovered)
+        self._compare_with_unreadable()
         self._end_moves()
         for directory in self.online:
             self.unreadable.miss(directory, self.recovered)
         self._see_what_is_missing()
+        self.all_there = not self.failed
         self.offline.update(dict.fromkeys(self.unreadable.are_the_last()))
 
     def _go_without(self, path: str, error: OSError) -> None:
@@ -162,6 +165,21 @@ class LogDirectories:
         for remark in cost.remarks:
             log.warning("%s-%d, offsets %d to %d, %d bytes: %s", topic.name, found.partition, remark.first_offset,
                         max(remark.first_offset, remark.next_offset - 1), remark.bytes, remark.what)  # fmt: skip
+
+    def _compare_with_unreadable(self) -> None:
+        """A replica was opened, and a folder of it in another directory was not: it is set aside, or may be newer."""
+        for key in [key for key in self.unreadable.by_key if key in self.recovered]:
+            opened = self.recovered[key]
+            directory, place = self.of(opened), moving.place_of(opened)
+            found = next(one for one in directory.found if one.path == opened.directory)
+            if not self.unreadable.may_be_the_replica(key, found, directory):
+                self.unreadable.drop(key)
+                continue
+            del self.recovered[key], directory.logs[place]
+            opened.close(clean=False)
+            other = self.unreadable.by_key[key][0].found.path
+            topic = self._around.metadata.topics[TopicId(key[0])]
+            self.unreadable.add(directory, topic, found, f"it may be newer in {other}, which cannot be opened")
 
     def _end_moves(self) -> None:
         """Settle moves between directories that a crash interrupted (storage/directory/moving.py)."""

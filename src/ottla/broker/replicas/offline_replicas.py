@@ -31,8 +31,8 @@ class OfflineReplicas:
         self._around = around
         self._directories = directories
         self._busy = False
-        self._reopened: dict[Key, None] = {}
-        """Replicas that are no longer offline, until the cluster knows."""
+        self._online: dict[Key, None] = {}
+        """Replicas that were offline and are served."""
 
     def holds(self, topic_id: bytes, index: int) -> bool:
         return (topic_id, index) in self._directories.offline
@@ -40,7 +40,7 @@ class OfflineReplicas:
     def look(self) -> None:
         """Report the offline replicas that the cluster does not know yet."""
         offline, metadata = self._directories.offline, self._around.metadata
-        if not (offline or self._reopened) or self._busy:
+        if not (offline or self._online) or self._busy:
             return
         here, untold = self._around.broker, []
         for key in sorted(offline):
@@ -50,18 +50,25 @@ class OfflineReplicas:
                     del offline[key]  # a log that returns with the directory is a stray then
             elif here not in state.offline:
                 untold.append(key)
-        for key in list(self._reopened):
-            state = metadata.partition(*key)
-            if key in offline or state is None or here not in state.offline:
-                del self._reopened[key]
         if untold:
             self._tell(TakeOffline(by_topic(untold)))
-        elif self._reopened:
-            self._tell(BringOnline(by_topic(sorted(self._reopened))))
+        elif untold := self._untold_online():
+            self._tell(BringOnline(by_topic(untold)))
 
-    def reopened(self, key: Key) -> None:
-        """A replica that was offline is served again."""
-        self._reopened[key] = None
+    def _untold_online(self) -> list[Key]:
+        """Those that count as offline in the cluster; later too, as a report that got lost may be applied late."""
+        untold: list[Key] = []
+        for key in sorted(self._online):
+            state = self._around.metadata.partition(*key)
+            if state is None or key in self._directories.offline:
+                del self._online[key]
+            elif self._around.broker in state.offline:
+                untold.append(key)
+        return untold
+
+    def is_online(self, key: Key) -> None:
+        """A replica that was offline is served from now on."""
+        self._online[key] = None
         self.look()
 
     def _tell(self, report: TakeOffline | BringOnline) -> None:

@@ -97,7 +97,7 @@ class Replicas:
         self._disk = disk
         self.directories = LogDirectories(around, disk, paths, needed=needed)
         self.offline = OfflineReplicas(around, self.directories)
-        self.reopening = Reopening(around, self.directories, self._reopened)
+        self.reopening = Reopening(around, self.directories, self._take_in)
         self.removal = Removal(around, self.directories)
         self.moves = ReplicaMoves(around, self.directories, self, self.removal, care.is_compacting)
         self._files_kept = min(_FILES_KEPT_FREE, disk.free_files() // 4)
@@ -163,12 +163,12 @@ class Replicas:
         if not self._working:
             self._work()
 
-    def _reopened(self, key: tuple[bytes, int]) -> None:
-        """A replica that was offline is open: it takes part from now on."""
+    def _take_in(self, key: tuple[bytes, int]) -> None:
+        """A replica that could not be opened at the start is open."""
         self._unsettled[key] = None
         if not self._working:
             self._work()
-        self.offline.reopened(key)
+        self.offline.is_online(key)
 
     def _drop_recovered(self) -> None:
         """Drop logs that were placed here when they were opened, and no longer are after the registration."""
@@ -461,6 +461,10 @@ class Replicas:
         for partition in [one for one in self.by_id.values() if self.directories.of(one.log) is directory]:
             self._take_away(partition, ErrorCode.KAFKA_STORAGE_ERROR)
             self.directories.offline[(partition.topic_id, partition.index)] = None
+        recovered = self.directories.recovered
+        for key in [key for key, opened in recovered.items() if self.directories.of(opened) is directory]:
+            del recovered[key]
+            self.directories.offline[key] = None
         directory.abandon()
         self.offline.look()
         self._go_on(len(self._put_off))

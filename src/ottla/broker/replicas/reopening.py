@@ -1,8 +1,8 @@
 """Opens replicas that the start could not open because the disk was full, once there is room.
 
-Called by reconcile.py. Only those that are offline are tried: if others count, a replica is fetched anew instead
-(unreadable.py). Each is recovered as after a crash, in one turn of the loop. If the cluster knows another log directory
-than the one it lies in, or a newer one, it stays offline: the registration at the next start tells the cluster.
+Called by reconcile.py. Only those are tried that are offline, or that are to lead: if other replicas count, one is
+fetched anew instead (unreadable.py). Each is recovered as after a crash, in one turn of the loop. One of which only a
+start can tell whether it may lack records stays offline until then, with the reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.doubtful_replicas import Key
 from ottla.broker.replicas.log_directories import LogDirectories
-from ottla.broker.replicas.unreadable import NO_FILES, costs_the_directory
+from ottla.broker.replicas.unreadable import NO_FILES, Unreadable, costs_the_directory
 from ottla.kernel.ids import TopicId
 from ottla.storage import recovery
 from ottla.storage.log import FULL_DISK
@@ -23,52 +23,67 @@ if TYPE_CHECKING:
     from ottla.metadata.state import Topic
 
 log = logging.getLogger("ottla.replicas")
-_AGAIN_MS = 10_000
+_FIRST_MS = 10_000
+_LONGEST_MS = 160_000
+"""The pause doubles with each vain attempt: each may read all that was not checked yet of a log."""
 _ROOM = 1 << 20
 """The free bytes of a disk without which opening a replica is not tried."""
-_OLDER = "its log directory is not the one that the cluster knows, or an older copy; the next start tells the cluster"
 
 
 class Reopening:
     """A part of `Replicas`."""
 
-    def __init__(self, around: Environment, directories: LogDirectories, reopened: Callable[[Key], None]) -> None:
-        """`reopened` is called with each replica whose log is open."""
+    def __init__(self, around: Environment, directories: LogDirectories, on_open: Callable[[Key], None]) -> None:
+        """`on_open` is called with each replica whose log is open."""
         self._around = around
         self._directories = directories
-        self._reopened = reopened
+        self._on_open = on_open
+        self._pause_ms = _FIRST_MS
+        self._vain: dict[Key, int] = {}
+        """The number of vain attempts: those with the fewest come first, so that none keeps others waiting."""
         self._due = False
         self._closed = False
 
     def look(self) -> None:
-        """Try again after a while, if any replica lacked room."""
+        """Try after a while, if any replica lacked room."""
         if not self._due and not self._closed and self._waiting():
             self._due = True
-            self._around.deadlines.after(_AGAIN_MS, self._try)
+            self._around.deadlines.after(self._pause_ms, self._try)
 
     def close(self) -> None:
         self._closed = True
 
     def _waiting(self) -> list[Key]:
-        return [key for key in self._directories.unreadable.lacking_room() if key in self._directories.offline]
+        lacking = self._directories.unreadable.lacking_room()
+        return [key for key in lacking if key in self._directories.offline or self._is_to_lead(key)]
+
+    def _is_to_lead(self, key: Key) -> bool:
+        """True after an unclean election."""
+        state = self._around.metadata.partition(*key)
+        return state is not None and state.leader == self._around.broker
 
     def _try(self) -> None:
-        """Open the first replica whose disk has room, and the next one in another turn."""
+        """Open one replica whose disk has room, and the next one in another turn."""
         self._due = False
         if self._closed:
             return
         full: set[str] = set()
-        for key in self._waiting():
-            directory, topic = self._directories.unreadable.by_key[key][0].directory, self._topic_of(key)
-            if topic is None or directory.failed is not None or directory.path in full:
+        for key in sorted(self._waiting(), key=lambda one: self._vain.get(one, 0)):
+            one, topic = self._directories.unreadable.by_key[key][0], self._topic_of(key)
+            path = one.directory.path
+            if topic is None or one.directory.failed is not None or path in full or not self._has_room(path):
                 continue
-            if self._has_room(directory.path) and self._open(key, topic):
-                self._due = bool(self._waiting())
-                if self._due:
-                    self._around.clock.call_soon(self._try)
-                self._reopened(key)
+            if why := self._why_not(one, topic):
+                self._directories.unreadable.give_up_opening(key, why)
+            elif self._open(key, one, topic):
+                self._pause_ms, self._due = _FIRST_MS, True
+                self._around.clock.call_soon(self._try)
+                self._on_open(key)
                 return
-            full.add(directory.path)
+            else:
+                full.add(path)
+                self._vain[key] = self._vain.get(key, 0) + 1
+                self._pause_ms = min(2 * self._pause_ms, _LONGEST_MS)
         self.look()
 
     def _topic_of(self, key: Key) -> Topic | None:
@@ -81,12 +96,21 @@ class Reopening:
         except OSError:
             return False
 
-    def _open(self, key: Key, topic: Topic) -> bool:
+    def _why_not(self, one: Unreadable, topic: Topic) -> str:
+        """The reason why only a start, which compares directories before it registers, may open it; else empty."""
+        directories, directory = self._directories, one.directory
+        if directories.is_doubtful(directory):
+            return "its log directory is not the one that the cluster knows, or an older copy"
+        if not directories.all_there:
+            return "another log directory could not be opened, and may hold a newer copy"
+        if one.found.beside is not None:
+            return "it was being moved between log directories"
+        if self._around.options.topic_config(topic).write_caching and not (directory.clean or directory.cache_kept):
+            return "a loss of power may have taken records of it"
+        return ""
+
+    def _open(self, key: Key, one: Unreadable, topic: Topic) -> bool:
         directories = self._directories
-        one = directories.unreadable.by_key[key][0]
-        if directories.is_doubtful(one.directory):
-            directories.unreadable.give_up_opening(key, _OLDER)
-            return False
         try:
             directories.recover(one.directory, topic, one.found, at_start=False)
         except recovery.CANNOT_OPEN as error:

@@ -78,7 +78,7 @@ class UnreadableReplicas:
                 elif topic is None:
                     strays.append((found, found.fault or "its topic id is not known, or it is placed elsewhere"))
                 elif fault := found.fault or twins.undecided.get(found.path):
-                    self._add(directory, topic, found, fault)
+                    self.add(directory, topic, found, fault)
                 else:
                     self._recover_or_leave(directory, topic, found, recover)
             self.set_aside(directory, strays)
@@ -100,7 +100,7 @@ class UnreadableReplicas:
             if costs_the_directory(found, error):
                 raise
             full = isinstance(error, OSError) and error.errno in FULL_DISK
-            self._add(directory, topic, found, recovery.sentence(error), lacked_room=full)
+            self.add(directory, topic, found, recovery.sentence(error), lacked_room=full)
 
     def set_aside(self, directory: LogDirectory, strays: Sequence[tuple[FoundPartition, str]]) -> None:
         """Rename strays, and log the reason of each."""
@@ -126,7 +126,7 @@ class UnreadableReplicas:
         except OSError:
             return False
 
-    def _add(
+    def add(
         self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str, *, lacked_room: bool = False
     ) -> None:
         """Note an unreadable replica, which stays as it is and is not served."""
@@ -154,20 +154,23 @@ class UnreadableReplicas:
                 log.warning("%s is missing, and it held offsets up to %d: it is fetched anew", path, held.stop - 1)
             else:
                 reason = f"its folder is missing, and it held offsets up to {held.stop - 1}"
-                self._add(directory, topic, FoundPartition(*place, topic.topic_id, path), reason)
+                self.add(directory, topic, FoundPartition(*place, topic.topic_id, path), reason)
                 missed.append(place)
         directory.forget_gone(missed)
 
-    def drop_found_elsewhere(self, opened: Container[Key]) -> None:
-        """Set folders without a topic id aside if their replica was opened in another directory.
+    def drop(self, key: Key) -> None:
+        """Set a folder aside whose replica was opened in another directory; if it fails, the next start tries again."""
+        try:
+            self._give_up(key, "the replica is in another log directory")
+        except OSError as error:
+            log.warning("%s cannot be set aside, and stays: %s", self.by_key[key][-1].found.path, error)
 
-        If that fails they stay, and the next start tries again.
-        """
-        for key in [key for key in self.by_key if key in opened]:
-            try:
-                self._give_up(key, "the replica is in another log directory")
-            except OSError as error:
-                log.warning("%s cannot be set aside, and stays: %s", self.by_key[key][-1].found.path, error)
+    def may_be_the_replica(self, key: Key, opened: FoundPartition, directory: LogDirectory) -> bool:
+        """True if a folder that could not be opened is one half of a move, and the other half was opened."""
+        return any(
+            one.found.beside == directory.directory_id or opened.beside == one.directory.directory_id
+            for one in self.by_key[key]
+        )
 
     def are_the_last(self) -> list[Key]:
         """Unreadable replicas that are the last to count for their partition: they stay, offline."""
@@ -193,17 +196,17 @@ class UnreadableReplicas:
         return False
 
     def lacking_room(self) -> list[Key]:
-        """Those that only room was missing for; not those that lie in several directories."""
+        """Replicas that could not be opened because the disk was full, and that lie in one log directory."""
         return [key for key, found in self.by_key.items() if len(found) == 1 and found[0].lacked_room]
 
     def give_up_opening(self, key: Key, reason: str) -> None:
-        """There is room, and it cannot be opened all the same: it stays offline until a later start."""
+        """Keep a replica offline until the next start, with this reason."""
         one = self.by_key[key][0]
         self.by_key[key] = [one._replace(reason=reason, lacked_room=False)]
-        log.warning("%s cannot be opened, and stays offline: %s", one.found.path, reason)
+        log.warning("%s stays offline until the next start: %s", one.found.path, reason)
 
     def opened(self, key: Key) -> None:
-        """It is served from now on; the next clean stop of its directory counts as one if no other is left in it."""
+        """Forget a replica that is open now; once all of a directory are, a stop may mark it as clean again."""
         directory = self.by_key.pop(key)[0].directory
         directory.unopened = any(one.directory is directory for found in self.by_key.values() for one in found)
 
