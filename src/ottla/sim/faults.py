@@ -282,9 +282,11 @@ class Faults:
             self.broker_ended(machine)
 
     def _fail(self, operation: str, *, skip: int) -> bool:
-        """One operation of the disk to come fails with EIO."""
+        """One operation of the disk to come fails with EIO: no read while another disk is lost, as what cannot be read
+        at a start may be the last copy."""
         machine, skip = self.pick(), self.random.randint(0, skip)
-        if self.of_directories.has_loss_to_tell(machine):
+        lost = [other for other in self.world.machines if self.world.invariants.is_lost(other)]
+        if self.of_directories.has_loss_to_tell(machine) or (operation == "read" and lost):
             return False
         machine.disk.fail(operation, errno.EIO, skip=skip)
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from collections.abc import Mapping
 from types import MappingProxyType, SimpleNamespace
@@ -469,6 +470,18 @@ def test_a_disk_must_not_be_lost_while_the_other_replica_in_sync_may_not_have_be
     disk.remove_tree(FOLDER)
     disk.sync_directory(posixpath.dirname(FOLDER))
     assert not place.invariants.may_lose_disk(BrokerId(1))
+
+
+def test_a_disk_must_not_be_lost_while_the_other_replica_in_sync_may_not_be_readable():
+    """Seed 209152 of three brokers: a read failed at its start, it was set aside, and the other disk was older."""
+    place = Place()
+    place.in_sync(1, 2)
+    assert place.look() == []
+    disk = place.replicas[2].disk
+    disk.fail("read", errno.EIO)
+    assert not place.invariants.may_lose_disk(BrokerId(1))
+    disk.forget_faults()
+    assert place.invariants.may_lose_disk(BrokerId(1))
 
 
 def test_a_disk_without_which_nothing_is_complete_must_not_be_lost():

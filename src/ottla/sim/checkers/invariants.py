@@ -388,9 +388,10 @@ class Invariants:
         """True if each of its partitions has another replica that the metadata takes for complete, and rightly.
 
         A replica whose folder is not on the disk yet is none: a power cut may have come before it was made, and its
-        broker will leave the set once it registers. Not while the store is an older one: beside a directory that is
-        new, or as old, nobody could say so. Nor while min.insync.replicas changes, or is one: whoever is cut off then
-        counts no more, and the one without its disk would be the last.
+        broker will leave the set once it registers. Nor is one whose disk is still to fail: it may not be opened then.
+        Not while the store is an older one: beside a directory that is new, or as old, nobody could say so. Nor while
+        min.insync.replicas changes, or is one: whoever is cut off then counts no more, and the one without its disk
+        would be the last.
         """
         if self.keep_disks or any(machine.store_is_older for machine in self._machines.values()):
             return False
@@ -400,15 +401,15 @@ class Invariants:
             for state in topic.partitions:
                 others = {*state.in_sync, *state.eligible} - {broker}
                 stays = min_in_sync(self._metadata, topic) > 1
-                whole = any(self._is_made(one, topic.name, state) for one in others)
+                whole = any(self._is_safe(one, topic.name, state) for one in others)
                 if broker in state.replicas and not (stays and whole):
                     return False
         return True
 
-    def _is_made(self, broker: BrokerId, topic: str, state: PartitionState) -> bool:
-        """True if the broker has the replica's folder, whatever crash comes."""
+    def _is_safe(self, broker: BrokerId, topic: str, state: PartitionState) -> bool:
+        """True if the broker has the replica's folder, whatever crash comes, and no error of its disk is drawn yet."""
         machine = self._machines[broker]
-        return bool(homes(machine.disk, machine.directories, f"{topic}-{state.partition}"))
+        return not machine.disk.to_fail and bool(homes(machine.disk, machine.directories, f"{topic}-{state.partition}"))
 
     def disk_lost(self, broker: BrokerId) -> None:
         """Its processes have ended before."""
