@@ -115,9 +115,10 @@ def test_kill_9_at_any_moment_loses_and_repeats_nothing(bootstrap, topics, tmp_p
     time.sleep(0 if victim == "a worker" else random.uniform(0, 6))
     descendants = family(process.pid)
     if victim == "a worker":
-        wait_for(lambda: workers(process.pid), process)
-        if process.poll() is None:
-            kill(random.choice(workers(process.pid)))
+        seen_workers: list[int] = []
+        wait_for(lambda: seen_workers.extend(workers(process.pid)) or seen_workers, process)
+        for worker in seen_workers[:1]:
+            kill(worker)
     else:
         os.kill(process.pid, signal.SIGKILL)
         if victim == "everything":
