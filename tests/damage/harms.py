@@ -102,7 +102,7 @@ def _strata_of_lines(content: bytes) -> list[tuple[str, int, int]]:
 
 
 def _first_middle_last(items: list[T]) -> list[tuple[str, T]]:
-    names = {len(items) - 1: "last", len(items) // 2: "middle", 0: "first"}
+    names = {0: "first", len(items) // 2: "middle", len(items) - 1: "last"}  # where two are one, the later name
     return [(name, items[at]) for at, name in sorted(names.items()) if 0 <= at < len(items)]
 
 

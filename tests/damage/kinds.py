@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     """True if a partition with one replica may refuse to serve records while this file is missing."""
     unchecked: frozenset[str] = frozenset()
     """Damages that `ottla log check` does not name: only the cluster's metadata shows them, or no log is concerned."""
-    silent_bits: str = ""
+    silent_bits: tuple[str, ...] = ()
     """Strata (harms.py) whose names begin so: a flipped bit there may stay unnoticed."""
 
 
@@ -43,8 +43,12 @@ ADVISORY = "it says how far some work has come; the work begins anew"
 
 
 def may_be_silent(kind: Kind, harm: str, stratum: str) -> bool:
-    """True if the damage may stay unreported. An offset in a time index may lie anywhere in its batch."""
-    return harm in kind.silent or (bool(kind.silent_bits) and stratum.startswith(kind.silent_bits))
+    """True if the damage may stay unreported.
+
+    An offset in a time index may lie anywhere in its batch. Of the segment that is written a start looks up the last
+    time entry alone; searches by time pass over a wrong one, and a scrub finds it once the segment is closed.
+    """
+    return harm in kind.silent or stratum.startswith(kind.silent_bits)
 
 
 _FIRST = (
@@ -63,8 +67,12 @@ _FIRST = (
         silent=frozenset({"bit", "emptied", "halved", "older"}),
         reason="reads pass over a wrong entry, and behind the recovery point none need be there; a scrub finds it then",
     ),
-    Kind("closed timeindex", Concerns.PARTITION, silent_bits="offset"),
-    Kind("active timeindex", Concerns.PARTITION, silent_bits="offset"),
+    Kind("closed timeindex", Concerns.PARTITION, silent_bits=("offset",)),
+    Kind(
+        "active timeindex",
+        Concerns.PARTITION,
+        silent_bits=("offset", "timestamp of the first entry", "timestamp of the middle entry"),
+    ),
     Kind("transaction index", Concerns.PARTITION),
     Kind(
         "newest snapshot",

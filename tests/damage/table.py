@@ -110,8 +110,9 @@ UNKNOWABLE = """
 `ottla log check` does not ask the cluster's metadata. It cannot tell that a log directory is older than the metadata
 knows it, empty or gone, nor that a bit of `meta.properties` was another one; the start tells. It does not look at
 `port`, nor at the metadata store, of which the start says what is wrong and where a backup goes. An offset in a time
-index may lie anywhere in its batch, so that a bit of it that stays there is nothing to say; a lookup that is wrong is a
-finding.
+index may lie anywhere in its batch, so that a bit of it that stays there is nothing to say. Of the time index of the
+segment that is written, a start looks up the last entry alone: searches pass over a wrong one, and a scrub finds it
+once the segment is closed. A lookup that is wrong is a finding.
 
 ## What nobody can know
 

@@ -72,8 +72,8 @@ def test_bits_of_a_segment_reach_each_field_of_its_first_middle_and_last_batch()
 
 def test_bits_of_an_index_and_of_a_text_reach_their_entries_and_lines() -> None:
     assert {bit.stratum for bit in bits_of("x.index", bytes(8), Random(1))} == {
-        "offset of the first entry",
-        "position of the first entry",
+        "offset of the last entry",
+        "position of the last entry",
     }
     assert len(bits_of("x.timeindex", bytes(36), Random(1))) == 6
     lines = bits_of("leader-epoch-checkpoint", b"0\n1\n0 0\n", Random(1))

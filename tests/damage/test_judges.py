@@ -440,3 +440,11 @@ def test_an_offset_of_a_time_index_may_flip_in_silence_and_a_timestamp_may_not()
     silent = replace(well(), lines=[])
     assert words(case, silent) == []
     assert words(case._replace(stratum="timestamp of the first entry"), silent) == ["unsaid"]
+
+
+def test_only_the_last_timestamp_of_the_segment_that_is_written_has_to_be_named() -> None:
+    path = f"broker-1/a-0/{9:020}.timeindex"
+    case = Case("active timeindex", "bit", KILL, ONE, path, "timestamp of the first entry")
+    silent = replace(well(), lines=[])
+    assert words(case, silent) == []
+    assert words(case._replace(stratum="timestamp of the last entry"), silent) == ["unsaid"]

@@ -39,6 +39,19 @@ def test_a_batch_below_the_log_start_does_not_lend_its_time_to_the_record_there(
     assert log.offset_for_timestamp(T0) == TimestampOffset(T0 + 1, 1, 0)
 
 
+def test_a_time_entry_of_no_batch_does_not_hide_records() -> None:
+    """A bit has flipped in it that left the entries in order: it says that all up to its offset is older."""
+    log = a_log(index_interval_bytes=150)
+    for at in range(12):
+        put(log, a_batch_at(T0 + 10 * at))
+    times = log.segments[-1].times
+    assert times.keys is not None and len(times.keys) > 2
+    stamp, offset = times.entries()[1]
+    assert stamp - times.keys[0] > 20, "entries are further apart than batches"
+    times.keys[1] = stamp - 15
+    assert log.offset_for_timestamp(stamp - 12) == TimestampOffset(stamp - 10, offset - 1, 0)
+
+
 def test_of_equal_largest_timestamps_in_one_segment_the_first_is_found() -> None:
     log = a_log()
     for stamp in (T0, T0 + 7, T0 + 3, T0 + 7):
