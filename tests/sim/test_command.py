@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from ottla.sim import command as sim_command
@@ -31,6 +33,17 @@ def test_green_seeds_end_with_0_and_what_they_did(capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert "2 seeds, no anomalies" in out
     assert all(f" {kind}" in out for kind in FAULTS)
+
+
+def test_a_terminal_shows_how_many_worlds_have_run_and_a_file_does_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sim_command, "run_seed", lambda seed, note, brokers: a_result(seed, []))
+    run(["--seeds", "3"])
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run(["--seeds", "3"])
+    assert "3/3" in capsys.readouterr().err
 
 
 def test_an_anomaly_ends_with_1_and_the_command_that_replays_it(

@@ -6,8 +6,9 @@ import gc
 import logging
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import click
@@ -38,12 +39,16 @@ def _sim(seeds: int | None, first: int, seed: int | None, brokers: int, jobs: in
         raise click.UsageError("give either --seeds N or --seed S")
     chosen = [seed] if seed is not None else range(first, first + (seeds or 0))
     on_note = _print_line if trace and seed is not None else None
-    results = []
-    for result in _results(chosen, partial(_one, brokers=brokers, on_note=on_note), jobs):
-        results.append(result)
-        if result.anomalies:
-            _say_anomalies(result, brokers)
-            sys.exit(1)
+    results: list[Result] = []
+    worlds = _results(chosen, partial(_one, brokers=brokers, on_note=on_note), jobs)
+    with _shown(worlds, len(chosen)) as running:
+        for result in running:
+            results.append(result)
+            if result.anomalies:
+                break
+    if results[-1].anomalies:
+        _say_anomalies(results[-1], brokers)
+        sys.exit(1)
     _say_floors(results)
     if missing := _too_little(results, brokers):
         click.echo(f"too little happened: {missing}", err=True)
@@ -60,6 +65,13 @@ def _results(seeds: Sequence[int], run: Callable[[int], Result], jobs: int) -> I
         yield from workers.map(run, seeds)
     finally:
         workers.shutdown(cancel_futures=True)
+
+
+def _shown(worlds: Iterator[Result], count: int) -> AbstractContextManager[Iterable[Result]]:
+    """The results as they come; how many there are yet is shown on a terminal."""
+    if count == 1 or not sys.stderr.isatty():
+        return nullcontext(worlds)
+    return click.progressbar(worlds, length=count, label="worlds", show_pos=True, file=sys.stderr)
 
 
 def _one(seed: int, brokers: int, on_note: Note | None) -> Result:
