@@ -130,6 +130,20 @@ def test_one_that_is_online_while_another_leads_may_join_again():
     assert set(cluster.partition("t", index).in_sync) == {1, 2, 3}
 
 
+def test_one_that_comes_back_short_waits_for_one_that_is_eligible():
+    """It may lack what the other one has; where there is no other it is the best there is."""
+    cluster = a_topic(2, min_insync_replicas="2")
+    index = led_by(cluster, 1)
+    other = next(one for one in cluster.partition("t", index).replicas if one != 1)
+    cluster.do(FenceBroker(BrokerId(other), cluster.epoch(other)))
+    lose(cluster, index, 1)
+    before = cluster.partition("t", index)
+    assert (before.in_sync, before.eligible) == ((1,), (other,))
+    cluster.do(BringOnline(((T, (index,)),), short=((T, (index,)),)), by=1)
+    after = cluster.partition("t", index)
+    assert (after.leader, after.in_sync, after.eligible) == (NO_LEADER, (), (other,))
+
+
 def test_a_registration_says_what_is_offline_now():
     cluster = a_topic(1)
     index = led_by(cluster, 1)

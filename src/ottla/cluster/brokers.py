@@ -184,10 +184,13 @@ def take_offline(command: TakeOffline, state: Metadata, by: Writer) -> list[log.
 def bring_online(command: BringOnline, state: Metadata, by: Writer) -> list[log.Body]:
     """Replicas that a broker has opened: one that is in sync leads, if nobody does."""
     changed = []
-    online = _keys(command.replicas)
+    online, short = _keys(command.replicas), _keys(command.short)
     for topic, before in _partitions_of(state, by.broker_id):
-        if (topic.topic_id, before.partition) in online and by.broker_id in before.offline:
+        key = (topic.topic_id, before.partition)
+        if key in online and by.broker_id in before.offline:
             after = with_offline(before, by.broker_id, offline=False)
+            if key in short:
+                after = without_short(after, by.broker_id, min_in_sync(state, topic))
             if not after.has_leader:
                 after = with_leader_elected(after, state, topic)
             changed.append(later(before, after))

@@ -294,6 +294,8 @@ class BringOnline(NamedTuple):
     """The asking broker has opened these replicas, which it had reported offline."""
 
     replicas: ReplicasByTopic
+    short: ReplicasByTopic = ()
+    """Those that may have lost their tail, as in a registration."""
 
     @property
     def footprint(self) -> Footprint:

@@ -14,6 +14,7 @@ from ottla.kernel.ids import TopicId, TopicPartition
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
     from ottla.broker.replicas.log_directories import LogDirectories
+    from ottla.storage.log import Log
 
 Key = tuple[bytes, int]
 
@@ -44,16 +45,17 @@ class DoubtfulReplicas:
         those that are missing although they count as complete, if no other copy can have their records: a crash came
         before their creation, or the only disk of a broker without other replicas was replaced.
         """
-        found: list[Key] = []
-        for key, opened in sorted(self._directories.recovered.items()):
-            directory = self._directories.of(opened)
-            committed = directory.offsets.high_watermark(TopicPartition(opened.topic, opened.partition))
-            doubtful = not directory.clean or self._directories.incarnations.is_older(directory)
-            lacks_end = opened.recovered.lacks_end or opened.end_offset < committed
-            if (opened.write_caching and doubtful) or lacks_end:
-                found.append(key)
+        found = [key for key, opened in self._directories.recovered.items() if self.is_short(opened)]
         found += (key for key, lost in self.missing() if not lost)
         return by_topic(sorted(set(found)))
+
+    def is_short(self, opened: Log) -> bool:
+        """True if a log that was just opened may lack its end."""
+        directory = self._directories.of(opened)
+        committed = directory.offsets.high_watermark(TopicPartition(opened.topic, opened.partition))
+        doubtful = not directory.clean or self._directories.incarnations.is_older(directory)
+        lacks_end = opened.recovered.lacks_end or opened.end_offset < committed
+        return (opened.write_caching and doubtful) or lacks_end
 
     def rolled_back(self) -> tuple[RolledBack, ...]:
         """Replicas in older copies of directories, and missing ones: an older directory may be from before they were

@@ -31,8 +31,8 @@ class OfflineReplicas:
         self._around = around
         self._directories = directories
         self._busy = False
-        self._online: dict[Key, None] = {}
-        """Replicas that were offline and are served."""
+        self._online: dict[Key, bool] = {}
+        """Replicas that were offline and are served; true where it has yet to be told that one may lack its end."""
 
     def holds(self, topic_id: bytes, index: int) -> bool:
         return (topic_id, index) in self._directories.offline
@@ -53,7 +53,7 @@ class OfflineReplicas:
         if untold:
             self._tell(TakeOffline(by_topic(untold)))
         elif untold := self._untold_online():
-            self._tell(BringOnline(by_topic(untold)))
+            self._tell(BringOnline(by_topic(untold), short=by_topic([key for key in untold if self._online[key]])))
 
     def _untold_online(self) -> list[Key]:
         """Those that count as offline in the cluster; later too, as a report that got lost may be applied late."""
@@ -66,20 +66,23 @@ class OfflineReplicas:
                 untold.append(key)
         return untold
 
-    def is_online(self, key: Key) -> None:
-        """A replica that was offline is served from now on."""
-        self._online[key] = None
+    def is_online(self, key: Key, *, short: bool) -> None:
+        """A replica that was offline is served from now on; `short`: it may lack its end."""
+        self._online[key] = short
         self.look()
 
     def _tell(self, report: TakeOffline | BringOnline) -> None:
         self._busy = True
         slot = self._around.follow.submit(report)
-        slot.when_full(lambda: self._told(slot.result()))
+        slot.when_full(lambda: self._told(report, slot.result()))
 
-    def _told(self, outcome: Outcome) -> None:
+    def _told(self, report: TakeOffline | BringOnline, outcome: Outcome) -> None:
         self._busy = False
         if isinstance(outcome, ApiError):
             log.warning("the cluster could not be told of offline replicas, trying again: %s", outcome)
             self._around.deadlines.after(_AGAIN_MS, self.look)
         else:  # the report is applied here by now; another directory may have failed meanwhile
+            if isinstance(report, BringOnline):
+                told = {(bytes(topic_id), index) for topic_id, some in report.short for index in some}
+                self._online.update((key, False) for key in told & self._online.keys())
             self.look()

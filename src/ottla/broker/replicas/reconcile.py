@@ -163,12 +163,12 @@ class Replicas:
         if not self._working:
             self._work()
 
-    def _take_in(self, key: tuple[bytes, int]) -> None:
-        """A replica that could not be opened at the start is open."""
+    def _take_in(self, key: tuple[bytes, int], short: bool) -> None:
+        """A replica that could not be opened at the start is open; it may be short of its end."""
         self._unsettled[key] = None
         if not self._working:
             self._work()
-        self.offline.is_online(key)
+        self.offline.is_online(key, short=short)
 
     def _drop_recovered(self) -> None:
         """Drop logs that were placed here when they were opened, and no longer are after the registration."""

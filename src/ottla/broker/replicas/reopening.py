@@ -1,8 +1,9 @@
 """Opens replicas that the start could not open because the disk was full, once there is room.
 
 Called by reconcile.py. Only those are tried that are offline, or that are to lead: if other replicas count, one is
-fetched anew instead (unreadable.py). Each is recovered as after a crash, in one turn of the loop. One of which only a
-start can tell whether it may lack records stays offline until then, with the reason.
+fetched anew instead (unreadable.py). Each is recovered as after a crash, in one turn of the loop. One that only a
+start can compare with another directory, or with what the cluster knows of its own, stays offline until then, with the
+reason.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _ROOM = 1 << 20
 class Reopening:
     """A part of `Replicas`."""
 
-    def __init__(self, around: Environment, directories: LogDirectories, on_open: Callable[[Key], None]) -> None:
-        """`on_open` is called with each replica whose log is open."""
+    def __init__(self, around: Environment, directories: LogDirectories, on_open: Callable[[Key, bool], None]) -> None:
+        """`on_open` is called with each replica whose log is open, and with whether it may be short of its end."""
         self._around = around
         self._directories = directories
         self._on_open = on_open
@@ -73,12 +74,12 @@ class Reopening:
             path = one.directory.path
             if topic is None or one.directory.failed is not None or path in full or not self._has_room(path):
                 continue
-            if why := self._why_not(one, topic):
+            if why := self._why_not(one):
                 self._directories.unreadable.give_up_opening(key, why)
             elif self._open(key, one, topic):
                 self._pause_ms, self._due = _FIRST_MS, True
                 self._around.clock.call_soon(self._try)
-                self._on_open(key)
+                self._on_open(key, self._directories.doubtful.is_short(self._directories.recovered[key]))
                 return
             else:
                 full.add(path)
@@ -96,7 +97,7 @@ class Reopening:
         except OSError:
             return False
 
-    def _why_not(self, one: Unreadable, topic: Topic) -> str:
+    def _why_not(self, one: Unreadable) -> str:
         """The reason why only a start, which compares directories before it registers, may open it; else empty."""
         directories, directory = self._directories, one.directory
         if directories.is_doubtful(directory):
@@ -105,8 +106,6 @@ class Reopening:
             return "another log directory could not be opened, and may hold a newer copy"
         if one.found.beside is not None:
             return "it was being moved between log directories"
-        if self._around.options.topic_config(topic).write_caching and not (directory.clean or directory.cache_kept):
-            return "a loss of power may have taken records of it"
         return ""
 
     def _open(self, key: Key, one: Unreadable, topic: Topic) -> bool:

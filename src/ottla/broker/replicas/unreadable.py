@@ -206,8 +206,12 @@ class UnreadableReplicas:
         log.warning("%s stays offline until the next start: %s", one.found.path, reason)
 
     def opened(self, key: Key) -> None:
-        """Forget a replica that is open now; once all of a directory are, a stop may mark it as clean again."""
-        directory = self.by_key.pop(key)[0].directory
+        """Forget a replica that is open now."""
+        (one,) = self.by_key.pop(key)
+        self._see_whether_all_are_open(one.directory)
+
+    def _see_whether_all_are_open(self, directory: LogDirectory) -> None:
+        """Once all logs of a directory are open or set aside, a stop may mark it as clean again."""
         directory.unopened = any(one.directory is directory for found in self.by_key.values() for one in found)
 
     def make_way(self, directory: LogDirectory, topic: Topic, index: int) -> None:
@@ -219,6 +223,7 @@ class UnreadableReplicas:
     def _give_up(self, key: Key, why: str) -> None:
         """Set its folders aside, each once; those in a directory that has failed are left to a later start."""
         found = self.by_key[key]
+        directories = [one.directory for one in found]
         while found:
             one = found[-1]
             reason = f"{one.reason}; {why}"
@@ -230,6 +235,8 @@ class UnreadableReplicas:
                 log.warning("%s is made anew: %s", one.found.path, reason)
             found.pop()
         del self.by_key[key]
+        for directory in directories:
+            self._see_whether_all_are_open(directory)
 
 
 def costs_the_directory(found: FoundPartition, error: Exception) -> bool:

@@ -10,7 +10,7 @@ nothing in it is written any more; a full disk only refuses batches.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -169,18 +169,34 @@ class LogDirectory:
             except OSError:
                 opened.close(clean=False)
                 raise
+        if not at_start:
+            self._lower([opened])
         return self._keep(place, opened)
 
     def note_recovered(self) -> None:
-        """All logs are open: lower the checkpoints of those that a loss of power has cut, then leave its note.
+        """Logs are open: lower the checkpoints of those that a loss of power has cut, then leave its note.
 
         A log with write.caching may end below the high watermark and the start that were written down. Else the next
-        start, after a mere kill, would take what was lost for damage, and what came in its place for deleted. On a full
-        disk the note is owed until there is room: without it the next start opens the logs as after a loss of power.
+        start, after a mere kill, would take what was lost for damage, and what came in its place for deleted. The note
+        is owed until there is room for it and all logs are open: without it the next start opens them as after a loss
+        of power.
         """
-        if not (self.clean or self.cache_kept):
-            self.offsets.lower(log for log in self.logs.values() if log.write_caching)
-        self._owes_note = not fits(self._leave_note)
+        self._lower(self.logs.values())
+        self._owes_note = True
+        self._leave_owed_note()
+
+    def _lower(self, logs: Iterable[Log]) -> None:
+        if self._power_was_lost:
+            self.offsets.lower(log for log in logs if log.write_caching)
+
+    @property
+    def _power_was_lost(self) -> bool:
+        """Before the start: unsynced writes may be gone."""
+        return not (self.clean or self.cache_kept)
+
+    def _leave_owed_note(self) -> None:
+        if self._owes_note and self.failed is None and not (self._power_was_lost and self.unopened):
+            self._owes_note = not fits(self._leave_note)
 
     def _leave_note(self) -> None:
         self.offsets.write_lowered()
@@ -281,8 +297,7 @@ class LogDirectory:
         self._checkpoint(checkpoint.LOG_START, lambda log: log.log_start_offset)
 
     def checkpoint_high_watermarks(self) -> None:
-        if self._owes_note and self.failed is None:
-            self._owes_note = not fits(self._leave_note)
+        self._leave_owed_note()
         self._checkpoint(checkpoint.REPLICATION, self.offsets.committed)
 
     def _checkpoint(self, name: str, of: Callable[[Log], int]) -> None:
