@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -12,7 +13,7 @@ from ottla.sim.assigned_group import ASSIGNED_ACTS
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS
 from ottla.sim.transaction_producers import COMMITTED, TRANSACTION_ACTS
-from ottla.sim.world import Note, Result
+from ottla.sim.world import Note, Result, World
 
 _ACTS = (*ACTS, *TRANSACTION_ACTS, *ASSIGNED_ACTS)
 
@@ -26,6 +27,11 @@ def run(arguments: list[str]) -> int:
     with pytest.raises(SystemExit) as ended:
         sim_command.command(arguments)
     return int(ended.value.code or 0)
+
+
+def worlds() -> int:
+    """The number of worlds in memory, among them those that are to be collected."""
+    return sum(isinstance(each, World) for each in gc.get_objects())
 
 
 def test_green_seeds_end_with_0_and_what_they_did(capsys: pytest.CaptureFixture[str]):
@@ -44,6 +50,12 @@ def test_a_terminal_shows_how_many_worlds_have_run_and_a_file_does_not(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     run(["--seeds", "3"])
     assert "3/3" in capsys.readouterr().err
+
+
+def test_worlds_are_gone_from_memory():
+    before = worlds()
+    run(["--seeds", "2", "--from", "209156", "--brokers", "3"])
+    assert worlds() <= before
 
 
 def test_an_anomaly_ends_with_1_and_the_command_that_replays_it(

@@ -79,13 +79,13 @@ def _one(seed: int, brokers: int, on_note: Note | None) -> Result:
     log = logging.getLogger("ottla")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
-    gc.freeze()  # so that the collection looks at this world alone
+    gc.freeze()  # so that collections in the meantime look at this world alone
     try:
-        result = run_seed(seed, on_note, brokers=brokers)
-        gc.collect()
-        return result
+        return run_seed(seed, on_note, brokers=brokers)
     finally:
         gc.unfreeze()
+        gc.collect()  # this ends the stories that still waited; what they held is free with the next
+        gc.collect()
         log.setLevel(level)
 
 
