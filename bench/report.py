@@ -243,6 +243,37 @@ fastavro in `mapInArrow`, and Spark's Parquet writer.
 """
 
 
+MISSED = """\
+**Lines that are not reached.** Client and broker share the machine's {cores} cores, and both sides have the same
+client. The table says how many cores each of them kept busy while the line was timed. Where they kept all cores busy
+together, a line can go faster only by less work of one of the two; the client's work is the same whichever broker it
+talks to.
+
+| | our client | our broker | both | their client | their broker | both |
+|---|--:|--:|--:|--:|--:|--:|"""
+
+
+def shares_of_missed(race: Race) -> list[str]:
+    """A row for each line whose rate was not reached: the cores that client and broker kept busy on each side."""
+    return [
+        f"| {outcome.line.figures[0].title} | " + " | ".join(f"{share:.2f}" for share in shares) + " |"
+        for outcome in race.outcomes
+        if not outcome.fault and outcome.line.figures[0].reached(outcome.ratios[outcome.line.figures[0].key]) is False
+        for shares in [[share for name in outcome.line.contestants for share in cores_busy(outcome, name)]]
+        if shares
+    ]
+
+
+def cores_busy(outcome: Outcome, contestant: str) -> tuple[float, ...]:
+    """The cores that the client, the broker and both kept busy, each the median of the runs; () if not measured."""
+    runs = outcome.runs[contestant]
+    if not all({"seconds", "client_cpu_seconds", "broker_cpu_per_million", "records"} <= run.keys() for run in runs):
+        return ()
+    client = [run["client_cpu_seconds"] / run["seconds"] for run in runs]
+    broker = [run["broker_cpu_per_million"] * run["records"] / 1e6 / run["seconds"] for run in runs]
+    return median(client), median(broker), median(map(sum, zip(client, broker, strict=True)))
+
+
 def write_performance(race: Race) -> Path:
     """Write docs/reference/performance.md from this run."""
     path = ROOT / "docs" / "reference" / "performance.md"
@@ -257,6 +288,8 @@ def write_performance(race: Race) -> Path:
         for row in rows(outcome)
     ]
     text.append(f"\nBars: logarithmic from 1/{WIDEST:g} to {WIDEST:g} times; right of the mark ours is ahead.\n")
+    if missed := shares_of_missed(race):
+        text += [MISSED.format(**race.facts), *missed, ""]
     text.append("| after the last run | resident memory | at most |\n|---|--:|--:|")
     text += [
         f"| {name} | {facts['resident_mb']:.0f} MB | {facts['peak_resident_mb']:.0f} MB |"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bench.lines import Figure, Figures, Line
-from bench.report import BAR, Outcome, amount, bar, rows, spread
+from bench.report import BAR, Outcome, Race, amount, bar, rows, shares_of_missed, spread
 from bench.rig import Rig
 
 RATE = Figure("rate", "produce", "records/s", at_least=2.0)
@@ -47,3 +47,15 @@ def test_an_even_race_has_no_bar_and_a_line_that_failed_says_why() -> None:
 def test_numbers_are_short_and_spread_is_half_the_distance_of_the_extremes() -> None:
     assert [amount(value) for value in (1_234_567, 45_678, 1234, 0.4567)] == ["1.23 M", "45.7 k", "1234", "0.457"]
     assert spread([90.0, 100.0, 130.0]) == "±20%"
+
+
+def test_a_line_that_is_not_reached_says_how_many_cores_its_client_and_its_broker_kept_busy() -> None:
+    def timed(ratio: float) -> Outcome:
+        made = Outcome(Line("line", (RATE,), measured), ratios={"rate": ratio})
+        for name, broker in (("ottla", 0.3), ("kafka", 0.6)):
+            run = {"seconds": 2.0, "client_cpu_seconds": 2.4, "broker_cpu_per_million": broker, "records": 2e6}
+            made.runs[name] = [run] * 3
+        return made
+
+    assert shares_of_missed(Race({}, [timed(1.9)])) == ["| produce | 1.20 | 0.30 | 1.50 | 1.20 | 0.60 | 1.80 |"]
+    assert shares_of_missed(Race({}, [timed(2.1), outcome(100.0, 100.0)])) == []
