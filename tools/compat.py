@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"no such suite: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     folder = Path(options.keep or tempfile.mkdtemp(prefix="compat-"))
-    outcomes, faults = [], []
+    faults: list[str] = []
     for suite in SUITES:
         if options.suites and suite.name not in options.suites:
             continue
@@ -61,11 +61,8 @@ def main(arguments: Sequence[str]) -> int:
             accept(outcome)
         found = compare(outcome, expectation(suite), whole=not options.only)
         faults += [f"{suite.name}: {fault}" for fault in found]
-        outcomes.append(outcome)
-    if not options.only:
-        for outcome in outcomes:
-            compat_report.keep(RESULTS, outcome.suite, rows(outcome))
-        compat_report.write(RESULTS, EXPECTED)
+        if not options.only:
+            keep(outcome)
     for fault in faults:
         print(f"FAULT {fault}", file=sys.stderr)
     print(f"logs: {folder}")
@@ -148,6 +145,12 @@ def accept(outcome: Outcome) -> None:
     EXPECTED.mkdir(exist_ok=True)
     file = EXPECTED / f"{outcome.suite.name}.json"
     file.write_text(json.dumps(entries, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def keep(outcome: Outcome) -> None:
+    """Note a suite's result and make the page anew, before the next suite: a whole run takes long and may be cut."""
+    compat_report.keep(RESULTS, outcome.suite, rows(outcome))
+    compat_report.write(RESULTS, EXPECTED)
 
 
 def rows(outcome: Outcome) -> dict[str, dict[str, str]]:

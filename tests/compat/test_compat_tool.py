@@ -46,6 +46,25 @@ def test_a_suite_that_ran_nothing_fails(tmp_path: Path) -> None:
         compat.run(SUITE, tmp_path, [], with_kafka=False)
 
 
+def test_a_suites_result_is_kept_before_the_next_suite_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results, page = tmp_path / "results", tmp_path / "page.md"
+    write = compat_report.write
+    monkeypatch.setattr(compat, "RESULTS", results)
+    monkeypatch.setattr(compat_report, "write", lambda *folders: write(*folders, page=page))
+    first, second = compat_suites.SUITES[:2]
+    there: list[bool] = []
+
+    def run(suite: Suite, *_: object, **__: object) -> compat.Outcome:
+        there.append((results / f"{first.name}.json").exists() and first.title in page.read_text())
+        if suite is second:
+            raise SuiteFailed("cut")
+        return compat.Outcome(suite, {"a": PASSED}, {}, 0.0)
+
+    monkeypatch.setattr(compat, "run", run)
+    compat.main([first.name, second.name, "--no-kafka", "--keep", str(tmp_path / "logs")])
+    assert there == [False, True]
+
+
 def test_what_failed_gets_a_second_run_by_itself(tmp_path: Path) -> None:
     asked: list[tuple[str, ...]] = []
 
