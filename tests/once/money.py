@@ -84,15 +84,15 @@ class Money:
             self._read()
 
     def _ends(self) -> dict[int, int]:
-        """The last stable offsets."""
-        until_s = 0.0
+        """The last stable offsets. Asked again while leaders move: librdkafka calls no error of this call retriable."""
+        until_s = time.monotonic() + SETTLES_S
         while True:
             try:
                 return self._asked_ends()
-            except KafkaException as fault:  # leaders move in the midst of asking
-                until_s = until_s or time.monotonic() + SETTLES_S
-                if not fault.args[0].retriable() or time.monotonic() > until_s:
+            except KafkaException:
+                if time.monotonic() > until_s:
                     raise
+                time.sleep(0.1)
 
     def _asked_ends(self) -> dict[int, int]:
         asked = self._admin.list_offsets(
