@@ -322,8 +322,8 @@ class Node:
         if changes.everything or changes.features:
             self.transactions.take_features()
         if changes.everything or changes.brokers:
+            self.endpoints.recently_dead.reconcile(metadata)  # before answers that wait for doubts are released
             self.doubts.reconcile()
-            self.endpoints.recently_dead.reconcile(metadata)
             self.peers.reconcile()
             touched = list(metadata.topics.values())
         else:

@@ -51,6 +51,17 @@ def test_a_broker_that_is_cut_off_is_looked_at_and_metadata_waits_for_its_fence(
     assert doubting.ask()[1] < 10
 
 
+def test_the_answer_that_waited_for_the_fence_still_lists_the_dead_broker():
+    """librdkafka drops a broker that is not listed in the middle of moving its partition (control/recently_dead.py)."""
+    doubting = Doubting()
+    doubting.cluster.kill(doubting.leader)
+    doubting.cluster.until(lambda: doubting.looked, 100)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=doubting.topic.name)])
+    answer = doubting.cluster.end_of(run_story(doubting.peer.ask(request)))
+    assert answer.topics[0].partitions[0].leader_id != doubting.leader
+    assert [broker.node_id for broker in answer.brokers] == [1, 2, 3]
+
+
 def test_a_broker_that_lives_after_all_holds_metadata_up_for_a_moment_only():
     doubting = Doubting()
     epoch = doubting.node.metadata.brokers[doubting.leader].epoch
