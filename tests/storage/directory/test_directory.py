@@ -470,6 +470,48 @@ def test_a_failed_directory_writes_nothing_any_more_and_is_not_marked_clean() ->
     assert not a_directory(disk).clean
 
 
+@pytest.mark.parametrize("write_caching", [False, True])
+def test_a_log_in_a_failed_directory_is_not_cut_as_no_checkpoint_can_tell_of_it(write_caching: bool) -> None:
+    """World 213875: the file was cut, the recovery point was not lowered, and the next start took that for damage."""
+    disk = SimDisk()
+    directory = a_directory(disk)
+    options = config(write_caching=write_caching)
+    log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+    put(log, a_batch(b"a"))
+    put(log, a_batch(b"b"))
+    log.sync_now()
+    directory.checkpoint_recovery_points()
+    directory.fail(OSError(errno.EIO, "another log of the directory could not be read"))
+    size = disk.file_size("/data/t-0/00000000000000000000.log")
+    with pytest.raises(OSError, match="has failed"):
+        log.truncate_to(1)
+    with pytest.raises(OSError, match="has failed"):
+        log.truncate_fully_to(5, wall_ms=T0)
+    assert disk.file_size("/data/t-0/00000000000000000000.log") == size
+    directory.close(clean=True)
+    again = a_directory(disk)
+    (found,) = again.found
+    opened = again.open_log(found, config=options, **HOW)  # type: ignore[arg-type]
+    assert values_of(opened) == [b"a", b"b"] and not opened.recovered.remarks
+
+
+def test_retention_takes_no_file_in_a_failed_directory_as_no_checkpoint_can_tell_of_it() -> None:
+    disk = SimDisk()
+    directory = a_directory(disk)
+    options = config(internal_segment_bytes=100, file_delete_delay_ms=0)
+    log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+    for at in range(4):
+        put(log, a_batch(b"%d" % at))
+    log.sync_now()
+    log.set_high_watermark(4)
+    log.delete_records_before(2)
+    directory.fail(OSError(errno.EIO, "another log of the directory could not be read"))
+    before = disk.list("/data/t-0")
+    with pytest.raises(OSError, match="has failed"):
+        directory.apply_retention(T0, mono_ms=0)
+    assert disk.list("/data/t-0") == before
+
+
 def test_a_real_process_killed_at_any_moment_keeps_what_it_said_was_synced(tmp_path: Path) -> None:
     """kill -9 keeps the page cache: this tests half-written files; power cuts are tested on the simulated disk."""
     code = Path(__file__).parents[1] / "append_until_killed.py"

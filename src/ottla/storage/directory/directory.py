@@ -9,6 +9,7 @@ nothing in it is written any more; a full disk only refuses batches.
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
@@ -240,6 +241,7 @@ class LogDirectory:
 
     def _keep(self, place: TopicPartition, log: Log) -> Log:
         def before_cut(offset: int) -> None:
+            self._refuse_if_failed(log.directory)  # a cut whose checkpoints tell of more would look like damage
             if self.offsets.recovery_point(place) > log.recovery_point:
                 self.checkpoint_recovery_points()
             self.offsets.before_cut(log, offset)
@@ -312,6 +314,7 @@ class LogDirectory:
 
         A last segment that is too old is sealed, and goes in the round after its sync (`Log.flush_due` asks for it).
         """
+        self._refuse_if_failed(self.path)  # nothing could note the starts
         gone = sum(log.apply_retention(wall_ms, mono_ms=mono_ms) for log in self.logs.values())
         try:
             self.checkpoint_recovery_points()
@@ -332,6 +335,10 @@ class LogDirectory:
             checkpoint.mark_failed_sync(self.disk, self.path)
         for log in (*self.logs.values(), *self.futures.values()):
             log.stop_writing()
+
+    def _refuse_if_failed(self, path: str) -> None:
+        if self.failed is not None:
+            raise OSError(errno.EIO, "its log directory has failed", path)
 
     def abandon(self) -> None:
         """It is offline and others go on: let its logs go as they are. Its lock stays until `close`."""
