@@ -24,7 +24,7 @@ from apache_kafka import TOOLS, ApacheKafka, jars_folder
 from moving_leaders import apache_moving, ottla_moving
 from ottla_process import OttlaProcess
 from streams_jars import streams_jars
-from three_brokers import ApacheCluster, OttlaCluster
+from three_brokers import SELECTOR, ApacheCluster, OttlaCluster
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "compat"
@@ -241,13 +241,13 @@ RDKAFKA_LEFT_OUT = {
     "0038": "a benchmark",
     "0097": "TLS", "0115": "authorization", "0119": "authorization", "0126": "OAUTHBEARER", "0133": "TLS",
     "0135": "SASL", "0142": "SASL",
-    "0101": "follower fetching, three brokers", "017": "share groups", "018": "share groups", "019": "share groups",
+    "017": "share groups", "018": "share groups", "019": "share groups",
     "0150": "telemetry, on a mock cluster", "8000": "never ends", "8001": "by hand",
 }  # fmt: skip
 """Numbers, or their first digits, of tests that are not run, with the reason."""
-RDKAFKA_THREEFOLD = ("0098_consumer_txn", "0103_transactions")
+RDKAFKA_THREEFOLD = ("0098_consumer_txn", "0101_fetch_from_follower", "0103_transactions")
 """Tests whose topics have three replicas."""
-RDKAFKA_TRANSACTIONAL = (
+RDKAFKA_AGAINST_THREE = (
     *RDKAFKA_THREEFOLD, "0061_consumer_lag", "0129_fetch_aborted_msgs", "0137_barrier_batch_consume"
 )  # fmt: skip
 RDKAFKA_IN_GROUPS = re.compile(r"subscribe|group\.id|test_create_consumer|KafkaConsumer::create|test_consume_msgs_easy")
@@ -299,8 +299,8 @@ def run_librdkafka_without_auto_create(bootstrap: str, folder: Path, only: Seque
     return run_rdkafka_tests("noautocreate", bootstrap, folder, only)
 
 
-def run_librdkafkas_transactions(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
-    wanted = [name for name in RDKAFKA_TRANSACTIONAL if not only or name in only]
+def run_librdkafka_against_three(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
+    wanted = [name for name in RDKAFKA_AGAINST_THREE if not only or name in only]
     return run_rdkafka_tests("default", bootstrap, folder, wanted) if wanted else {}
 
 
@@ -400,6 +400,7 @@ REPLICATED = {
     "transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2",
     "offsets.topic.replication.factor": "3",
 }  # fmt: skip
+BY_RACK = {SELECTOR: "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
 AS_CLASSIC = {
     "group.consumer.session.timeout.ms": "6000", "group.consumer.min.session.timeout.ms": "6000",
     "group.consumer.heartbeat.interval.ms": "3000", "group.consumer.min.heartbeat.interval.ms": "3000",
@@ -425,14 +426,17 @@ SUITES = (
         {**QUICK, "num.partitions": "4"},
     ),
     Suite(
-        "librdkafka-noautocreate", "librdkafka 2.15.1: its tests for brokers that make no topics by themselves",
+        "librdkafka-noautocreate",
+        "librdkafka 2.15.1: its tests for brokers that make no topics by themselves, against three brokers",
         prepare_librdkafka, run_librdkafka_without_auto_create,
-        {**QUICK, "num.partitions": "4", "auto.create.topics.enable": "false"},
+        {**QUICK, **REPLICATED, "num.partitions": "4", "auto.create.topics.enable": "false"},
+        OttlaCluster, ApacheCluster,
     ),
     Suite(
-        "librdkafka-transactions", "librdkafka 2.15.1: its transactional tests, against three brokers",
-        prepare_librdkafka, run_librdkafkas_transactions,
-        {**QUICK, **REPLICATED, "num.partitions": "4"},
+        "librdkafka-transactions",
+        "librdkafka 2.15.1: its tests in transactions and of reading from followers, against three brokers",
+        prepare_librdkafka, run_librdkafka_against_three,
+        {**QUICK, **REPLICATED, **BY_RACK, "num.partitions": "4"},
         OttlaCluster, ApacheCluster,
     ),
     Suite(

@@ -15,6 +15,7 @@ from tests.ports import free_port
 from ottla.client.blocking.admin import Admin
 
 NUMBERS = (1, 2, 3)
+SELECTOR = "replica.selector.class"
 SETTINGS = {"offsets.topic.num.partitions": "2", "replica.lag.time.max.ms": "3000"}
 
 
@@ -38,6 +39,7 @@ class ApacheCluster:
             "process.roles": "broker,controller" if number == 1 else "broker",
             "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}" if number == 1 else own,
             **self.settings,
+            **rack(self.settings, number),
         }
         return node
 
@@ -75,12 +77,13 @@ class OttlaCluster:
 
     def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ottla-cluster-"))
-        options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        self.nodes = {number: self._node(number, settings) for number in NUMBERS}
+
+    def _node(self, number: int, settings: Mapping[str, str]) -> OttlaProcess:
+        own = {**settings, **rack(settings, number)}
+        options = [word for name, value in own.items() for word in ("--set", f"{name}={value}")]
         join = f"sqlite:{self.folder}/store"
-        self.nodes = {
-            number: OttlaProcess(self.folder / str(number), "--id", str(number), "--join", join, *options)
-            for number in NUMBERS
-        }
+        return OttlaProcess(self.folder / str(number), "--id", str(number), "--join", join, *options)
 
     @property
     def bootstrap(self) -> str:
@@ -119,6 +122,11 @@ class OttlaCluster:
 
     def start(self, number: int) -> None:
         self.nodes[number].start()
+
+
+def rack(settings: Mapping[str, str], number: int) -> dict[str, str]:
+    """Where readers are sent to a replica of their rack, each broker has one, named as librdkafka's tests expect."""
+    return {"broker.rack": f"RACK{number}"} if SELECTOR in settings else {}
 
 
 def wait_for_brokers(bootstrap: str, count: int) -> None:
