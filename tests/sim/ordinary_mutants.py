@@ -144,8 +144,8 @@ def mark_failed_sync(""",
                 "storage/producers/producers.py",
                 "            if epoch < state.epoch:\n"
                 "                return ErrorCode.INVALID_PRODUCER_EPOCH\n"
-                "            return None if base_sequence == 0",
-                "            return None if base_sequence == 0",
+                "            if base_sequence != 0:\n",
+                "            if base_sequence != 0:\n",
             ),
         ),
     ),

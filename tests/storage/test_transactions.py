@@ -133,6 +133,17 @@ def test_other_records_of_a_producer_are_refused_while_its_transaction_is_open()
     assert append(log, sequence=1, transactional=False) == STATE
 
 
+def test_other_records_of_a_producer_are_refused_in_a_higher_epoch_too_while_its_transaction_is_open() -> None:
+    log = a_log()
+    append(log, epoch=3, guard=a_guard(log, epoch=3))
+    assert append(log, epoch=2, transactional=False) == FENCED
+    assert append(log, epoch=4, sequence=1, transactional=False) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert append(log, epoch=4, transactional=False) == STATE
+    assert isinstance(append(log, epoch=3, sequence=1), Appended), "its owner goes on"
+    mark(log, epoch=3)
+    assert isinstance(append(log, epoch=4, transactional=False), Appended)
+
+
 # Epochs of markers
 
 

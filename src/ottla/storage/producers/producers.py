@@ -202,10 +202,12 @@ class Producers:
         if epoch != state.epoch:
             if epoch < state.epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH
-            return None if base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        marks = state.marks
-        if base_sequence != ((marks[-1][0] + 1) & INT_MAX if marks else 0):
-            return state.repeated(epoch, base_sequence, last_sequence) or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            if base_sequence != 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        else:
+            marks = state.marks
+            if base_sequence != ((marks[-1][0] + 1) & INT_MAX if marks else 0):
+                return state.repeated(epoch, base_sequence, last_sequence) or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if state.transaction_start >= 0 and not transactional:
             return ErrorCode.INVALID_TXN_STATE
         return None
