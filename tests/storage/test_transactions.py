@@ -77,6 +77,22 @@ def test_a_batch_of_an_older_epoch_is_fenced_before_its_guard_is_looked_at() -> 
     assert append(log, sequence=1) == FENCED
 
 
+def test_a_lower_epoch_does_not_take_the_guard_of_a_higher_one_away() -> None:
+    log = a_log()
+    owners = a_guard(log, epoch=5)
+    assert log.producers.guard(P, 4, 0, bumps=False, now_ms=T0) == FENCED
+    assert log.producers.guard(P, 4, 0, bumps=True, now_ms=T0) == FENCED
+    assert isinstance(append(log, epoch=5, guard=owners), Appended)
+
+
+def test_a_higher_epoch_takes_the_guard_of_a_lower_one_away() -> None:
+    log = a_log()
+    zombies = a_guard(log, epoch=4, sequence=2)
+    owners = a_guard(log, epoch=5, sequence=3)
+    assert append(log, epoch=4, sequence=2, guard=zombies) == STATE
+    assert isinstance(append(log, epoch=5, sequence=3, guard=owners), Appended), "the older sequences do not count"
+
+
 def test_while_a_guard_stands_no_batch_passes_an_earlier_one() -> None:
     log = a_log()
     guard = a_guard(log, sequence=5)

@@ -140,7 +140,7 @@ class Producers:
     ) -> Guard | ErrorCode | None:
         """A guard for the first batch of a transaction in this log; None where the transaction is open already.
 
-        `sequence` is -1 for the offsets of a group.
+        A guard of a higher epoch is not replaced: the asker was fenced. `sequence` is -1 for the offsets of a group.
         """
         state = self._states.get(producer_id)
         if state is not None:
@@ -149,6 +149,8 @@ class Producers:
             if epoch == state.epoch and state.transaction_start >= 0:
                 return None
         guard = self._guards.get(producer_id)
+        if guard is not None and epoch < guard.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
         if guard is None or guard.epoch != epoch or guard.bumps != bumps:
             guard = self._guards[producer_id] = Guard(epoch, sequence, bumps=bumps, since_ms=now_ms)
         guard.lowest_sequence = min(guard.lowest_sequence, sequence)
