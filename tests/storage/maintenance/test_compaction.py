@@ -22,6 +22,7 @@ from log_desk import (
     sync,
 )
 
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Disk
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
@@ -196,6 +197,31 @@ def test_aborted_records_go_and_markers_follow_once_their_horizon_has_passed() -
         compact(log, now_ms=T0 + step * 2000, cleaned_to=log.bases[-2])
     assert not [batch for batch in batches_of(log) if batch.is_control or batch.is_transactional]
     assert not any(segment.aborted.entries for segment in log.segments)
+
+
+def test_the_last_marker_of_a_producer_stays_empty_so_that_its_epoch_is_known_after_losing_all_snapshots() -> None:
+    log = a_log(**COMPACT, delete_retention_ms=1000)
+    producer = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    put(log, Batch(build_batch([Record(0, T0, b"k", b"old")], is_transactional=True, **producer)))
+    marker = build_marker(Marker.COMMIT, producer_id=5, producer_epoch=1, coordinator_epoch=3, timestamp=T0)
+    put(log, Batch(marker), origin=Origin.COORDINATOR)
+    for step in range(4):
+        a_record(log, b"k", b"new")
+        roll_and_commit(log)
+        compact(log, now_ms=T0 + step * 2000, cleaned_to=log.bases[-2] if step else None)
+    (left,) = [batch for batch in batches_of(log) if batch.producer_id == 5]
+    assert (left.is_control, left.producer_epoch, left.records_count) == (True, 1, 0)
+    for name in log.disk.list(log.directory):
+        if name.endswith(".snapshot"):
+            log.disk.remove(f"{log.directory}/{name}")
+    again = reopened(log, recovery_point=log.end_offset)
+    late = build_batch([Record(0, T0, b"k", b"late")], **producer)
+    assert again.append(Batch(late), leader_epoch=0, wall_ms=T0) == ErrorCode.INVALID_PRODUCER_EPOCH
+    again.expire_producers(T0 + 2 * DAY_MS)
+    a_record(again, b"k", b"newest")
+    roll_and_commit(again)
+    compact(again, now_ms=T0 + 2 * DAY_MS, cleaned_to=again.bases[-2])
+    assert not [batch for batch in batches_of(again) if batch.producer_id == 5]
 
 
 def test_records_whose_transaction_is_aborted_in_a_later_segment_take_the_place_of_none() -> None:

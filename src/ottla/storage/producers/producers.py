@@ -275,15 +275,8 @@ class Producers:
         guard = self._guards.get(producer_id)
         if guard is not None and not (guard.bumps and guard.epoch == epoch):
             del self._guards[producer_id]
-        state = self._states.get(producer_id)
-        if state is None:
-            state = self._states[producer_id] = ProducerState(epoch)
-        elif state.epoch != epoch:
-            state.epoch = epoch
-            state.marks.clear()
+        state = self._in_epoch(producer_id, epoch, timestamp)
         state.coordinator_epoch = marker.coordinator_epoch
-        state.last_timestamp = timestamp
-        self.changed = True
         start, state.transaction_start = state.transaction_start, -1
         if start < 0:
             return None
@@ -291,12 +284,26 @@ class Producers:
         self._ended.append((offset, start))
         return start, marker.marker is Marker.ABORT
 
+    def _in_epoch(self, producer_id: int, epoch: int, timestamp: int) -> ProducerState:
+        """A producer's state behind a marker of this epoch: sequences of another epoch are forgotten."""
+        state = self._states.get(producer_id)
+        if state is None:
+            state = self._states[producer_id] = ProducerState(epoch)
+        elif state.epoch != epoch:
+            state.epoch = epoch
+            state.marks.clear()
+        state.last_timestamp = timestamp
+        self.changed = True
+        return state
+
     def note_header(self, header: Header, marker: EndOfTransaction | None) -> AbortedEntry | None:
         """A batch met in recovery or from the leader; the entry for the aborted index where it ends an aborted one."""
         if header.producer_id < 0:
             return None
         if header.is_control:
             if marker is None:
+                if not header.records_count:  # compaction kept it, as its epoch fences
+                    self._in_epoch(header.producer_id, header.producer_epoch, header.max_timestamp)
                 return None
             return self.end_transaction(
                 header.producer_id, header.producer_epoch, header.last_offset, header.max_timestamp, marker
