@@ -59,6 +59,22 @@ def test_a_member_is_taken_in_its_generation_alone():
     assert commit(desk, generation_id=generation, member_id="") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_an_instance_is_taken_from_the_member_that_has_it_alone():
+    desk = Desk()
+    slots = [desk.join(instance=name) for name in ("one", "two")]
+    desk.pass_ms(0)
+    one, two = (slot.result().member_id for slot in slots)
+    now = slots[0].result().generation_id
+    for given in (now, now + 1):
+        error = commit(desk, generation_id=given, member_id=two, group_instance_id="one")
+        assert error == ErrorCode.FENCED_INSTANCE_ID
+    unknown = commit(desk, generation_id=now, member_id=one, group_instance_id="none")
+    assert unknown == ErrorCode.UNKNOWN_MEMBER_ID
+    later = commit(desk, generation_id=now + 1, member_id=one, group_instance_id="one")
+    assert later == ErrorCode.ILLEGAL_GENERATION
+    assert commit(desk, generation_id=now, member_id=one, group_instance_id="one") == ErrorCode.NONE
+
+
 def test_a_member_is_taken_while_the_group_rebalances():
     desk = Desk()
     generation, (member,) = desk.stable("a")

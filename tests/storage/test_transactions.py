@@ -207,6 +207,27 @@ def test_a_marker_where_nothing_is_open_moves_the_epoch_and_leaves_no_trace_for_
     assert append(log, epoch=1, guard=None) == FENCED
 
 
+def test_a_follower_takes_any_epoch_that_its_leader_wrote() -> None:
+    """It does not know the version of a transaction, so it cannot tell a late marker from a repeated one (KIP-1228)."""
+    kind = Marker.ABORT
+    written = [
+        a_batch(producer_id=P, epoch=5, sequence=9, transactional=True),
+        Batch(build_marker(kind, producer_id=P, producer_epoch=4, coordinator_epoch=8, timestamp=T0)),
+        Batch(build_marker(kind, producer_id=P, producer_epoch=3, coordinator_epoch=6, timestamp=T0)),
+        a_batch(producer_id=P, epoch=2, sequence=3),
+    ]
+    follower = a_log()
+    for at, batch in enumerate(written):
+        placed = bytearray(batch.view)
+        placed[:8], placed[12:16] = at.to_bytes(8), bytes(4)
+        assert isinstance(follower.append_run(bytes(placed), wall_ms=T0), Appended)
+    (active,) = follower.active_producers()
+    assert (active.producer_epoch, active.last_sequence, active.coordinator_epoch) == (2, 3, 6)
+    follower.set_high_watermark(4)
+    assert follower.last_stable_offset == 4
+    assert read_at(follower, 0, limit=4, with_aborted=True).aborted == [AbortedTransaction(P, 0)]
+
+
 # The last stable offset
 
 
