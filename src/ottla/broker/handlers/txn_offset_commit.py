@@ -11,7 +11,7 @@ from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.verification import Question
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.kernel.shards import Writer
+from ottla.kernel.shards import Writer, coordinator_error
 from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -89,8 +89,7 @@ def _told(error: ErrorCode, version: int) -> ErrorCode:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.TRANSACTION_ABORTABLE and version < _KNOWS_ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # the coordinator does not know yet of the offsets topic
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    error = coordinator_error(error)  # also where the transaction's coordinator does not know yet of the offsets topic
     if error == ErrorCode.NETWORK_EXCEPTION:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _KNOWS_LOADING_SINCE:
