@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from transactional import OK, Producer, Scene, ready
 
+from ottla.broker.handlers.produce_in_transaction import _told
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 from ottla.kernel.story import Slot
 from ottla.messages.api_versions import ApiVersionsRequest
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -83,3 +86,53 @@ def test_a_coordinator_that_is_here_confirms_no_partition_that_was_not_added():
     slots = sent_at_once(scene, [request(producer, 0), request(producer, 1)], most=11)
     assert errors(scene, slots) == [ErrorCode.TRANSACTION_ABORTABLE, OK]
     assert ends(scene) == [0, 1, 0]
+
+
+@pytest.mark.parametrize("other", [{"producer_id": 77, "epoch": 0}, {"epoch": 1}], ids=["id", "epoch"])
+def test_a_request_of_two_producers_is_refused_whole(other: dict[str, int]):
+    scene = Scene(brokers=1)
+    producer = ready(scene, version=1)
+    assert producer.add(0, 1) == OK
+    mixed = request(producer, 0)
+    for name, value in other.items():
+        setattr(producer, name, value)
+    mixed.topic_data[0].partition_data += request(producer, 1).topic_data[0].partition_data
+    answer = scene.ask(1, mixed, most=11)
+    assert [each.error_code for each in answer.responses[0].partition_responses] == [
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    ] * 2
+    assert ends(scene) == [0, 0, 0]
+
+
+NOT_ENOUGH, FENCED = ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (ErrorCode.PRODUCER_FENCED, (FENCED, FENCED, FENCED)),
+        (ErrorCode.TRANSACTION_ABORTABLE, (ErrorCode.INVALID_TXN_STATE,) + (ErrorCode.TRANSACTION_ABORTABLE,) * 2),
+        (ErrorCode.NETWORK_EXCEPTION, (NOT_ENOUGH,) * 3),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, (NOT_ENOUGH,) * 3),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, (NOT_ENOUGH,) * 3),
+        (ErrorCode.NOT_COORDINATOR, (NOT_ENOUGH,) * 3),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, (NOT_ENOUGH, NOT_ENOUGH, ErrorCode.CONCURRENT_TRANSACTIONS)),
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, (ErrorCode.INVALID_PRODUCER_ID_MAPPING,) * 3),
+    ],
+)
+def test_each_version_is_told_the_coordinators_error_as_a_code_that_it_knows(said: ErrorCode, told: tuple[ErrorCode]):
+    found = [_told(said, version) for version in (10, 11, 12)]
+    assert tuple(each.error if isinstance(each, Refusal) else each for each in found) == told
+
+
+@pytest.mark.parametrize(("version", "most"), [(1, 10), (1, 11), (2, 12)])
+def test_while_the_coordinator_cannot_be_reached_the_client_tries_again(version: int, most: int):
+    scene = Scene()
+    producer = ready(scene, version=version)
+    coordinator = scene.coordinator("tx", 1)
+    elsewhere = next(each for each in range(3) if scene.leader(TopicPartition("t", each)) != coordinator)
+    if version == 1:
+        assert producer.add(elsewhere) == OK
+    scene.kill(coordinator)
+    assert producer.produce(elsewhere, "x", most=most, again=False) == NOT_ENOUGH
+    assert producer.produce(elsewhere, "x", most=most) == OK, "once another broker coordinates"
