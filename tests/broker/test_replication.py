@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
@@ -32,9 +33,10 @@ class Place:
     def replica(self, number):
         return self.cluster.node(number).replicas.by_name[("t", 0)]
 
-    def end_at(self, number):
+    def end_at(self, number, isolation_level=0):
         asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
-        answer = self.cluster.ask(number, ListOffsetsRequest(replica_id=-1, topics=[asked]))
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[asked])
+        answer = self.cluster.ask(number, request)
         return answer.topics[0].partitions[0]
 
     def produce(self, number, text=b"x", topic="t"):
@@ -136,7 +138,8 @@ def test_records_that_were_deleted_are_deleted_on_followers():
     place.cluster.until(lambda: [place.replica(number).log.log_start_offset for number in (1, 2, 3)] == [2, 2, 2])
 
 
-def test_a_new_leader_says_no_end_before_it_knows_what_was_committed():
+@pytest.mark.parametrize("isolation_level", [0, 1], ids=["all records", "committed records"])
+def test_a_new_leader_says_no_end_before_it_knows_what_was_committed(isolation_level: int):
     place = Place()
     old = place.state(1).leader
     assert place.produce(old).error_code == ErrorCode.NONE
@@ -152,9 +155,9 @@ def test_a_new_leader_says_no_end_before_it_knows_what_was_committed():
     new = place.state(others[0]).leader
     cluster.until(lambda: ("t", 0) in cluster.node(new).replicas.by_name and place.replica(new).leader is not None)
     cluster.until(cluster.node(new).around.may_lead)
-    assert place.end_at(new).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert place.end_at(new, isolation_level).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
     cluster.network.unblock_all()
-    cluster.until(lambda: place.end_at(new).offset == 1, 60_000)
+    cluster.until(lambda: place.end_at(new, isolation_level).offset == 1, 60_000)
 
 
 def test_records_are_deleted_on_every_in_sync_disk_before_it_is_answered():
