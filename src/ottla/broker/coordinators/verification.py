@@ -1,7 +1,12 @@
 """Asks coordinators whether partitions are in a transaction, or has them put in (KIP-890).
 
 Called by the handlers of Produce and TxnOffsetCommit. Questions to one broker within a turn of the loop are sent in one
-request.
+request, except those about a transactional id that is in it already: they go in further requests.
+
+Apache Kafka has one request under way to a broker and sends one question about each transactional id. Of two that wait
+it refuses the one with the lower epoch (47), and the older one of the same epoch (13). Here the coordinator answers
+each: it fences the lower epoch itself, an epoch that it never gave does not keep the owner from being answered, and
+neither do offsets that a producer commits beside its records.
 """
 
 from __future__ import annotations
