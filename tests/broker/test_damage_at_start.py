@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
+import pytest
 from test_repairs import BATCHES, Cluster, alone, everything, fetch, produced
 
 from ottla.kernel.errors import ErrorCode
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.segment import DELETED, LOG
 
 
 def test_the_only_replica_serves_what_is_sound_around_damage_and_counts_it(caplog):
@@ -50,6 +51,27 @@ def test_a_leader_that_lost_its_first_segment_makes_nobody_delete_it():
     assert cluster.log(leader).log_start_offset == 0
     cluster.cluster.until(lambda: cluster.repaired(leader) == 1, 60_000)
     for number in (leader, other, third):
+        assert cluster.log(number).log_start_offset == 0
+        assert cluster.values(number) == everything()
+    cluster.produce(BATCHES)
+
+
+@pytest.mark.parametrize("body", ["whole", "empty"])
+def test_a_leader_whose_first_segment_is_named_deleted_makes_nobody_delete_it(body):
+    """A name moves no start: a whole segment gets its old name back, and an empty one is fetched again."""
+    cluster = Cluster()
+    leader = cluster.leader
+    first = cluster.log(leader).segments[0].path(LOG)
+    cluster.cluster.end_of(cluster.cluster.machines[leader].current.stop(clean=True))
+    cluster.cluster.machines[leader].vanish()
+    disk = cluster.cluster.machines[leader].disk
+    disk.rename(first, first + DELETED)
+    if body == "empty":
+        disk.open(first + DELETED).truncate(0)
+    cluster.cluster.start(leader)
+    cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
+    cluster.cluster.until(lambda: cluster.repaired(leader) == (body == "empty"), 60_000)
+    for number in (leader, *cluster.followers()):
         assert cluster.log(number).log_start_offset == 0
         assert cluster.values(number) == everything()
     cluster.produce(BATCHES)

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ottla.storage.directory.deleted_segments import deleted_in
 from ottla.storage.folder import LogFolder
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
@@ -20,12 +21,10 @@ from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.index_witness import IndexWitness
 from ottla.storage.segment.scan import Header, scan_headers
 from ottla.storage.segment.segment import (
-    DELETED,
     LOG,
     MAX_RELATIVE_OFFSET,
     SUFFIXES,
     Segment,
-    base_offset_of,
     bases_in,
     segment_path,
 )
@@ -33,8 +32,6 @@ from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 from ottla.storage.values import Remark
 
 _NEVER = 2**63 - 1
-_DELETED_NAME = 20 + len(LOG + DELETED)
-"""Characters of a name that retention gave; one that was renamed since begins with it."""
 
 
 class Known(NamedTuple):
@@ -141,29 +138,25 @@ class Opening:
     def _bases(self) -> list[int]:
         """Base offsets of the segments that hold offsets of the log; a missing first one is put back without batches.
 
-        A file that retention has renamed and not deleted yet also shows that the log starts behind it.
+        A file that retention has renamed moves no start here: deleted_segments.py has judged it before.
         """
         start = self._known.log_start
         names = self._folder.disk.list(self._folder.path)
         bases = bases_in(names)
-        renamed = [base_offset_of(name[:_DELETED_NAME], LOG + DELETED) for name in names if DELETED in name]
-        deleted = sorted({base for base in renamed if base is not None})
         self._remove_orphans(names, bases)
         if not bases:
             first = max(start, 0)
             held_records = self._known.durable_end > first
             bases = [_segment_below(first, names) if held_records else first]
             self._put_back(bases[0])
-        elif not deleted and bases[0] > (first := self._first_offset(bases)):
+        elif bases[0] > (first := self._first_offset(bases)):
             bases.insert(0, first := _segment_below(first, names))
             self._put_back(first)
         if start <= max(self._known.durable_end, bases[-1]):
             while len(bases) > 1 and bases[1] <= start:
                 self._doom(bases.pop(0))
-        while deleted and len(bases) > 1 and bases[0] < deleted[-1]:
-            self._doom(bases.pop(0))
-        for base in deleted:
-            if segment_path("", base, LOG + DELETED) in names:
+        for base in deleted_in(names):
+            if base < start:
                 self._doom(base, renamed=True)
         return bases
 

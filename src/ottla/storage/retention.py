@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.retention import RetentionPause
+from ottla.records.header import HEADER_SIZE
 from ottla.storage.bounds import LogBounds
 from ottla.storage.folder import LogFolder
 from ottla.storage.producers.epochs import LeaderEpochs
@@ -131,26 +132,24 @@ class Retention:
     def purge(self, wall_ms: int, delay_ms: int, *, one_by_one: bool) -> None:
         """Files of segments taken out are renamed to `.deleted`, and deleted once `file.delete.delay.ms` has passed.
 
-        `one_by_one`: the new start could not be checkpointed. Until it is, the name of the last segment stays, without
-        its bytes: it shows the next start that the segments below were deleted, and are not missing.
+        `one_by_one`: the new start could not be checkpointed. Until it is, a stub of the last segment that goes stays
+        (deleted_segments.py): it shows the next start that the segments below were deleted, and are not missing.
         """
         chain, folder = self._chain, self._chain.folder
         if not chain.doomed:
             return
-        witness = chain.doomed[-1] if one_by_one else None
-        if witness is not None:
-            witness.segment.rename_files("", DELETED)
+        due = [doomed for doomed in chain.doomed if not 0 <= wall_ms - doomed.since_ms < delay_ms]
+        kept = max(due, key=lambda doomed: doomed.segment.base_offset) if one_by_one and due else None
+        if kept is not None:
+            kept.segment.rename_files("", DELETED)
             folder.sync()
+            _leave_stub(folder, kept.segment)
         waiting: list[Doomed] = []
         for doomed in chain.doomed:
-            if not 0 <= wall_ms - doomed.since_ms < delay_ms:
-                if doomed is witness:
-                    _empty_files(folder, doomed.segment)
-                    waiting.append(doomed._replace(renamed=True))
-                    continue
+            if doomed in due and doomed is not kept:
                 remove_files(folder, [doomed.segment])
             else:
-                if not doomed.renamed:
+                if not doomed.renamed and doomed is not kept:
                     doomed.segment.rename_files("", DELETED)
                 waiting.append(doomed._replace(renamed=True))
             if one_by_one:
@@ -163,13 +162,18 @@ class Retention:
         folder.sync()
 
 
-def _empty_files(folder: LogFolder, segment: Segment) -> None:
+def _leave_stub(folder: LogFolder, segment: Segment) -> None:
+    """Cut the renamed file behind the header of its first batch, on disk before any other file goes."""
     segment.close()
     for suffix in SUFFIXES[1:]:
         folder.disk.remove(segment.path(suffix) + DELETED)
     file = folder.disk.open(segment.path(LOG) + DELETED)
-    file.truncate(0)
-    file.release()
+    try:
+        if file.size() > HEADER_SIZE:
+            file.truncate(HEADER_SIZE)
+        file.sync()
+    finally:
+        file.release()
 
 
 def remove_files(folder: LogFolder, segments: Iterable[Segment]) -> None:

@@ -73,7 +73,7 @@ def test_a_whole_swap_takes_its_place(data: Path) -> None:
     directory.close(clean=True)
 
 
-@pytest.mark.parametrize("suffix", [".deleted", ".cleaned", ".fetched"])
+@pytest.mark.parametrize("suffix", [".cleaned", ".fetched"])
 def test_a_segment_that_nothing_explains_is_kept_though_its_suffix_says_that_it_may_go(data: Path, suffix: str) -> None:
     body = (data / "t-0" / FIRST).read_bytes()
     (data / "t-0" / FIRST).rename(data / "t-0" / f"{FIRST}{suffix}")

@@ -4,7 +4,7 @@ Recovery (recovery.py) completes deletions, compactions and repairs that a crash
 record is lost as long as each file is what its suffix says:
 
 - `.log.swap` is whole, from its first byte to its last, and takes the place of segments that are here.
-- `.log.deleted` lies below the log's start.
+- `.log.deleted` lies below the log's start; deleted_segments.py puts it back before, where it is whole.
 - `.log.cleaned` and `.log.fetched` were made of a segment that is here.
 """
 
@@ -17,6 +17,7 @@ import posixpath
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START
+from ottla.storage.directory import deleted_segments
 from ottla.storage.directory.remembered import ASIDE
 from ottla.storage.producers.snapshot import SNAPSHOT
 from ottla.storage.segment.scan import scan_batches
@@ -87,7 +88,8 @@ def _unexplained(disk: Disk, path: str, bases: list[int], start: int) -> str:
     if f".{suffix}" == SWAP:
         return _broken_swap(disk, path, base, bases)
     if f".{suffix}" == DELETED:
-        return "" if base < start else f"the log starts at offset {start}, and it is not below that"
+        is_below = deleted_segments.is_below(disk, posixpath.dirname(path), base, bases, start)
+        return "" if is_below else f"the log starts at offset {start}, and it is not below that"
     return "" if any(other <= base for other in bases) else "the segment that it was made of is missing"
 
 

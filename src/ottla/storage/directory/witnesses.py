@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.directory.checkpoint import LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs
+from ottla.storage.directory.deleted_segments import deleted_in, start_without_deleted
 from ottla.storage.directory.remembered import ASIDE, Trust, read_small
 from ottla.storage.segment.scan import Header, scan_headers
 from ottla.storage.segment.segment import LOG, bases_in, segment_path
@@ -54,6 +55,9 @@ def compared(disk: Disk, directory: str, name: str, noted: Noted) -> tuple[int, 
         start = Believed(noted.copied_start, doubt)
     if start.doubt:
         log.warning("%s starts at offset %d: %s", name, start.offset, start.doubt)
+    if files.has_deleted:
+        start = Believed(start_without_deleted(disk, directory, name, start.offset))
+        files = LogFiles(disk, directory)
     point = believed_recovery_point(
         files,
         noted.recovery_point,
@@ -78,6 +82,8 @@ class LogFiles:
         self._directory = directory
         names = disk.list(directory)
         self.bases = bases_in(names)
+        self.has_deleted = bool(deleted_in(names))
+        """Retention has renamed segments that are still there."""
         self._scanned: tuple[int, list[Header]] = (-1, [])
 
     def end_offset(self) -> int:
