@@ -146,6 +146,24 @@ def test_a_segment_below_a_stub_is_deleted_by_retention(folder: Path) -> None:
     directory.close(clean=True)
 
 
+def test_a_start_that_only_the_leader_epochs_raise_is_said(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    starts = folder.parent / "log-start-offset-checkpoint"
+    older = starts.read_bytes()
+    directory, log = reopened(folder.parent)
+    log.set_high_watermark(6)
+    log.delete_records_before(2)
+    directory.close(clean=True)
+    segment(folder, 0).unlink()
+    for path in (starts, starts.with_name(starts.name + ".copy")):
+        path.write_bytes(older)
+    with caplog.at_level(logging.WARNING):
+        directory, log = reopened(folder.parent)
+    assert (log.log_start_offset, values_of(log)) == (2, SIX[2:]) and not log.damage
+    (said,) = warnings(caplog, "starts at offset 2")
+    assert "0 was written down" in said
+    directory.close(clean=True)
+
+
 def test_a_stub_that_was_set_aside_proves_nothing(folder: Path) -> None:
     as_stub(folder, 0, f".deleted.{T0}.aside")
     directory, log = reopened(folder.parent)

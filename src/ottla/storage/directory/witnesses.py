@@ -139,6 +139,9 @@ def believed_start(files: LogFiles, noted: int | None, trust: Trust, *, clean: b
         return Believed(noted or 0)
     first, last = files.bases[0], files.bases[-1]
     if noted is None or noted < first:
+        entries, _ = files.epochs()
+        if noted is not None and entries and noted < (moved := min(first, entries[0][1])):
+            return Believed(moved, f"{noted} was written down, and no segment or leader epoch begins below {moved}")
         start = files.start_by_epochs(sealed_only=True)
         if start is None or noted is not None or not first < start <= files.end_offset():
             return Believed(max(noted or 0, 0))
