@@ -242,6 +242,32 @@ def test_a_start_that_retention_moved_is_known_by_the_leader_epochs_where_its_ch
     assert again.log_start_offset == start and not again.damage
 
 
+@pytest.mark.parametrize("stop", ["clean", "killed"])
+def test_records_that_an_older_log_start_brings_back_are_said_and_no_start_deletes_them(stop: str) -> None:
+    disk = MemoryDisk()
+    directory, log = closed_segments(disk)
+    log.delete_records_before(1)
+    directory.checkpoint_log_starts()
+    older = {name: body for name, body in root_of(disk).items() if name.startswith("log-start-offset")}
+    assert len(older) == 2
+    log.delete_records_before(6)
+    directory.checkpoint_log_starts()
+    directory.close(clean=stop == "clean")
+    for name, body in older.items():
+        disk.remove(f"/data/{name}")
+        disk.open(f"/data/{name}", create=True).write_at(0, [body])
+    directory, log = opened(disk)
+    assert log.log_start_offset == 1 and set(read_all(log)[0]) == set(range(1, END))
+    (remark,) = log.recovered.remarks
+    assert (remark.first_offset, remark.next_offset) == (1, 6) and "deleted before may be back" in remark.what
+    log.set_high_watermark(log.end_offset)
+    assert log.delete_records_before(6) == 6
+    directory.checkpoint_log_starts()
+    directory.close(clean=stop == "clean")
+    _, again = opened(disk)
+    assert again.log_start_offset == 6 and not again.recovered.remarks
+
+
 def test_a_checkpoint_that_has_the_log_start_behind_its_end_deletes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -17,6 +17,7 @@ from ottla.storage.bounds import LogBounds
 from ottla.storage.directory.checkpoint import (
     COPY,
     LEADER_EPOCHS,
+    LOG_START,
     PARTITION_METADATA,
     SYNC_FAILED,
     TEMPORARY,
@@ -148,11 +149,14 @@ class Recovery:
         known, chain = self._known, self._chain
         self._note_damage(opening)
         end_offset = chain.active.next_offset
-        self._bounds.opened(self._start(end_offset), end_offset)
+        start = self._start(end_offset)
+        self._bounds.opened(start, end_offset)
         if opening.epochs_are_older and not epochs_fault:
             epochs_fault = f"{LEADER_EPOCHS} is older than the log"
         if epochs_fault:
             self._take_epochs_from_batches(epochs_fault)
+        else:
+            self._say_what_came_back(start, end_offset)
         self._epochs.cut_end(end_offset, at_once=not known.clean or opening.changed)
         at_most = end_offset if known.clean else min(end_offset, max(known.recovery_point, chain.bases[0]))
         self._take_producers(at_most, end_offset, changed=opening.changed)
@@ -189,6 +193,25 @@ class Recovery:
         self._say(first, end_offset, self._chain.size_bytes,
                   f"its start is not {noted}, as the checkpoint says: it ends before")  # fmt: skip
         return first
+
+    def _say_what_came_back(self, start: int, end_offset: int) -> None:
+        """Leader epochs are cut where a start rises: if they begin later, its checkpoint may be from before a deletion.
+
+        The start stays: if the epochs are the wrong ones, a raised start would delete records on every replica. That
+        records may be back can be mended by deleting them again.
+        """
+        entries = self._epochs.entries
+        if not entries or not start < (begin := entries[0][1]) <= end_offset:
+            return
+        segment = self._chain.segments[self._chain.at(start)]
+        found = segment.find(start)
+        if found is None or found.base_offset >= begin:
+            return
+        header = next(scan_headers(segment.file, found.position, segment.size), None)
+        if header is not None and 0 <= header.leader_epoch <= entries[0][0]:
+            self._say(start, begin, 0,
+                      f"the log starts at {start} by {LOG_START}, and its leader epochs begin at {begin}: records that "
+                      "were deleted before may be back, and are to be deleted again")  # fmt: skip
 
     def _say(self, first_offset: int, next_offset: int, size: int, what: str) -> None:
         self._cost.remarks.append(Remark(first_offset, next_offset, size, what))
