@@ -352,6 +352,31 @@ def test_after_a_loss_of_power_batches_behind_a_lost_sector_are_cut_with_it() ->
     assert again.end_offset == 2 and not again.damage and again.recovered.remarks
 
 
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_all_that_is_cut_is_said_and_whole_segments_behind_the_cut_are_kept(which: int) -> None:
+    """Nothing tells what was on disk: no checkpoint, and no note that no power was lost."""
+    disk = MemoryDisk()
+    _, log = closed_segments(disk)
+    disk.remove("/data/.page-cache")
+    path, size = log.segments[which].path(LOG), log.segments[which].size
+    behind = {segment.path(LOG): disk.read(segment.path(LOG)) for segment in log.segments[which + 1 :]}
+    disk.open(path).write_at(size // 2 - 1, [bytes([disk.read(path)[size // 2 - 1] ^ 1])])
+    first = log.bases[which]
+    directory, log = opened(disk)
+    assert not directory.cache_kept and log.end_offset == first
+    (remark,) = log.recovered.remarks
+    lost = size + sum(len(body) for body in behind.values())
+    assert (remark.first_offset, remark.next_offset, remark.bytes) == (first, END, lost)
+    assert log.recovered.truncated_bytes == lost
+    asides = {f"{PATH}/{name}": disk.read(f"{PATH}/{name}") for name in disk.list(PATH) if name.endswith(".aside")}
+    assert asides == {f"{at}.{T0}.aside": body for at, body in behind.items()}
+    assert not any(f"{base:020d}.index" in disk.list(PATH) for base in (4, 8) if base > first)
+    nothing_is_unseen(log, end=first)
+    assert sorted(directory.deletions.files_aside) == sorted(asides)
+    _, again = opened(disk)
+    assert again.end_offset == first + 1 and not again.damage
+
+
 def test_a_kill_after_a_loss_of_power_finds_no_damage_and_no_old_start_in_a_log_that_is_not_synced() -> None:
     """Both checkpoints name offsets that were lost: the start that finds it writes them down lower."""
     disk = SimDisk()

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.storage.directory.deleted_segments import deleted_in
+from ottla.storage.directory.leftovers import aside_name
+from ottla.storage.directory.remembered import ASIDE
 from ottla.storage.folder import LogFolder
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
@@ -107,8 +109,8 @@ class Opening:
             segment = self._open(base)
             if following is not None and (known.clean or following < known.recovery_point):
                 self._take_closed(segment, following)
-            elif not self._take_written(segment, following):
-                self._drop(bases[number + 1 :])
+            elif torn := self._take_written(segment, following):
+                self._cut(segment, torn, bases[number + 1 :])
                 break
         self._say_rebuilt()
         self._end()
@@ -190,14 +192,6 @@ class Opening:
             stem, suffix = name[:20], name[20:]
             if suffix in SUFFIXES[1:] and stem not in known and stem.isdecimal():
                 self._folder.disk.remove(posixpath.join(self._folder.path, name))
-
-    def _drop(self, bases: Sequence[int]) -> None:
-        """Segments behind a torn end: they were written after the lost bytes, and never synced."""
-        folder = self._folder
-        for base in reversed(bases):
-            self.cost.truncated_bytes += folder.disk.file_size(segment_path(folder.path, base, LOG))
-            _remove_segment(folder, base)
-            folder.sync()
 
     # --- closed segments below the recovery point ---
 
@@ -287,8 +281,11 @@ class Opening:
 
     # --- the last segment ---
 
-    def _take_written(self, segment: Segment, following: int | None, *, anew: bool = False) -> bool:
-        """Read from the last index entry that can be trusted; False where the log was cut in this segment."""
+    def _take_written(self, segment: Segment, following: int | None, *, anew: bool = False) -> Extent | None:
+        """Read from the last index entry that can be trusted; return a torn end, from which on the log is to be cut.
+
+        Its last offset is that of the last batch in the segment that goes with it.
+        """
         extents: list[Extent] = []
         bounds = Bounds(
             segment.base_offset + MAX_RELATIVE_OFFSET if following is None else following,
@@ -303,15 +300,17 @@ class Opening:
         walk = Walk(
             segment.file, bounds, size=size, position=start, expected=expected, epoch=self._epoch, is_whole=True
         )
-        for step in walk.steps():
+        steps = walk.steps()
+        for step in steps:
             if not isinstance(step, Extent):
                 self._take(segment, step)
             elif self._is_damage(step):
                 extents.append(step._replace(next_offset=max(step.next_offset, self._least_end(step, following))))
             else:
-                self._cut(segment, step, size)
+                ends = [step.first_offset, *(behind.next_offset for behind in steps if isinstance(behind, Header))]
+                self._end_at(segment, step)
                 self._note(segment, extents, step.first_offset)
-                return False
+                return step._replace(next_offset=ends[-1], end=size)
         if not (extents or anew) and segment.has_wrong_time(is_whole=self._known.is_whole):
             segment.restart_from(0)
             self._note_index(segment, True)
@@ -331,7 +330,7 @@ class Opening:
             self._note(segment, extents, segment.next_offset)
         else:
             segment.aborted.cut_end(segment.next_offset)  # it may be on disk, and the end of the segment not
-        return True
+        return None
 
     def _take(self, segment: Segment, header: Header) -> None:
         segment.note_header(header)
@@ -356,16 +355,40 @@ class Opening:
             return True
         return (known.clean or known.cache_kept) and extent.next_offset > extent.first_offset
 
-    def _cut(self, segment: Segment, torn: Extent, size: int) -> None:
-        cut = size - torn.position
+    def _end_at(self, segment: Segment, torn: Extent) -> None:
         segment.file.truncate(torn.position)
         segment.size, segment.next_offset = torn.position, torn.first_offset
         segment.aborted.cut_end(segment.next_offset)
-        self.cost.truncated_bytes += cut
         self.changed = True
         self.lacks_end = self.lacks_end or self._known.cache_kept
-        self._say(torn.first_offset, torn.first_offset, cut,
-                  f"{segment.path(LOG)} is torn there, and holds nothing behind that is known: cut off")  # fmt: skip
+
+    def _cut(self, segment: Segment, torn: Extent, behind: Sequence[int]) -> None:
+        """Say all that goes from a torn end on; the segments `behind` it are set aside whole (rule H4).
+
+        They were written after the lost bytes, and never synced.
+        """
+        folder, cut, end = self._folder, torn.end - torn.position, torn.next_offset
+        for base in reversed(behind):
+            path = segment_path(folder.path, base, LOG)
+            cut += folder.disk.file_size(path)
+            end = max(end, base, self._end_of(base))
+            folder.disk.rename(path, aside_name(path, self._wall_ms))
+            for suffix in SUFFIXES[1:]:
+                folder.disk.remove(segment_path(folder.path, base, suffix))
+            folder.sync()
+        self.cost.truncated_bytes += cut
+        what = f"{segment.path(LOG)} is torn there, and holds nothing behind that is known: cut off"
+        if behind:
+            what += f", and {len(behind)} more segments are kept as {ASIDE} files"
+        self._say(torn.first_offset, end, cut, what)
+
+    def _end_of(self, base: int) -> int:
+        """The offset after the whole batches of a segment that is not opened; -1 where it has none."""
+        file = self._folder.disk.open(segment_path(self._folder.path, base, LOG))
+        try:
+            return max((header.next_offset for header in scan_headers(file, 0, file.size())), default=-1)
+        finally:
+            file.release()
 
     def _trusted_start(self, segment: Segment, size: int) -> tuple[int, int]:
         """Position and offset to begin at: the last index entry below the recovery point that points at its batch."""
@@ -432,9 +455,3 @@ def _segment_below(offset: int, names: Sequence[str]) -> int:
     """
     stems = [int(name[:20]) for name in names if name[:20].isdecimal() and name[20:].startswith(SUFFIXES)]
     return max((stem for stem in stems if stem <= offset), default=offset)
-
-
-def _remove_segment(folder: LogFolder, base: int) -> None:
-    """All of its files."""
-    for suffix in SUFFIXES:
-        folder.disk.remove(segment_path(folder.path, base, suffix))

@@ -22,7 +22,7 @@ from ottla.storage.directory import checkpoint, strays
 from ottla.storage.directory.deletions import Deletions
 from ottla.storage.directory.found import FoundPartition, find_partitions, give_second_copy, left_of
 from ottla.storage.directory.incarnation import Witness
-from ottla.storage.directory.leftovers import set_unexplained_aside
+from ottla.storage.directory.leftovers import set_aside_in, set_unexplained_aside
 from ottla.storage.directory.noted_offsets import NotedOffsets
 from ottla.storage.directory.ownership import LOCK, DirectoryRefused, identified, refuse_foreign
 from ottla.storage.directory.witnesses import compared
@@ -165,6 +165,8 @@ class LogDirectory:
                 cache_kept=self.cache_kept or (self.clean and not at_start),
                 compacted=self.offsets.cleaned_to(*place) is not None,
             )
+            if opened.recovered.truncated_bytes:
+                self.deletions.note_aside(set_aside_in(self.disk, found.path))
             try:
                 give_second_copy(self.disk, found)
             except OSError:

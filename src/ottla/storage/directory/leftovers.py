@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import logging
 import posixpath
+from collections.abc import Iterable
 
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
@@ -31,7 +32,7 @@ _NO_RIGHTS = (errno.EACCES, errno.EPERM)
 def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: int) -> list[str]:
     """Rename those of a log that starts at `start`; the paths of all that were set aside there, now or before."""
     names = disk.list(directory)
-    kept = [posixpath.join(directory, name) for name in names if name.endswith(ASIDE)]
+    kept = _set_aside_among(directory, names)
     suspects = [name for name in names if name.endswith(_TEMPORARY)]
     bases = bases_in(names) if suspects else []
     for name in suspects:
@@ -44,6 +45,11 @@ def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: in
             disk.rename(path, aside)
             kept.append(aside)
     return kept
+
+
+def set_aside_in(disk: Disk, directory: str) -> list[str]:
+    """The paths of all files of a log that were set aside."""
+    return _set_aside_among(directory, disk.list(directory))
 
 
 def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: bool, wall_ms: int) -> str | None:
@@ -74,6 +80,10 @@ def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: b
 def aside_name(path: str, wall_ms: int) -> str:
     """The name tells since when."""
     return f"{path}.{wall_ms}{ASIDE}"
+
+
+def _set_aside_among(directory: str, names: Iterable[str]) -> list[str]:
+    return [posixpath.join(directory, name) for name in names if name.endswith(ASIDE)]
 
 
 def _unexplained(disk: Disk, path: str, bases: list[int], start: int) -> str:
