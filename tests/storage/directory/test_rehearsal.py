@@ -12,6 +12,7 @@ from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.storage.directory import rehearsal
+from ottla.storage.directory.checkpoint import write_epochs
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.rehearsal import is_log_directory, rehearse
 from ottla.storage.disk.local import LocalDisk
@@ -85,6 +86,13 @@ def test_a_checkpoint_that_is_garbled_is_said_to_be_mended(data: Path) -> None:
     (one,) = said(data)
     assert "log-start-offset-checkpoint" in one.text
     assert one.remedy == rehearsal.MENDED
+
+
+def test_records_that_an_older_log_start_brings_back_are_said_with_the_remedy(data: Path) -> None:
+    epochs = data / "t-0" / "leader-epoch-checkpoint"
+    write_epochs(LocalDisk(), str(epochs), [(0, 3)])
+    (one,) = said(data)
+    assert "t-0, offsets 0 to 2" in one.text and one.remedy == rehearsal.BACK
 
 
 def test_a_partition_without_its_identity_is_said_to_be_offline(data: Path) -> None:

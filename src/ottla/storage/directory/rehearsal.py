@@ -28,6 +28,7 @@ REFUSED = (
     "start the broker: with another replica these offsets are fetched from it. With one replica put this file back "
     "from a backup of this folder; without one only these offsets are refused, and all others are served"
 )
+BACK = "start the broker, and delete these records again (ottla kafka-delete-records) if they were deleted before"
 OFFLINE = (
     "with other replicas start the broker: it is fetched anew. The only one: mend the file (its mode, or a backup of "
     "this folder), or keep a copy of the folder and move the file away; do not delete the folder"
@@ -124,7 +125,13 @@ def _open(directory: LogDirectory, one: FoundPartition, wall_ms: int, found: lis
 def _remarked(place: TopicPartition, remark: Remark) -> Said:
     last = max(remark.first_offset, remark.next_offset - 1)
     where = f"{place}, offsets {remark.first_offset} to {last}, {remark.bytes} bytes"
-    return Said(f"{where}: {remark.what}", REFUSED if remark.what.endswith("refused") else MENDED)
+    return Said(f"{where}: {remark.what}", _remedy(remark.what))
+
+
+def _remedy(text: str) -> str:
+    if text.endswith("deleted again"):
+        return BACK
+    return REFUSED if text.endswith("refused") else MENDED
 
 
 class _Listener(logging.Handler):
@@ -134,7 +141,7 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        self._found.append(Said(text, REFUSED if text.endswith("refused") else MENDED))
+        self._found.append(Said(text, _remedy(text)))
 
 
 @contextmanager
