@@ -204,7 +204,7 @@ def test_kafkas_own_readers_do_not_see_the_checksums_of_checkpoints(tmp_path: Pa
         disk, f"{tmp_path}/offsets", {TopicPartition("t", 0): 5, TopicPartition("a-b", 3): 77}, copied=True
     )
     checkpoint.write_epochs(disk, f"{tmp_path}/leader-epoch-checkpoint", [(1, 2), (4, 10)])
-    checkpoint.write_partition_metadata(disk, str(tmp_path), bytes(range(16)))
+    checkpoint.write_partition_metadata(disk, str(tmp_path), bytes(range(16)), TopicPartition("a-b", 3))
     for name in ("offsets", "leader-epoch-checkpoint"):
         assert (tmp_path / name).read_bytes().rstrip(b"\n").endswith((b" ", b"\t"))
     source = tmp_path / "Read.java"

@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Buffer, Disk, SyncWork
 from ottla.records.batch import Batch
 from ottla.records.header import MAGIC_AT, PLACE, SIZE_OVERHEAD
@@ -150,7 +151,8 @@ class Log(LogState):
     ) -> Log:
         """A new, empty log with its `partition.metadata`; the directory and its parent are synced."""
         with recovery.whole_or_gone(disk, directory):
-            recovery.create_files(disk, directory, topic_id, start_offset)
+            place = TopicPartition(topic, partition)
+            recovery.create_files(disk, directory, topic_id, place, start_offset)
             return cls.open(
                 disk,
                 directory,

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ottla.kernel.errors import InvariantBroken
+from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk, FailedSync
 from ottla.storage.bounds import LogBounds
 from ottla.storage.directory.checkpoint import (
@@ -62,11 +63,11 @@ def sentence(error: Exception) -> str:
     return f"its files cannot be read ({type(error).__name__}: {error})"
 
 
-def create_files(disk: Disk, directory: str, topic_id: bytes, start_offset: int) -> None:
+def create_files(disk: Disk, directory: str, topic_id: bytes, place: TopicPartition, start_offset: int) -> None:
     """A directory with an empty first segment; durable when this returns."""
     disk.make_directory(directory)
     disk.open(segment_path(directory, start_offset, LOG), create=True).release()
-    write_partition_metadata(disk, directory, topic_id)  # syncs the directory too
+    write_partition_metadata(disk, directory, topic_id, place)  # syncs the directory too
     disk.sync_directory(posixpath.dirname(directory))
 
 

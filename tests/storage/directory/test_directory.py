@@ -149,6 +149,7 @@ def test_partitions_are_found_again_with_their_topic_ids(tmp_path: Path) -> None
     again = local(tmp_path / "data")
     found = [(one.topic, one.partition, one.topic_id) for one in again.found]
     assert found == [("t", 0, bytes(16)), ("with-dash", 12, TOPIC_ID)]
+    assert [one.recorded for one in again.found] == [("t", 0), ("with-dash", 12)]
     body = (tmp_path / "data" / "with-dash-12" / "partition.metadata").read_text()
     assert body.startswith("version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\ncrc32c: ")
     again.close(clean=True)

@@ -166,7 +166,7 @@ def test_files_without_a_checksum_are_read_and_get_one(data: Path, caplog: pytes
     assert values_of(log) == EVERYTHING and directory.found[0].topic_id == TOPIC_ID
     assert not caplog.records
     directory.close(clean=True)
-    assert "crc32c" in (data / "t-0" / "partition.metadata").read_text()
+    assert "#partition: t-0, crc32c: " in (data / "t-0" / "partition.metadata").read_text()
     assert (data / "t-0" / "partition.metadata.copy").exists()
 
 
@@ -258,8 +258,21 @@ def test_no_flipped_bit_of_partition_metadata_says_another_topic(data: Path) -> 
             damaged[position] ^= 1 << bit
             path.write_bytes(damaged)
             directory = a_directory(data)
-            assert directory.found[0].topic_id == TOPIC_ID, (position, bit)
+            (found,) = directory.found
+            assert (found.topic_id, found.recorded) == (TOPIC_ID, TopicPartition("t", 0)), (position, bit)
             directory.close(clean=False)
+
+
+def test_partition_metadata_without_a_partition_is_read_as_an_older_release_wrote_it(data: Path) -> None:
+    for name in ("partition.metadata", "partition.metadata.copy"):
+        path = data / "t-0" / name
+        lines = path.read_text().splitlines()
+        assert len(lines) == 4 and lines[3].startswith("#")  # a comment for releases that know three lines
+        path.write_text("\n".join(lines[:3]))
+    directory, log = reopened(data)
+    (found,) = directory.found
+    assert (found.topic_id, found.recorded) == (TOPIC_ID, None) and values_of(log) == EVERYTHING
+    directory.close(clean=True)
 
 
 def test_without_a_second_copy_a_damaged_partition_metadata_says_nothing_and_the_folder_stays(data: Path) -> None:

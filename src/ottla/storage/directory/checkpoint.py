@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ottla.kernel.ids import TopicId, TopicPartition, parse_topic_id, topic_id_text
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
+from ottla.storage.values import parse_directory_name
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
@@ -41,6 +42,7 @@ TEMPORARY = ".tmp"
 COPY = ".copy"
 """ottla's own, behind the name of a file: its second copy."""
 _CHECKSUM = "crc32c"
+_PARTITION = "#partition: "
 _BITS = 32
 _DIGITS = str.maketrans(" \t", "01")
 _LARGEST = (1 << 63) - 1
@@ -217,16 +219,26 @@ def _number(path: str, text: str) -> int:
     return number
 
 
-# --- the topic of a directory's partition ---
+# --- the topic and partition of a folder ---
 
 
-def write_partition_metadata(disk: Disk, directory: str, topic_id: bytes) -> None:
-    """`partition.metadata`, which names the topic of this directory's partition (rule B4), and its second copy.
+class PartitionMetadata(NamedTuple):
+    """The content of `partition.metadata`."""
 
-    Apache Kafka reads the first two lines; the third is our checksum.
+    topic_id: TopicId
+    is_sealed: bool
+    """True if a checksum vouches for it."""
+    place: TopicPartition | None = None
+    """The topic's name and the partition; None in files of Apache Kafka and of older releases."""
+
+
+def write_partition_metadata(disk: Disk, directory: str, topic_id: bytes, place: TopicPartition | None = None) -> None:
+    """`partition.metadata`, which names the topic and partition of this folder (rule B4), and its second copy.
+
+    Apache Kafka reads the first two lines. The third is our checksum of them. The fourth names the partition, with a
+    checksum of all before it; it is a comment, so that releases that know three lines still read the file.
     """
-    text = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
-    body = f"{text}\n{_CHECKSUM}: {crc32c(text.encode()):08x}".encode()
+    body = _partition_metadata(topic_id_text(topic_id), place)
     path = posixpath.join(directory, PARTITION_METADATA)
     file = disk.open(path + COPY, create=True)
     try:
@@ -238,19 +250,32 @@ def write_partition_metadata(disk: Disk, directory: str, topic_id: bytes) -> Non
     replace_file(disk, path, body)
 
 
-def parse_partition_metadata(path: str, body: bytes) -> tuple[TopicId, bool]:
-    """The topic id, and whether a checksum vouches for it."""
+def _partition_metadata(topic_id: str, place: TopicPartition | None) -> bytes:
+    text = f"version: 0\ntopic_id: {topic_id}"
+    text += f"\n{_CHECKSUM}: {crc32c(text.encode()):08x}"
+    if place is not None:
+        text += f"\n{_PARTITION}{place}"
+        text += f", {_CHECKSUM}: {crc32c(text.encode()):08x}"
+    return text.encode()
+
+
+def parse_partition_metadata(path: str, body: bytes) -> PartitionMetadata:
+    """Raise BadCheckpoint if the file does not parse, or a checksum in it does not hold."""
     lines = body.decode("utf-8", "replace").rstrip("\n").split("\n")
-    values = parse_properties("\n".join(lines))
+    values, place = parse_properties("\n".join(lines)), None
     try:
         if values.pop("version", "") != "0":
             raise ValueError("its version is not 0")
         found = parse_topic_id(values.pop("topic_id", ""))
         if values and values != {_CHECKSUM: f"{crc32c(chr(10).join(lines[:2]).encode()):08x}"}:
             raise ValueError("its checksum does not hold")
+        if len(lines) > 3:
+            place = parse_directory_name(lines[3].removeprefix(_PARTITION).partition(",")[0])
+            if place is None or _partition_metadata(topic_id_text(found), place) != "\n".join(lines).encode():
+                raise ValueError("the checksum of its partition does not hold")
     except ValueError as fault:
         raise BadCheckpoint(f"{path}: {fault}") from None
-    return found, bool(values)
+    return PartitionMetadata(found, bool(values), place)
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -35,6 +35,8 @@ class FoundPartition(NamedTuple):
     """The reason why it cannot be opened: its topic id is unknown, or the notes of its move cannot be read."""
     doubted: tuple[str, ...] = ()
     """The ids of log directories whose folder may as well be the replica."""
+    recorded: TopicPartition | None = None
+    """The partition that its `partition.metadata` names; None for files of Apache Kafka and of older releases."""
 
 
 class Found(NamedTuple):
@@ -78,29 +80,29 @@ def _found(disk: Disk, path: str, place: TopicPartition) -> FoundPartition:
     known = remembered_identity(disk, posixpath.join(path, checkpoint.PARTITION_METADATA))
     if known.trust is Trust.COPIED:
         log.warning("%s: the topic id of %s is taken from the second copy", known.fault, place)
-        _mend(disk, path, known.topic_id or b"")
+        _mend(disk, path, known.topic_id or b"", known.place)
     try:
         move = checkpoint.read_move(disk, path)
     except OSError as error:
-        return FoundPartition(place.topic, place.partition, known.topic_id, path, fault=str(error))
+        return FoundPartition(*place, known.topic_id, path, fault=str(error), recorded=known.place)
     beside, came = move.source or move.target, move.source is not None
     fault = known.fault if known.topic_id is None else ""
-    return FoundPartition(place.topic, place.partition, known.topic_id, path, beside, came, fault, move.doubted)
+    return FoundPartition(*place, known.topic_id, path, beside, came, fault, move.doubted, known.place)
 
 
-def _mend(disk: Disk, path: str, topic_id: bytes) -> None:
+def _mend(disk: Disk, path: str, topic_id: bytes, place: TopicPartition | None) -> None:
     """Write it anew; on a full disk the next start tries again."""
     try:
         clear_the_way(disk, posixpath.join(path, checkpoint.PARTITION_METADATA))
-        checkpoint.write_partition_metadata(disk, path, topic_id)
+        checkpoint.write_partition_metadata(disk, path, topic_id, place)
     except OSError as error:
         if error.errno not in FULL_DISK:
             raise
 
 
 def give_second_copy(disk: Disk, found: FoundPartition) -> None:
-    """A partition that an older release has made, or Apache Kafka, gets a checksum and a second copy."""
+    """A partition that an older release has made, or Apache Kafka, gets checksums and a second copy."""
     path = posixpath.join(found.path, checkpoint.PARTITION_METADATA)
     if found.topic_id is None or disk.exists(path + checkpoint.COPY):
         return
-    _mend(disk, found.path, found.topic_id)
+    _mend(disk, found.path, found.topic_id, TopicPartition(found.topic, found.partition))

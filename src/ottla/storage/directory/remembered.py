@@ -60,6 +60,8 @@ class Identity(NamedTuple):
     topic_id: TopicId | None
     trust: Trust
     fault: str = ""
+    place: TopicPartition | None = None
+    """The topic's name and the partition, where the file says so."""
 
 
 def read_small(disk: Disk, path: str) -> bytes | None:
@@ -108,25 +110,26 @@ def remembered_identity(disk: Disk, path: str) -> Identity:
 
     A copy whose checksum holds is also believed rather than a file without one that says something else.
     """
-    found, fault = None, f"{path} is missing"
+    found, other, fault = None, None, f"{path} is missing"
     try:
         body = read_small(disk, path)
         if body is not None:
-            found, is_sealed = parse_partition_metadata(path, body)
-            if is_sealed:
-                return Identity(found, Trust.SEALED)
+            found = parse_partition_metadata(path, body)
+            if found.is_sealed:
+                return Identity(found.topic_id, Trust.SEALED, place=found.place)
     except BadCheckpoint as bad:
         fault, body = str(bad), b""
     try:
         copied = read_small(disk, path + COPY)
-        other, is_sealed = (None, False) if copied is None else parse_partition_metadata(path + COPY, copied)
+        if copied is not None:
+            other = parse_partition_metadata(path + COPY, copied)
     except BadCheckpoint:
-        other, is_sealed, copied = None, False, b""
-    if is_sealed and other != found:
+        copied = b""
+    if other is not None and other.is_sealed and (found is None or other.topic_id != found.topic_id):
         fault = fault if found is None else f"{path} has no checksum, and its second copy says another topic id"
-        return Identity(other, Trust.COPIED, fault)
+        return Identity(other.topic_id, Trust.COPIED, fault, other.place)
     if found is not None:
-        return Identity(found, Trust.UNSEALED)
+        return Identity(found.topic_id, Trust.UNSEALED, place=None if other is None else other.place)
     return Identity(None, Trust.ABSENT if body is None and copied is None else Trust.LOST, fault)
 
 
