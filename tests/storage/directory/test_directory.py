@@ -443,17 +443,24 @@ def test_a_log_that_cannot_be_made_whole_leaves_nothing_under_its_name(operation
     assert skip > 0
 
 
-def test_what_holds_records_is_not_removed_where_a_log_could_not_be_made_in_its_place() -> None:
-    disk = SimDisk()
-    directory = a_directory(disk)
-    log = create(directory)
-    put(log, a_batch(b"value"))
-    sync(log)
-    log.close(clean=False)
-    disk.fail("write", errno.ENOSPC, where="/data/t-0")
-    with pytest.raises(OSError):
-        create(directory)
-    assert disk.file_size("/data/t-0/00000000000000000000.log") > 0
+@pytest.mark.parametrize("operation", ["create", "write", "sync", "rename", "sync names"])
+def test_what_holds_records_is_not_removed_where_a_log_could_not_be_made_in_its_place(operation: str) -> None:
+    refused = 0
+    for skip in range(6):
+        disk = SimDisk()
+        directory = a_directory(disk)
+        log = create(directory)
+        put(log, a_batch(b"value"))
+        sync(log)
+        log.close(clean=False)
+        disk.fail(operation, errno.ENOSPC, where="/data/t-0", skip=skip)
+        try:
+            assert create(directory).end_offset == 0
+        except OSError:
+            refused += 1
+        kept = [f"/data/{name}/{'0' * 20}.log" for name in disk.list("/data") if name.startswith("t-0")]
+        assert any(disk.exists(path) and disk.file_size(path) > 0 for path in kept)
+    assert refused > 0
 
 
 def test_a_failed_directory_writes_nothing_any_more_and_is_not_marked_clean() -> None:

@@ -43,6 +43,30 @@ def asides(data: Path) -> list[str]:
     return sorted(path.name for path in (data / "t-0").iterdir() if path.name.endswith(".aside"))
 
 
+def test_a_new_log_does_not_begin_in_a_folder_that_holds_records(data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    directory = a_directory(data)
+    kept = sorted((path.name, path.read_bytes()) for path in (data / "t-0").glob("*.log"))
+    with caplog.at_level(logging.WARNING):
+        log = directory.create_log("t", 0, bytes(16), config=config(), **HOW)  # type: ignore[arg-type]
+    assert (log.log_start_offset, log.end_offset, values_of(log)) == (0, 0, [])
+    directory.close(clean=True)
+    (stray,) = strays(LocalDisk(), str(data))
+    assert (stray.topic, stray.partition, stray.start_offset, stray.end_offset) == ("t", 0, 0, 6)
+    assert sorted((path.name, path.read_bytes()) for path in Path(stray.path).glob("*.log")) == kept
+    (line,) = caplog.messages
+    assert line.startswith(f"{data}/t-0 is set aside, with all its records: ") and line.endswith(stray.reason)
+
+
+def test_a_new_log_begins_in_what_a_crash_left_of_its_making(data: Path) -> None:
+    directory = a_directory(data)
+    (data / "t-1").mkdir()
+    (data / "t-1" / FIRST).touch()
+    log = directory.create_log("t", 1, TOPIC_ID, config=config(), **HOW)  # type: ignore[arg-type]
+    put(log, a_batch(b"0"))
+    assert values_of(log) == [b"0"] and not stray_folders(LocalDisk(), str(data))
+    directory.close(clean=True)
+
+
 BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda body: b"",
     "halved": lambda body: body[: len(body) // 2],

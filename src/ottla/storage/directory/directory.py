@@ -10,6 +10,7 @@ nothing in it is written any more; a full disk only refuses batches.
 from __future__ import annotations
 
 import errno
+import logging
 import posixpath
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
@@ -18,9 +19,10 @@ from typing import Protocol
 from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
+from ottla.storage import recovery
 from ottla.storage.directory import checkpoint, strays
 from ottla.storage.directory.deletions import Deletions
-from ottla.storage.directory.found import FoundPartition, find_partitions, give_second_copy, left_of
+from ottla.storage.directory.found import FoundPartition, find_partitions, found_at, give_second_copy, left_of
 from ottla.storage.directory.incarnation import Witness
 from ottla.storage.directory.leftovers import set_aside_in, set_unexplained_aside
 from ottla.storage.directory.noted_offsets import NotedOffsets
@@ -29,6 +31,8 @@ from ottla.storage.directory.witnesses import compared
 from ottla.storage.disk import page_cache
 from ottla.storage.log import Log
 from ottla.storage.values import FULL_DISK, fits
+
+storage_log = logging.getLogger("ottla.storage")
 
 
 class HeldLock(Protocol):
@@ -216,12 +220,14 @@ class LogDirectory:
         producer_expiration_ms: int,
         on_synced: Callable[[int], None],
     ) -> Log:
-        """A new log. `discard` a folder of that name that belongs to another topic id first."""
+        """A new log. A folder of that name that may hold records is set aside first."""
         place = TopicPartition(topic, partition)
+        path = posixpath.join(self.path, str(place))
+        self._clear(path, place, wall_ms=wall_ms)
         self.offsets.forget([place])
         created = Log.create(
             self.disk,
-            posixpath.join(self.path, f"{topic}-{partition}"),
+            path,
             topic=topic,
             partition=partition,
             topic_id=topic_id,
@@ -231,6 +237,17 @@ class LogDirectory:
             on_synced=on_synced,
         )
         return self._keep(place, created)
+
+    def _clear(self, path: str, place: TopicPartition, *, wall_ms: int) -> None:
+        if not self.disk.is_directory(path):
+            return
+        with suppress(OSError):
+            if recovery.never_held(self.disk, path):
+                return  # a crash or a full disk kept a new log from being made whole
+        found = found_at(self.disk, path, place)
+        reason = "a new log is made under its name, and its records are not those of that log"
+        storage_log.warning("%s is set aside, with all its records: %s", path, reason)
+        self.set_strays_aside([(found, reason)], wall_ms=wall_ms)
 
     def adopt(self, place: TopicPartition) -> None:
         """The future log is the replica's log from now on."""

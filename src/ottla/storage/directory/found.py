@@ -61,7 +61,7 @@ def find_partitions(disk: Disk, root: str) -> Found:
             found.doomed.append(inside)
         place = parse_directory_name(name.rpartition(".")[0] if future else name)
         if place is not None and not name.endswith((DELETE_SUFFIX, STRAY_SUFFIX)):
-            (found.futures if future else found.partitions).append(_found(disk, inside, place))
+            (found.futures if future else found.partitions).append(found_at(disk, inside, place))
     return found
 
 
@@ -76,7 +76,8 @@ def left_of(disk: Disk, root: str, place: TopicPartition) -> list[str]:
     ]
 
 
-def _found(disk: Disk, path: str, place: TopicPartition) -> FoundPartition:
+def found_at(disk: Disk, path: str, place: TopicPartition) -> FoundPartition:
+    """The folder at `path`, whose name says that it is of `place`."""
     known = remembered_identity(disk, posixpath.join(path, checkpoint.PARTITION_METADATA))
     if known.trust is Trust.COPIED:
         log.warning("%s: the topic id of %s is taken from the second copy", known.fault, place)
