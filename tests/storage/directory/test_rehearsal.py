@@ -109,6 +109,28 @@ def test_a_folder_that_is_gone_is_said(data: Path) -> None:
     assert one.remedy == rehearsal.FETCHED
 
 
+def as_an_older_release(folder: Path) -> None:
+    """Leave the partition out of `partition.metadata`."""
+    for path in folder.glob("partition.metadata*"):
+        path.write_text("\n".join(path.read_text().splitlines()[:3]))
+
+
+@pytest.mark.parametrize("older", [False, True])
+@pytest.mark.parametrize("name", ["t_backup-0", "a-0"])
+def test_a_copy_of_a_folder_is_said_and_the_folder_is_not(data: Path, name: str, older: bool) -> None:
+    if older:
+        as_an_older_release(data / "t-0")
+    shutil.copytree(data / "t-0", data / name)
+    (one,) = said(data)
+    assert one.text.startswith(str(data / name)) and one.remedy == rehearsal.NAMED
+
+
+def test_a_folder_that_says_that_it_holds_another_partition_is_said(data: Path) -> None:
+    shutil.copytree(data / "t-0", data / "t-1")
+    (one,) = said(data)
+    assert one.text == f"{data / 't-1'}: its partition.metadata says that it holds t-0"
+
+
 def test_what_makes_a_start_refuse_the_directory_is_said(data: Path) -> None:
     (data / "meta.properties").write_bytes(b"")
     (one,) = said(data)

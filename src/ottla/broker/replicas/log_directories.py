@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.control.incarnations import Incarnations
 from ottla.broker.replicas.doubtful_replicas import DoubtfulReplicas, Key
+from ottla.broker.replicas.misnamed import held_by, sort_misnamed
 from ottla.broker.replicas.twins import sort_twins
 from ottla.broker.replicas.unreadable import NO_FILES, UnreadableReplicas
 from ottla.kernel.ids import TopicId, TopicPartition
@@ -107,10 +108,11 @@ class LogDirectories:
                 self.online.append(directory)
                 self._by_path[path] = directory
                 self.incarnations.look_at(directory)
+        misnamed = sort_misnamed(self.online, self._around.metadata, self.placed_here)
         twins = sort_twins(self.disk, self.online, self._topic_of, self.known, self.incarnations)
         for directory in list(self.online):
             try:
-                self.unreadable.recover_all(directory, twins, topic_of=self._topic_of, recover=self.recover)
+                self.unreadable.recover_all(directory, misnamed, twins, topic_of=self._topic_of, recover=self.recover)
                 directory.note_recovered()
             except OSError as error:
                 directory.fail(error)  # leaves the mark: pages dropped by a failed sync are not written by the next
@@ -144,10 +146,11 @@ class LogDirectories:
         directory.abandon()
 
     def _topic_of(self, found: FoundPartition) -> Topic | None:
-        """The topic of a found partition; None for a stray."""
-        topics = self._around.metadata.topics
-        topic = topics.get(TopicId(found.topic_id)) if found.topic_id is not None else None
-        return topic if topic is not None and self.placed_here(topic, found.partition) else None
+        """The topic of a found partition; None for a stray, and for a misnamed folder."""
+        topic, index = held_by(found, self._around.metadata) or (None, -1)
+        if topic is None or (found.topic, found.partition) != (topic.name, index):
+            return None
+        return topic if self.placed_here(topic, index) else None
 
     def recover(self, directory: LogDirectory, topic: Topic, found: FoundPartition, *, at_start: bool = True) -> None:
         """Open a log, and log what its recovery has cut or found damaged."""

@@ -27,6 +27,7 @@ from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
+    from ottla.broker.replicas.misnamed import Misnamed
     from ottla.broker.replicas.twins import Twins
     from ottla.metadata.state import PartitionState, Topic
     from ottla.storage.directory.directory import LogDirectory
@@ -60,6 +61,7 @@ class UnreadableReplicas:
     def recover_all(
         self,
         directory: LogDirectory,
+        misnamed: Misnamed,
         twins: Twins,
         *,
         topic_of: Callable[[FoundPartition], Topic | None],
@@ -73,8 +75,11 @@ class UnreadableReplicas:
                 topic = topic_of(found) or self._claimed(found)
                 if found.path in twins.unmade or self._is_of_no_account(directory, found):
                     unmade.append(found)
-                elif found.path in twins.older:
-                    strays.append((found, twins.older[found.path]))
+                elif found.path in misnamed.kept:
+                    kept = misnamed.kept[found.path]
+                    self.add(directory, kept.topic, kept.found, kept.reason)
+                elif reason := misnamed.strays.get(found.path) or twins.older.get(found.path):
+                    strays.append((found, reason))
                 elif topic is None:
                     strays.append((found, found.fault or "its topic id is not known, or it is placed elsewhere"))
                 elif fault := found.fault or twins.undecided.get(found.path):
@@ -147,7 +152,10 @@ class UnreadableReplicas:
             if topic is None or place.partition >= len(topic.partitions):
                 continue
             state, key = topic.partitions[place.partition], (bytes(topic.topic_id), place.partition)
-            if here not in state.replicas or key in opened or key in self.by_key:
+            if key in self.by_key:
+                missed.append(place)  # its checkpoints are kept, for a folder that is put back
+                continue
+            if here not in state.replicas or key in opened:
                 continue
             path = join(directory.path, str(place))
             if here not in (*state.in_sync, *state.eligible):

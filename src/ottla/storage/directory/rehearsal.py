@@ -31,7 +31,12 @@ REFUSED = (
 BACK = "start the broker, and delete these records again (ottla kafka-delete-records) if they were deleted before"
 OFFLINE = (
     "with other replicas start the broker: it is fetched anew. The only one: mend the file (its mode, or a backup of "
-    "this folder), or keep a copy of the folder and move the file away; do not delete the folder"
+    "this folder), or keep a copy of the folder outside the log directories and move the file away; do not delete the "
+    "folder"
+)
+NAMED = (
+    "a start does not serve it under this name: it sets a copy aside if the folder of that partition is here. Keep "
+    "copies outside the log directories; if it is the replica, give the folder its name back"
 )
 FETCHED = (
     "with other replicas start the broker: it is fetched anew. The only one: put the folder back where it was before "
@@ -69,8 +74,12 @@ def rehearse(path: str, *, wall_ms: int) -> list[Said]:
         if directory is None:
             return found
         found += [Said(fault, MENDED) for fault in directory.witness.faults]
+        misnamed = _misnamed(directory)
         for one in directory.found:
-            _open(directory, one, wall_ms, found)
+            if one.path in misnamed:
+                found.append(Said(misnamed[one.path], NAMED))
+            else:
+                _open(directory, one, wall_ms, found)
         for place, held in directory.gone.items():
             folder = posixpath.join(path, str(place))
             found.append(Said(f"{folder} is missing, and it held offsets up to {held.stop - 1}", FETCHED))
@@ -95,6 +104,32 @@ def _opened(path: str, found: list[Said]) -> LogDirectory | None:
     except (DirectoryRefused, OSError, checkpoint.BadCheckpoint) as fault:
         found.append(Said(f"a start would refuse {path}: {fault}", ""))
         return None
+
+
+def _misnamed(directory: LogDirectory) -> dict[str, str]:
+    """Folders whose name is not that of the partition that they hold, by path, with the reason.
+
+    A topic has one name: of two names of one topic id the right one is in `partition.metadata`, or in the checkpoints.
+    """
+    misnamed: dict[str, str] = {}
+    names: dict[bytes, set[str]] = {}
+    known = {place.topic for place in directory.offsets.places()}
+    unsaid: list[FoundPartition] = []
+    for one in directory.found:
+        if one.recorded is not None and one.recorded != (one.topic, one.partition):
+            misnamed[one.path] = f"{one.path}: its {checkpoint.PARTITION_METADATA} says that it holds {one.recorded}"
+        elif one.topic_id is not None:
+            names.setdefault(one.topic_id, set()).add(one.topic)
+            if one.recorded is None:
+                unsaid.append(one)
+            else:
+                known.add(one.topic)
+    for one in unsaid:
+        others = names[one.topic_id or b""] - {one.topic}
+        if others and (one.topic not in known or others & known):
+            other = ", ".join(sorted(others))
+            misnamed[one.path] = f"{one.path} has the topic id of {other}, and a topic has one name"
+    return misnamed
 
 
 def _open(directory: LogDirectory, one: FoundPartition, wall_ms: int, found: list[Said]) -> None:
