@@ -66,7 +66,7 @@ def sort_misnamed(
         named = metadata.topic(found.topic)
         if named is not None and placed_here(named, found.partition):
             claimed, at = named, found.partition
-            remedy = f"put the folder of {found.topic}-{found.partition} there"
+            remedy = f"put the folder of {found.topic}-{found.partition} there, or its {PARTITION_METADATA}"
         else:
             claimed, at = topic, index
             remedy = f"if it is that replica, rename it to {held_place} and start again"

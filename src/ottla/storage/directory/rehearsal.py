@@ -128,7 +128,7 @@ def _misnamed(directory: LogDirectory) -> dict[str, str]:
         others = names[one.topic_id or b""] - {one.topic}
         if others and (one.topic not in known or others & known):
             other = ", ".join(sorted(others))
-            misnamed[one.path] = f"{one.path} has the topic id of {other}, and a topic has one name"
+            misnamed[one.path] = f"{one.path} has the same topic id as folders of {other}, and a topic has one name"
     return misnamed
 
 
