@@ -99,6 +99,9 @@ class Disk(Protocol):
     def cache_id(self, path: str) -> str:
         """Another text once what was written there and not synced may be gone; empty where that cannot be known."""
 
+    def refuse_unwritable(self, path: str) -> None:
+        """Raise where writing a file, or changing names in a directory, is refused: no rights, or a read-only disk."""
+
     def free_files(self) -> int:
         """The number of files that may still be opened."""
 

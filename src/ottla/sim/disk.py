@@ -138,7 +138,7 @@ class SimDisk:
 
     def fail(self, operation: str, error: int, *, where: str = "", skip: int = 0) -> None:
         """Let a coming operation fail: write, short write, read, list, truncate, sync, create, rename, remove, sync
-        names."""
+        names, rights."""
         self._faults.append(Fault(operation, error, where, skip))
 
     def lie_in_wait(self, suffix: str, after: int, strike: Callable[[], None]) -> None:
@@ -400,6 +400,10 @@ class SimDisk:
 
     def cache_id(self, path: str) -> str:
         return str(self.crashes)
+
+    def refuse_unwritable(self, path: str) -> None:
+        if (fault := self.take_fault("rights", path)) is not None:
+            raise fault
 
     def free_files(self) -> int:
         return 1 << 30

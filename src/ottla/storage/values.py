@@ -12,6 +12,8 @@ from ottla.kernel.seams import FileSlice
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 """Errors that mean that there is no room; earlier bytes are unchanged."""
+NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""Errors that mean that this process may not write there."""
 
 
 def fits(write: Callable[[], None]) -> bool:

@@ -330,3 +330,68 @@ def test_a_folder_that_is_gone_while_others_went_on_is_fetched_anew_and_said(cap
     assert line == "/data/t-0 is missing, and it held offsets up to 2: it is fetched anew"
     cluster.until(lambda: is_in_sync(cluster, victim), 60_000)
     assert cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3
+
+
+# --- without rights ---
+
+FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+@pytest.mark.parametrize("error", FORBIDDEN)
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_folder_that_may_not_be_written_costs_one_replica(broker: SimBroker, error: int, clean: bool) -> None:
+    restart(broker, lambda disk: disk.fail("rights", error, where="/data/t-0"), clean=clean)
+    assert [produce(broker, index) for index in (0, 1)] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    broker.loop.run_for(60_000)
+    assert broker.here.fatal is None and not broker.machine.disk.to_fail
+    (trouble,) = troubles(broker)
+    assert (trouble["topic"], trouble["partition"], trouble["path"]) == ("t", 0, "/data/t-0")
+    restart(broker, lambda disk: None)
+    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
+    assert broker.here.node.replicas.by_name["t", 0].log.end_offset == 2
+
+
+@pytest.mark.parametrize("error", FORBIDDEN)
+def test_a_topic_id_that_may_not_be_mended_costs_no_other_replica(broker: SimBroker, error: int) -> None:
+    def harm(disk: SimDisk) -> None:
+        put_file(disk, METADATA, b"?")
+        disk.fail("write", error, where=METADATA)
+
+    restart(broker, harm)
+    assert broker.here.fatal is None and not broker.machine.disk.to_fail
+    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
+
+
+def test_an_error_of_rights_in_the_log_directory_itself_fails_it(broker: SimBroker) -> None:
+    broker.here.stop(clean=True).result()
+    broker.machine.vanish()
+    broker.machine.disk.fail("remove", errno.EACCES, where="/data/.kafka_cleanshutdown")
+    broker.machine.start()
+    broker.loop.run_for(5000)
+    assert broker.machine.serving is None
+    assert broker.machine.current is not None
+    assert "simulated failure of remove" in (broker.machine.current.fatal or "")
+
+
+def test_a_folder_that_cannot_be_renamed_stays_offline_and_the_broker_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A read-only mount can be neither written nor renamed."""
+    victim = 2
+    cluster = with_one_killed(victim)
+    disk = cluster.machines[victim].disk
+    disk.fail("rights", errno.EROFS, where="/data/t-0")
+    disk.fail("create", errno.EROFS, where="/data/t-0/stray")
+    disk.fail("rename", errno.EBUSY, where="-stray", skip=1)  # behind the note that lies beside
+    with caplog.at_level(logging.WARNING):
+        cluster.start(victim)
+        cluster.loop.run_for(30_000)
+    current = cluster.machines[victim].current
+    assert disk.to_fail == 0 and current is not None and current.fatal is None
+    assert disk.exists("/data/t-0") and not any(".note" in name for name in disk.list("/data"))
+    said = [record.message for record in caplog.records if "/data/t-0 cannot be set aside" in record.message]
+    assert len(said) == 1
+    assert ("t", 0) not in cluster.node(victim).replicas.by_name
+    assert cluster.node(victim).replicas.by_name["t", 1].log.end_offset == 0
+    answer = cluster.ask(leader_of(cluster, 0), a_produce(0), most=9)
+    assert answer.responses[0].partition_responses[0].error_code == 0

@@ -11,7 +11,7 @@ from typing import Never
 
 import pytest
 
-from ottla.storage.disk.local import LocalDisk, LocalFile
+from ottla.storage.disk.local import LocalDisk, LocalFile, refuse_unwritable_to_owner
 
 _AS_OF_A_FULL_DISK = [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE]
 
@@ -191,3 +191,27 @@ def test_a_directory_that_cannot_be_listed_is_an_error_inside_too(tmp_path: Path
         assert not disk.exists(str(tmp_path / "none" / "a"))
         with pytest.raises(FileNotFoundError):
             disk.list(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o555])
+def test_a_path_that_its_owner_may_not_write_is_refused_to_the_owner_of_the_directory(
+    tmp_path: Path, mode: int
+) -> None:
+    """A test that runs as root sees what another user would be refused."""
+    path = tmp_path / "it"
+    path.mkdir() if mode == 0o555 else path.touch()
+    if os.geteuid() == 0:
+        os.chown(tmp_path, 65534, 65534)
+        os.chown(path, 65534, 65534)
+    refuse_unwritable_to_owner(str(path), str(tmp_path))
+    path.chmod(mode)
+    with pytest.raises(PermissionError) as caught:
+        refuse_unwritable_to_owner(str(path), str(tmp_path))
+    assert caught.value.filename == str(path)
+    if os.geteuid() == 0:
+        os.chown(tmp_path, 0, 0)
+        refuse_unwritable_to_owner(str(path), str(tmp_path))
+        LocalDisk().refuse_unwritable(str(path))
+    else:
+        with pytest.raises(PermissionError):
+            LocalDisk().refuse_unwritable(str(path))

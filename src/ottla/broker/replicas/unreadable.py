@@ -24,6 +24,7 @@ from ottla.kernel.seams import FailedSync
 from ottla.storage import recovery
 from ottla.storage.directory.found import FoundPartition
 from ottla.storage.log import FULL_DISK
+from ottla.storage.values import NO_RIGHTS
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
@@ -36,6 +37,8 @@ log = logging.getLogger("ottla.replicas")
 Key = tuple[bytes, int]
 NO_FILES = (errno.EMFILE, errno.ENFILE)
 """Errors of a process that has too many files open."""
+_FIXED = (errno.EBUSY, *NO_RIGHTS)
+"""Errors of renaming a folder that this process may not write, or on which a file system is mounted."""
 
 
 class Unreadable(NamedTuple):
@@ -55,6 +58,8 @@ class UnreadableReplicas:
     def __init__(self, around: Environment) -> None:
         self._around = around
         self.by_key: dict[Key, list[Unreadable]] = {}
+        self._fixed: dict[Key, None] = {}
+        """Those of which a folder could not be set aside."""
 
     # --- at the start ---
 
@@ -198,9 +203,17 @@ class UnreadableReplicas:
         here = self._around.broker
         if key not in self.by_key:
             return False
-        if not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):
+        if not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible) or key in self._fixed:
             return True
-        self._give_up(key, f"it is fetched anew from broker {state.leader}")
+        try:
+            self._give_up(key, f"it is fetched anew from broker {state.leader}")
+        except OSError as error:
+            one = self.by_key[key][-1]
+            if error.errno not in _FIXED or not one.directory.disk.exists(one.found.path):
+                raise
+            self._fixed[key] = None
+            log.warning("%s cannot be set aside, and stays offline until the next start: %s", one.found.path, error)
+            return True
         return False
 
     def lacking_room(self) -> list[Key]:

@@ -144,8 +144,10 @@ class LogDirectory:
     ) -> Log:
         """Open, and after a crash recover, a partition that was found.
 
-        One that is opened later is recovered in any case: the first attempt may have changed its files.
+        One that is opened later is recovered in any case: the first attempt may have changed its files. A folder that
+        cannot be written is refused here, since after the start the first write there fails the whole directory.
         """
+        self.disk.refuse_unwritable(found.path)
         place, clean = TopicPartition(found.topic, found.partition), self.clean and at_start
         with self.disk.alone_in(found.path):
             noted = self.offsets.noted(place, clean=clean)

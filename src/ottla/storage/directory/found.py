@@ -10,7 +10,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage.directory import checkpoint
 from ottla.storage.directory.remembered import ASIDE, Trust, clear_the_way, remembered_identity
-from ottla.storage.values import FULL_DISK, parse_directory_name
+from ottla.storage.values import FULL_DISK, NO_RIGHTS, parse_directory_name
 
 log = logging.getLogger("ottla.storage")
 DELETE_SUFFIX = "-delete"
@@ -92,12 +92,12 @@ def found_at(disk: Disk, path: str, place: TopicPartition) -> FoundPartition:
 
 
 def _mend(disk: Disk, path: str, topic_id: bytes, place: TopicPartition | None) -> None:
-    """Write it anew; on a full disk the next start tries again."""
+    """Write it anew; without room or rights the next start tries again."""
     try:
         clear_the_way(disk, posixpath.join(path, checkpoint.PARTITION_METADATA))
         checkpoint.write_partition_metadata(disk, path, topic_id, place)
     except OSError as error:
-        if error.errno not in FULL_DISK:
+        if error.errno not in (*FULL_DISK, *NO_RIGHTS):
             raise
 
 

@@ -8,9 +8,9 @@ that says since when, why, and what the checkpoints knew of it; beside it where 
 
 from __future__ import annotations
 
-import errno
 import posixpath
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text
@@ -25,14 +25,13 @@ from ottla.storage.directory.checkpoint import (
 from ottla.storage.directory.found import STRAY_SUFFIX, FoundPartition
 from ottla.storage.directory.remembered import ASIDE, read_small, remembered_identity
 from ottla.storage.directory.witnesses import LogFiles
-from ottla.storage.values import FULL_DISK, parse_directory_name
+from ottla.storage.values import FULL_DISK, NO_RIGHTS, parse_directory_name
 
 NOTE = "stray"
 """ottla's own, in a stray folder."""
 BESIDE = ".note"
 """Behind the name of a stray folder: its note, where the folder cannot be written to."""
 _NAME_MAX = 255
-_NO_RIGHTS = (errno.EACCES, errno.EPERM)
 _SINCE = "since.ms"
 
 
@@ -64,7 +63,12 @@ def set_aside(
         number = (number + 1) % (1 << 128)
     note = {_SINCE: str(wall_ms), "topic": found.topic, "partition": str(found.partition), "reason": reason}
     _write_note(disk, found.path, note | {name: str(offset) for name, offset in known.items()}, beside=renamed + BESIDE)
-    disk.rename(found.path, renamed)
+    try:
+        disk.rename(found.path, renamed)
+    except OSError:
+        with suppress(OSError):
+            disk.remove(renamed + BESIDE)
+        raise
     return renamed
 
 
@@ -75,7 +79,7 @@ def _write_note(disk: Disk, folder: str, note: Mapping[str, str], *, beside: str
         try:
             replace_file(disk, posixpath.join(folder, NOTE), body)
         except OSError as error:
-            if error.errno not in _NO_RIGHTS:
+            if error.errno not in NO_RIGHTS:
                 raise
             replace_file(disk, beside, body)
     except OSError as error:
@@ -134,7 +138,7 @@ def _extent(disk: Disk, folder: str) -> tuple[int, int, int]:
         files = LogFiles(disk, folder)
         return size_of(disk, folder), files.bases[0] if files.bases else 0, files.end_offset()
     except OSError as error:
-        if error.errno not in _NO_RIGHTS:
+        if error.errno not in NO_RIGHTS:
             raise
         return -1, -1, -1
 

@@ -203,6 +203,24 @@ def opened_to_read(path: str) -> LocalFile:
     return LocalFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
 
+def refuse_unwritable_to_owner(path: str, root: str) -> None:
+    """Like `Disk.refuse_unwritable` for the owner of `root`, by the modes of files if that is another user than we."""
+    owner, found = os.stat(root), os.stat(path)
+    if owner.st_uid == os.geteuid():
+        LocalDisk().refuse_unwritable(path)
+        return
+    same_user, same_group = found.st_uid == owner.st_uid, found.st_gid == owner.st_gid
+    bit = stat.S_IWUSR if same_user else stat.S_IWGRP if same_group else stat.S_IWOTH
+    is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+    if is_read_only or (owner.st_uid != 0 and not found.st_mode & bit):
+        raise _unwritable(path)
+
+
+def _unwritable(path: str) -> OSError:
+    number = errno.EROFS if os.statvfs(path).f_flag & os.ST_RDONLY else errno.EACCES
+    return OSError(number, os.strerror(number), path)
+
+
 class LocalDisk:
     """Files and directories of this machine."""
 
@@ -324,6 +342,10 @@ class LocalDisk:
         except OSError:
             return ""
         return f"{boot}/{mount}" if boot and mount else ""
+
+    def refuse_unwritable(self, path: str) -> None:
+        if not os.access(path, os.W_OK):
+            raise _unwritable(path)
 
     def free_files(self) -> int:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -138,6 +138,9 @@ class MemoryDisk:
     def cache_id(self, path: str) -> str:
         return "memory"
 
+    def refuse_unwritable(self, path: str) -> None:
+        """All may be written."""
+
     def free_files(self) -> int:
         return 1 << 30
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from ottla.kernel.seams import Buffer, OpenFile
-from ottla.storage.disk.local import LocalDisk, LocalFile, opened_to_read
+from ottla.storage.disk.local import LocalDisk, LocalFile, opened_to_read, refuse_unwritable_to_owner
 
 
 class OverlayFile:
@@ -88,8 +88,10 @@ class OverlayFile:
 class OverlayDisk:
     """The real disk, read only, with all changes since in memory, by absolute path."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, for_owner_of: str | None = None) -> None:
+        """`for_owner_of`: files are refused that the owner of this directory may not write; without it none are."""
         self._under = LocalDisk()
+        self._root = for_owner_of
         self._files: dict[str, OverlayFile] = {}
         """Files that were opened."""
         self._made: set[str] = set()
@@ -99,6 +101,10 @@ class OverlayDisk:
         self._modified_ms: dict[str, int] = {}
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
+        self.refuse_unwritable(path)
+        return self._opened(path, create=create)
+
+    def _opened(self, path: str, *, create: bool = False) -> OpenFile:
         if self.is_directory(path):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         known = self._files.get(path)
@@ -111,7 +117,7 @@ class OverlayDisk:
         return opened
 
     def read(self, path: str) -> bytes:
-        file = self.open(path)
+        file = self._opened(path)
         try:
             return file.read_at(0, file.size())
         finally:
@@ -214,6 +220,12 @@ class OverlayDisk:
 
     def cache_id(self, path: str) -> str:
         return self._under.cache_id(path)
+
+    def refuse_unwritable(self, path: str) -> None:
+        """A file that was changed here was writable."""
+        real = self._place(path) if path not in self._files and path not in self._made else None
+        if self._root is not None and real is not None and self._under.exists(real):
+            refuse_unwritable_to_owner(real, self._root)
 
     def free_files(self) -> int:
         return self._under.free_files()
