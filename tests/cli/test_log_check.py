@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -126,3 +127,27 @@ def test_an_epoch_that_the_checkpoint_does_not_know_is_damage(folder: Path, caps
     flip(folder / "t-0" / "00000000000000000005.log", 2 * batch(0).size + 12)
     assert main(["log", "check", str(folder)]) == 1
     assert "offsets 7 to 7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("00000000000000000010.log", 0o444), ("", 0o555), ("00000000000000000005.log", 0o444)]
+)
+def test_a_partition_that_the_owner_may_not_write_is_named(
+    data: Path, name: str, mode: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A start cannot open it. Root may write everything: the owner of the log directory is taken for the broker."""
+    if os.geteuid() == 0:
+        for path in (data, *data.rglob("*")):
+            os.chown(path, 65534, 65534)
+    refused = data / "t-0" / name
+    refused.chmod(mode)
+    assert main(["log", "check", str(data)]) == 1
+    said = capsys.readouterr().out
+    assert str(refused) in said and "Permission denied" in said
+    refused.chmod(0o755)
+    assert main(["log", "check", str(data)]) == 0
+    capsys.readouterr()
+    data.chmod(0o555)
+    assert main(["log", "check", str(data)]) == 1
+    assert f"a start would refuse {data}: [Errno 13] Permission denied" in capsys.readouterr().out
+    data.chmod(0o755)

@@ -1,7 +1,8 @@
 """Opens a log directory as a start does, on a disk whose changes stay in memory, and collects what the start would log.
 
 The cluster's metadata is not asked: a folder is taken for the partition that it says it is. So it is not seen here that
-a whole directory is older than the metadata knows it, or of another cluster.
+a whole directory is older than the metadata knows it, or of another cluster. The owner of the directory is taken for
+the user that runs the broker: a file that this user may not write is one that a start cannot open.
 """
 
 from __future__ import annotations
@@ -88,11 +89,12 @@ def rehearse(path: str, *, wall_ms: int) -> list[Said]:
 
 def _opened(path: str, found: list[Said]) -> LogDirectory | None:
     """Open the directory as the broker that its meta.properties names."""
-    disk, where = OverlayDisk(), posixpath.join(path, checkpoint.META_PROPERTIES)
+    disk, where = OverlayDisk(for_owner_of=path), posixpath.join(path, checkpoint.META_PROPERTIES)
     values: dict[str, str] = {}
     try:
         with suppress(OSError):  # the opening says so
             values = checkpoint.parse_properties(disk.read(where).decode("utf-8", "replace"))
+        disk.refuse_unwritable(path)
         owner = values.get("node.id", values.get("broker.id", ""))
         return LogDirectory.open(
             disk,
