@@ -11,9 +11,11 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import iterate_batches
 from ottla.records.reader import read_run
 from ottla.sim.disk import SimDisk
+from ottla.storage.directory.checkpoint import DAMAGE
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.walk import Extent
 
 BATCHES, END = 48, 96
 SMALL = {"internal_segment_bytes": 2000, "index_interval_bytes": 200}
@@ -375,3 +377,44 @@ def test_the_place_of_a_missing_first_segment_has_room_for_the_batch_in_which_th
     assert again.bases == log.bases and again.log_start_offset == 3
     found, refused = read_all(again)
     assert refused == list(range(3, first.next_offset)) and len(found) == END - first.next_offset
+
+
+@pytest.mark.parametrize("harm", ["garbage", "emptied", "directory", "unreadable"])
+def test_known_damage_whose_notes_are_lost_is_found_again_and_said(harm: str) -> None:
+    """The segment fits its indexes, so that a start reads it for no other reason."""
+    disk = SimDisk()
+    directory, log = stopped(KILL, disk)
+    second = log.segments[1]
+    disk.flip_bit(second.path(LOG), second.size - 1)
+    log.damage.note(second.base_offset, [Extent(second.base_offset, second.next_offset, 0, second.size)])
+    directory.close(clean=True)
+    notes = f"{PATH}/{DAMAGE}"
+    if harm == "directory":
+        disk.remove(notes)
+        disk.make_directory(notes)
+    elif harm == "unreadable":
+        disk.fail("read", errno.EACCES, where=notes)
+    else:
+        disk.open(notes).truncate(0)
+        disk.open(notes).write_at(0, [b"\x00garb" if harm == "garbage" else b""])
+    again = opened(disk)
+    assert not disk.to_fail
+    (extent,) = again.damage.of(second.base_offset)
+    assert again.damage.bases == [second.base_offset]
+    assert second.base_offset <= extent.first_offset < extent.next_offset == second.next_offset
+    assert [one.what for one in again.recovered.remarks if DAMAGE in one.what]
+    assert disk.exists(f"{notes}.aside") == (harm == "directory")
+    later = opened(disk)
+    assert later.damage.of(second.base_offset) == (extent,)
+    assert not [one.what for one in later.recovered.remarks if DAMAGE in one.what]
+
+
+def test_a_log_without_damage_whose_notes_are_lost_stays_as_it_is() -> None:
+    disk = SimDisk()
+    stopped(CLEAN, disk)
+    disk.open(f"{PATH}/{DAMAGE}", create=True).write_at(0, [b"?"])
+    before = {name: disk.read(f"{PATH}/{name}") for name in disk.list(PATH) if name.endswith((LOG, INDEX, TIME_INDEX))}
+    again = opened(disk)
+    assert not again.damage and len(again.recovered.remarks) == 1
+    assert {name: disk.read(f"{PATH}/{name}") for name in before} == before
+    assert not [one.what for one in opened(disk).recovered.remarks if DAMAGE in one.what]

@@ -198,10 +198,12 @@ class Opening:
     def _take_closed(self, segment: Segment, following: int) -> None:
         """Taken unread, if its indexes are whole and its last batches end where the next segment begins.
 
-        Damage that was noted before is believed, so that no start reads such a segment again.
+        Damage that was noted before is believed, so that no start reads such a segment again. If the notes are lost, it
+        is read.
         """
         noted, whole = self._noted.of(segment.base_offset), segment.open_sealed(following)
-        if whole and (noted or segment.ends_at(following)):
+        fits = whole and (bool(noted) or segment.ends_at(following))
+        if fits and not (self._noted.fault and self._is_damaged(segment, following)):
             return
         self.cost.rebuilt_indexes += 1
         extents = self._examine(segment, following)
@@ -219,14 +221,7 @@ class Opening:
         segment.index.reset()
         segment.times.reset()
         segment.size, segment.max_timestamp = 0, -1
-        bounds = Bounds(
-            following,
-            closed=True,
-            epochs=self._epochs,
-            start=self._known.log_start,
-            following=lambda: self._first_header(following),
-        )
-        walk = Walk(segment.file, bounds, size=size, expected=segment.base_offset)
+        walk = Walk(segment.file, self._closed(following), size=size, expected=segment.base_offset)
         extents: list[Extent] = []
         for step in walk.steps():
             if isinstance(step, Extent):
@@ -240,6 +235,27 @@ class Opening:
         segment.write_indexes()
         segment.forget_recent()
         return extents
+
+    def _is_damaged(self, segment: Segment, following: int) -> bool:
+        """Read a closed segment whose indexes are whole. Reads refuse a sector that the disk cannot read anyway."""
+        file = self._folder.disk.open(segment.path(LOG))
+        try:
+            self.cost.scanned_bytes += segment.size
+            walk = Walk(file, self._closed(following), size=segment.size, expected=segment.base_offset)
+            return any(isinstance(step, Extent) for step in walk.steps())
+        except OSError:
+            return False
+        finally:
+            file.release()
+
+    def _closed(self, following: int) -> Bounds:
+        return Bounds(
+            following,
+            closed=True,
+            epochs=self._epochs,
+            start=self._known.log_start,
+            following=lambda: self._first_header(following),
+        )
 
     def _first_header(self, base: int | None) -> Header | None:
         """The header of a segment's first batch; None where there is no such segment, batch, or file to be read."""

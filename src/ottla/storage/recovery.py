@@ -170,12 +170,17 @@ class Recovery:
 
     def _note_damage(self, opening: Opening) -> None:
         """On a full disk it is known all the same, until the next start, which finds it again."""
-        if not (self._damage or opening.damage):
+        fault = self._damage.fault
+        if not (self._damage or opening.damage or fault):
             return
+        if fault:
+            what = f"{fault}: damage was looked for in its closed segments, and the file is written anew"
+            self._say(self._chain.bases[0], self._chain.active.next_offset, self._chain.size_bytes, what)
         try:
             self._damage.keep(self._chain.bases[:-1])
             for base, extents in sorted(opening.damage.items()):
                 self._damage.note(base, extents)
+            self._damage.renew()
         except OSError as fault:
             if fault.errno not in FULL_DISK:
                 raise

@@ -177,9 +177,9 @@ def write_numbers(disk: Disk, path: str, rows: Sequence[tuple[int, ...]]) -> Non
     replace_file(disk, path, sealed(["0", str(len(rows)), *(" ".join(map(str, row)) for row in rows)]))
 
 
-def read_numbers(disk: Disk, path: str, count: int) -> list[tuple[int, ...]]:
-    """Rows of `count` numbers; empty where the file is missing."""
-    lines = _checkpoint_lines(path, disk.read(path))[0] if disk.exists(path) else []
+def parse_numbers(path: str, body: bytes, count: int) -> list[tuple[int, ...]]:
+    """Rows of `count` numbers."""
+    lines = _checkpoint_lines(path, body)[0]
     found = [tuple(_number(path, word) for word in line.split(" ")) for line in lines]
     if any(len(row) != count for row in found):
         raise BadCheckpoint(f"{path}: a row has not {count} numbers")

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE
-from ottla.storage.directory.checkpoint import DAMAGE, BadCheckpoint, read_numbers, write_numbers
+from ottla.storage.directory.checkpoint import DAMAGE, BadCheckpoint, parse_numbers, write_numbers
+from ottla.storage.directory.remembered import clear_the_way, read_small
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.segment.scan import Header, parse_header, scan_headers
 from ottla.storage.segment.segment import LOOK_BYTES, Found, Segment
@@ -22,12 +23,14 @@ from ottla.storage.segment.walk import Extent
 class Damage:
     """The damage of one log, by the base offsets of its closed segments; kept in a file beside them (rule B2)."""
 
-    __slots__ = ("_by_base", "_disk", "_path")
+    __slots__ = ("_by_base", "_disk", "_path", "fault")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._path = posixpath.join(directory, DAMAGE)
         self._by_base: dict[int, tuple[Extent, ...]] = {}
+        self.fault = ""
+        """The reason why the file says nothing that can be believed, until it is written anew."""
 
     def relocate(self, directory: str) -> None:
         self._path = posixpath.join(directory, DAMAGE)
@@ -36,13 +39,16 @@ class Damage:
         return bool(self._by_base)
 
     def load(self) -> None:
-        """Read the damage that was known before; where the file does not parse, a scrub finds it again."""
+        """Read the damage that was known before; where the file cannot be read, opening.py looks for it again."""
         found: dict[int, list[Extent]] = {}
+        self.fault = ""
         try:
-            for base, first, following, position, end in read_numbers(self._disk, self._path, 5):
+            body = read_small(self._disk, self._path)
+            rows = [] if body is None else parse_numbers(self._path, body, 5)
+            for base, first, following, position, end in rows:
                 found.setdefault(base, []).append(Extent(first, following, position, end))
-        except BadCheckpoint:
-            found = {}
+        except BadCheckpoint as bad:
+            self.fault = str(bad)
         self._by_base = {base: tuple(extents) for base, extents in found.items()}
 
     @property
@@ -69,9 +75,17 @@ class Damage:
             self._by_base = kept
             self._write()
 
+    def renew(self) -> None:
+        """Write the file anew if it could not be read."""
+        if self.fault:
+            self._write()
+
     def _write(self) -> None:
         rows = [(base, *extent) for base in self.bases for extent in self._by_base[base]]
+        if self.fault:
+            clear_the_way(self._disk, self._path)
         write_numbers(self._disk, self._path, rows)
+        self.fault = ""
 
 
 def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -> Iterator[Header]:
