@@ -151,3 +151,18 @@ def test_a_partition_that_the_owner_may_not_write_is_named(
     assert main(["log", "check", str(data)]) == 1
     assert f"a start would refuse {data}: [Errno 13] Permission denied" in capsys.readouterr().out
     data.chmod(0o755)
+
+
+def test_a_link_that_leads_nowhere_is_named_and_the_check_goes_on(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost, damaged = data / "t-0" / "00000000000000000000.log", data / "t-0" / "00000000000000000005.log"
+    lost.unlink()
+    lost.symlink_to("/nowhere/x")
+    flip(damaged, 65)
+    assert main(["log", "check", str(data)]) == 1
+    said = capsys.readouterr().out.splitlines()
+    at = said.index(f"{lost} is a link to /nowhere/x, and no file is there")
+    assert "mount the disk that it leads to" in said[at + 1]
+    assert f"{damaged}: damaged from byte 0 to {batch(0).size}: offsets 5 to 5" in said
+    assert said[-1].startswith(f"2 segments, {10 * batch(0).size} bytes: 2 damaged places")

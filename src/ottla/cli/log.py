@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ottla.storage.maintenance.scrub import ClosedSegment
 
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+_DANGLING = (
+    "mount the disk that it leads to, or put the file back there, and check again: a start takes it for a missing file"
+)
 _NAMES = ("leader-epoch-checkpoint", "partition.metadata", "meta.properties")
 
 
@@ -53,8 +56,13 @@ def _check(given: Given) -> int:
     said = [one for word in given.words for one in _said_of(word)]
     for text, remedy in said:
         _print_with(text, remedy)
+    paths = [path for word in given.words for path in _files(word)]
     damaged = count = size = 0
-    for segment, is_last in _segments([path for word in given.words for path in _files(word)]):
+    for path in paths:
+        if os.path.islink(path) and not os.path.exists(path):
+            damaged += 1
+            _print_with(f"{path} is a link to {os.readlink(path)}, and no file is there", _DANGLING)
+    for segment, is_last in _segments(paths):
         count, size = count + 1, size + segment.size
         for text, remedy in _faults(segment, is_last=is_last):
             damaged += bool(remedy)
@@ -171,7 +179,7 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     disk = OverlayDisk()
     for path in paths:
         base = base_offset_of(os.path.basename(path))
-        if base is None:
+        if base is None or not os.path.exists(path):  # deleted meanwhile, or a link that leads nowhere
             continue
         epochs = LeaderEpochs(disk, os.path.dirname(path))
         epochs.load()
