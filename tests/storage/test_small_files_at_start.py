@@ -11,9 +11,10 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import iterate_batches
 from ottla.records.reader import read_run
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory.checkpoint import DAMAGE
+from ottla.storage.directory.checkpoint import DAMAGE, LEADER_EPOCHS
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
+from ottla.storage.segment.scan import scan_headers
 from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
 from ottla.storage.segment.walk import Extent
 
@@ -418,3 +419,23 @@ def test_a_log_without_damage_whose_notes_are_lost_stays_as_it_is() -> None:
     assert not again.damage and len(again.recovered.remarks) == 1
     assert {name: disk.read(f"{PATH}/{name}") for name in before} == before
     assert not [one.what for one in opened(disk).recovered.remarks if DAMAGE in one.what]
+
+
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+@pytest.mark.parametrize("which", [1, -1])
+@pytest.mark.parametrize("at", [0, -1])
+def test_an_epoch_that_flipped_is_not_believed_for_want_of_the_leader_epochs(stop: str, which: int, at: int) -> None:
+    """At the last batch of the last segment nothing tells it from a new epoch."""
+    disk = SimDisk()
+    _, log = stopped(stop, disk)
+    segment = log.segments[which]
+    headers = list(scan_headers(segment.file, 0, segment.size))
+    header = headers[at] if which == 1 or at == 0 else headers[-2]
+    disk.flip_bit(segment.path(LOG), header.position + 15, 5)
+    disk.remove(f"{PATH}/{LEADER_EPOCHS}")
+    again = opened(disk)
+    assert again.epochs.entries == [(4, 0)]
+    found, refused = read_all(again)
+    lost = range(header.base_offset, header.next_offset)
+    assert refused == [*lost] and set(found) | set(refused) == set(range(END))
+    assert set(lost) <= said(again) and all(again.damage.covers(offset) for offset in lost)

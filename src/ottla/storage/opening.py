@@ -86,6 +86,8 @@ class Opening:
         self._wall_ms = wall_ms
         self.cost = cost
         self._epochs = KnownEpochs(epochs.entries)
+        self._reads_all = bool(noted.fault) or not epochs.entries
+        """The notes of damage or the leader epochs are lost: a batch that was not read may be damaged."""
         self._epoch = -1
         self.segments: list[Segment] = []
         self.damage: dict[int, list[Extent]] = {}
@@ -198,12 +200,12 @@ class Opening:
     def _take_closed(self, segment: Segment, following: int) -> None:
         """Taken unread, if its indexes are whole and its last batches end where the next segment begins.
 
-        Damage that was noted before is believed, so that no start reads such a segment again. If the notes are lost, it
-        is read.
+        Damage that was noted before is believed, so that no start reads such a segment again. If the notes or
+        the leader epochs are lost, it is read.
         """
         noted, whole = self._noted.of(segment.base_offset), segment.open_sealed(following)
         fits = whole and (bool(noted) or segment.ends_at(following))
-        if fits and not (self._noted.fault and self._is_damaged(segment, following)):
+        if fits and not (self._reads_all and self._is_damaged(segment, following)):
             return
         self.cost.rebuilt_indexes += 1
         extents = self._examine(segment, following)
@@ -420,7 +422,10 @@ class Opening:
         rising = segment.sound_entries(size)
         whole = len(segment.index.keys or ())
         count = bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)
-        is_wrong = count > 0 or (rising < whole and self._known.is_whole)
+        is_wrong = rising < whole and self._known.is_whole
+        if self._reads_all:
+            count = 0
+        is_wrong = is_wrong or count > 0
         while count:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
             for header in scan_headers(segment.file, position, size, chunk_bytes=64):

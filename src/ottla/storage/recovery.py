@@ -232,10 +232,15 @@ class Recovery:
             self._say(self._chain.bases[0], self._bounds.end, self._chain.size_bytes, what)
 
     def _epochs_in_batches(self) -> list[tuple[int, int]]:
+        """An epoch from which the next batch falls back is a flipped bit."""
         found: list[tuple[int, int]] = []
+        risen = False
         for segment in self._chain.segments:
             for header in headers_around(segment, self._damage.of(segment.base_offset), 0):
-                if not found or header.leader_epoch > found[-1][0]:
+                if risen and header.leader_epoch < found[-1][0]:
+                    found.pop()
+                risen = not found or header.leader_epoch > found[-1][0]
+                if risen:
                     found.append((header.leader_epoch, header.base_offset))
         return found
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import errno
 import json
+import posixpath
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.maintenance.index_scrub import IndexCheck
 from ottla.storage.segment.index import OFFSET_ENTRY
-from ottla.storage.segment.segment import INDEX, LOG
+from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.segment import INDEX, LOG, segment_path
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 
 _UNREADABLE = (errno.EIO, errno.EUCLEAN, errno.EBADMSG)
@@ -75,7 +77,12 @@ def check(disk: Disk, segment: ClosedSegment, index: IndexCheck | None = None) -
     except FileNotFoundError:
         yield Extent(segment.base_offset, segment.end_offset, 0, segment.size)
         return
-    bounds = Bounds(segment.end_offset, closed=True, epochs=KnownEpochs(segment.epochs))
+    bounds = Bounds(
+        segment.end_offset,
+        closed=True,
+        epochs=KnownEpochs(segment.epochs),
+        following=lambda: _first_header(disk, segment_path(posixpath.dirname(segment.path), segment.end_offset, LOG)),
+    )
     walk = Walk(
         file,
         bounds,
@@ -101,6 +108,20 @@ def check(disk: Disk, segment: ClosedSegment, index: IndexCheck | None = None) -
                 if failed_at == walk.position:  # tried once more, as a cable or a controller may have been at fault
                     yield walk.all_the_rest()
                 failed_at = walk.position
+    finally:
+        file.release()
+
+
+def _first_header(disk: Disk, path: str) -> Header | None:
+    """The header of a segment's first batch; None where there is none that can be read."""
+    try:
+        file = disk.open(path)
+    except OSError:
+        return None
+    try:
+        return next(scan_headers(file, 0, file.size(), chunk_bytes=64), None)
+    except OSError:
+        return None
     finally:
         file.release()
 

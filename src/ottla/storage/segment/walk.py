@@ -161,12 +161,19 @@ class Walk:
             return follows and (not (is_newer or has_risen) or self._has_epoch_of(header, behind))
         if (is_newer and not self._next_segment_agrees(header, end)) or (has_hole and end < self._size):
             return False
+        if has_risen and self._next_segment_falls_back(header, end):
+            return False
         return not has_hole or self._bounds.sparse or header.next_offset == self._bounds.end_offset
 
     def _next_segment_agrees(self, header: Header, end: int) -> bool:
         """True if this is the last batch, and the one that begins the next segment has come as far in epochs."""
         following = self._bounds.following() if end == self._size else None
         return following is not None and following.leader_epoch >= header.leader_epoch
+
+    def _next_segment_falls_back(self, header: Header, end: int) -> bool:
+        """True if this is the last batch, and the one that begins the next segment has an older epoch."""
+        following = self._bounds.following() if end == self._size else None
+        return following is not None and following.leader_epoch < header.leader_epoch
 
     def _has_epoch_of(self, header: Header, behind: Header) -> bool:
         """True if one of the two batches behind agrees that the epoch has come so far."""
