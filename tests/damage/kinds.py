@@ -1,6 +1,7 @@
 """The kind of every file of a broker and of the store: what it concerns, and when its damage may be silent.
 
-A file of no kind is an error, so that a new file of the broker comes with an entry here.
+A file of no kind is an error, so that a new file of the broker comes with an entry here. Sockets have none: they hold
+nothing, and each start makes them anew.
 """
 
 from __future__ import annotations
@@ -88,7 +89,12 @@ _FIRST = (
     ),
     Kind("leader-epoch-checkpoint", Concerns.PARTITION),
     Kind("partition.metadata", Concerns.PARTITION, holds_records=True),
-    Kind("damage-checkpoint", Concerns.PARTITION),
+    Kind(
+        "damage-checkpoint",
+        Concerns.PARTITION,
+        silent=frozenset({"removed"}),
+        reason="here it is empty, as after a repair; a log without damage need have none",
+    ),
     Kind("partition directory", Concerns.PARTITION, holds_records=True),
     Kind(
         "recovery-point-offset-checkpoint",
@@ -150,19 +156,16 @@ _FIRST = (
         reason="it holds nothing between two transactions",
     ),
     Kind("broker lock", Concerns.STORE, may_refuse=True, silent=EVERY, reason="only the lock on it counts"),
-    Kind("doorbell", Concerns.STORE, may_refuse=True, silent=EVERY, reason="a socket that each start makes anew"),
 )
 
 _SECOND_COPIES = tuple(
     Kind(f"{name}.copy", concerns, silent=EVERY, reason=f"it is read only where {name} is damaged")
     for name, concerns in (
         ("partition.metadata", Concerns.PARTITION),
-        ("leader-epoch-checkpoint", Concerns.PARTITION),
         ("recovery-point-offset-checkpoint", Concerns.BROKER),
         ("log-start-offset-checkpoint", Concerns.BROKER),
         ("replication-offset-checkpoint", Concerns.BROKER),
         ("cleaner-offset-checkpoint", Concerns.BROKER),
-        ("meta.properties", Concerns.BROKER),
     )
 )
 KINDS = {kind.name: kind for kind in _FIRST + _SECOND_COPIES}
@@ -177,7 +180,6 @@ _OF_STORE = (
     (re.compile(r"metadata\.db"), "metadata.db"),
     (re.compile(r"metadata\.db-journal"), "metadata.db-journal"),
     (re.compile(r"brokers/\d+\.lock"), "broker lock"),
-    (re.compile(r"brokers/\d+\.(sock|bell|socket)"), "doorbell"),
 )
 
 

@@ -24,7 +24,8 @@ from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
-from ottla.storage.directory.checkpoint import TEMPORARY
+from ottla.storage.directory.checkpoint import DAMAGE, TEMPORARY, write_numbers
+from ottla.storage.disk.local import LocalDisk
 
 WAIT_S = 60
 BEGAN_MS = int(time.time() * 1000) - 3_600_000
@@ -94,8 +95,9 @@ class Template:
         return self.folder / "root"
 
     def files(self) -> list[str]:
-        """All files of all directories, relative to the root."""
-        return [path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if not path.is_dir()]
+        """All files of all directories but sockets, relative to the root."""
+        found = [path for path in self.root.rglob("*") if not (path.is_dir() or path.is_socket())]
+        return [path.relative_to(self.root).as_posix() for path in found]
 
     def older_than(self, path: str) -> Path | None:
         """The newest earlier version of a file or directory that differs from the last one."""
@@ -148,6 +150,7 @@ def prepare(folder: Path, count: int, stop: str) -> Template:
     finally:
         brokers.kill()
     _tidy(template.root)
+    _leave_repaired(template.root)
     return template
 
 
@@ -182,6 +185,12 @@ def _tidy(root: Path) -> None:
     """Remove the brokers' output so far, and files that the kill left half written: they belong to no case."""
     for path in [*root.glob("*.err"), *root.glob("*.out"), *root.rglob(f"*{TEMPORARY}")]:
         path.unlink()
+
+
+def _leave_repaired(root: Path) -> None:
+    """Leave the notes of damage that was repaired: without any damage no broker writes them."""
+    for folder in root.glob(f"broker-*/{PLAIN}"):
+        write_numbers(LocalDisk(), str(folder / DAMAGE), [])
 
 
 def _codec(log: TopicPartition) -> Codec:
