@@ -17,6 +17,7 @@ from ottla.storage.directory.deleted_segments import deleted_in
 from ottla.storage.directory.leftovers import aside_name
 from ottla.storage.directory.remembered import ASIDE
 from ottla.storage.folder import LogFolder
+from ottla.storage.producers.aborted_witness import AbortedWitness
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
@@ -98,6 +99,8 @@ class Opening:
         """Files were made, cut or removed."""
         self.epochs_are_older = False
         """The leader-epoch checkpoint lacks an epoch that it once held."""
+        self.aborted = AbortedWitness(self._folder, ())
+        """The transaction indexes as they were found."""
         self._witness: IndexWitness | None = None
         """For the segment that is scanned, where there is one."""
         self._rebuilt: dict[int, Segment] = {}
@@ -119,6 +122,8 @@ class Opening:
 
     def _open(self, base: int) -> Segment:
         segment = self._chain.made(base, self._wall_ms)
+        if not self.aborted.has_file(base):
+            segment.aborted.begin_empty()
         self.segments.append(segment)
         return segment
 
@@ -146,6 +151,7 @@ class Opening:
         """
         start = self._known.log_start
         names = self._folder.disk.list(self._folder.path)
+        self.aborted = AbortedWitness(self._folder, names)
         bases = bases_in(names)
         self._remove_orphans(names, bases)
         if not bases:

@@ -29,6 +29,7 @@ from ottla.storage.directory.checkpoint import (
 from ottla.storage.directory.leftovers import set_unopenable_aside
 from ottla.storage.folder import LogFolder
 from ottla.storage.opening import Cost, Known, Opening
+from ottla.storage.producers.aborted_note import put_note
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.replay import replay_producers
@@ -37,6 +38,7 @@ from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, headers_around
 from ottla.storage.segment.scan import scan_headers
 from ottla.storage.segment.segment import (
+    ABORTED_INDEX,
     CLEANED,
     FETCHED,
     LOG,
@@ -160,8 +162,9 @@ class Recovery:
             self._say_what_came_back(start, end_offset)
         self._epochs.cut_end(end_offset, at_once=not known.clean or opening.changed)
         at_most = end_offset if known.clean else min(end_offset, max(known.recovery_point, chain.bases[0]))
-        self._take_producers(at_most, end_offset, changed=opening.changed)
+        replayed_from = self._take_producers(at_most, end_offset, changed=opening.changed)
         try:
+            self._take_aborted(opening, replayed_from)
             return self._settle(opening, clean=known.clean and not opening.changed)
         except OSError as error:
             if error.errno not in FULL_DISK or isinstance(error, FailedSync):
@@ -244,7 +247,8 @@ class Recovery:
                     found.append((header.leader_epoch, header.base_offset))
         return found
 
-    def _take_producers(self, at_most: int, end_offset: int, *, changed: bool) -> None:
+    def _take_producers(self, at_most: int, end_offset: int, *, changed: bool) -> int:
+        """The offset from which on batches were read."""
         folder = self._folder
         snapshots = snapshot_offsets(folder.disk, folder.path)
         for offset in snapshots:
@@ -263,6 +267,7 @@ class Recovery:
         if not changed:
             newest = max((offset for offset in snapshots if offset <= at_most), default=-1)
             self._say_lost_snapshot(replayed.start, newest)
+        return replayed.start
 
     def _say_lost_snapshot(self, replayed_from: int, newest: int) -> None:
         """A clean close leaves a producer snapshot at the end, and each segment but the first begins with one.
@@ -278,6 +283,22 @@ class Recovery:
         if replayed_from < due:
             what = f"the producer snapshot at {due} was missing or damaged: producers are known from the batches"
             self._say(replayed_from, end_offset, 0, what)
+
+    def _take_aborted(self, opening: Opening, replayed_from: int) -> None:
+        """Transaction indexes that nothing vouches for are built anew. One line for a log, if they were damaged."""
+        known, chain, end_offset = self._known, self._chain, self._bounds.end
+        opening.aborted.build(chain, self._damage, replayed_from=replayed_from)
+        wrong = opening.aborted.wrong(
+            [one for one in chain.segments if not self._damage.of(one.base_offset)],
+            whole_to=end_offset if known.clean else min(end_offset, known.recovery_point),
+            is_whole=known.is_whole and not opening.changed,
+            closed_at=end_offset if known.clean else None,
+            sparse=known.compacted,
+        )
+        if wrong:
+            others = f" and those of {len(wrong) - 1} more segments" if len(wrong) > 1 else ""
+            self._say(wrong[0].base_offset, wrong[-1].next_offset, sum(one.size for one in wrong),
+                      f"{wrong[0].path(ABORTED_INDEX)}{others} was missing or wrong, and was built anew")  # fmt: skip
 
     # --- the disk ---
 
@@ -296,6 +317,8 @@ class Recovery:
         if cost.replayed_batches:
             put_snapshot(folder.disk, folder.path, self._bounds.end, self._producers)
             folder.sync()
+        if opening.aborted.built_anew or not clean:
+            put_note(folder, self._chain.segments, self._bounds.end)
         return recovered
 
     def _recovered(self, opening: Opening) -> Recovered:

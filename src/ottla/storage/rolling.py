@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.config.topic import TopicConfig
 from ottla.records.checksum import crc32c
 from ottla.storage.bounds import LogBounds
+from ottla.storage.producers.aborted_note import write_note
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.snapshot import write_snapshot
 from ottla.storage.segment.chain import SegmentChain
@@ -93,12 +94,13 @@ class Rolling:
         new.aborted.begin_empty()
         try:
             new.create_file().truncate(0)
-            snapshot = write_snapshot(folder.disk, folder.path, base_offset, self._producers)
+            made = write_note(folder, chain.segments, base_offset)
+            made.append(write_snapshot(folder.disk, folder.path, base_offset, self._producers))
         except OSError:
             new.close()
             folder.disk.remove(new.path(LOG))
             raise
-        self._syncing.rolled(old, sealed_files, snapshot)
+        self._syncing.rolled(old, sealed_files, made)
         old.next_offset = base_offset
         old.seal()
         if len(chain.segments) > 1:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from ottla.config.topic import TopicConfig
 from ottla.kernel.seams import OpenFile, SyncWork
 from ottla.storage.bounds import LogBounds
+from ottla.storage.producers.aborted_note import write_note
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from ottla.storage.segment.chain import SegmentChain
@@ -101,10 +102,11 @@ class Syncing:
         self.sealed_to = self._chain.active.base_offset
         self._checkpoint_at = self._snapshot_at = self._chain.active.size
 
-    def rolled(self, old: Segment, sealed_files: list[OpenFile], snapshot: OpenFile) -> None:
+    def rolled(self, old: Segment, sealed_files: list[OpenFile], made: list[OpenFile]) -> None:
+        """`made`: other files that belong to the end of the old segment, held."""
         for file in sealed_files:
             file.hold()
-        self._dirty += [*sealed_files, snapshot]
+        self._dirty += [*sealed_files, *made]
         self._dirty_directory = True
         old.index.close()
         old.times.close()
@@ -181,6 +183,8 @@ class Syncing:
             for file in active.write_indexes():
                 file.hold()
                 files.append(file)
+            if self._snapshot_at == active.size:
+                files += self._write_note()
         except OSError as fault:
             self._gate.refuse(fault)
             return files
@@ -191,6 +195,9 @@ class Syncing:
     def _write_snapshot(self) -> OpenFile:
         folder = self._chain.folder
         return write_snapshot(folder.disk, folder.path, self._bounds.end, self._producers)
+
+    def _write_note(self) -> list[OpenFile]:
+        return write_note(self._chain.folder, self._chain.segments, self._bounds.end)
 
     def end(self, work: SyncWork, error: OSError | None) -> None:
         for file in work.files:
@@ -265,6 +272,7 @@ class Syncing:
         try:
             if clean and not self._gate.closed:
                 self._dirty.append(self._write_snapshot())
+                self._dirty += self._write_note()
                 self._dirty_directory = True
                 self.sync_now()
                 if self._bounds.recovery_point < self._bounds.end:

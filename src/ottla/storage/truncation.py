@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ottla.records.batch import Batch
 from ottla.storage.bounds import LogBounds
 from ottla.storage.maintenance.scrub import ClosedSegment, check
+from ottla.storage.producers.aborted_note import put_note
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.replay import replay_producers
@@ -121,6 +122,7 @@ class Truncation:
         self._bounds.truncated(end_offset)
         self._syncing.cut(end_offset, chain.active.base_offset)
         replay_producers(self._producers, chain, self._damage, end_offset=end_offset, at_most=end_offset)
+        put_note(folder, chain.segments[:-1], chain.active.base_offset)
 
     def _is_damaged_below(self, offset: int) -> bool:
         """True if the segment that a cut would leave as the last is damaged below `offset`, as is known or seen now."""
@@ -198,6 +200,7 @@ class Truncation:
             folder.disk.remove(snapshot_path(folder.path, snapshot))
         self._syncing.restarted(offset)
         self._producers.clear()
+        put_note(folder, (), offset)
 
 
 def _leads_into_sound_batch(segment: Segment, offset: int) -> bool:

@@ -29,6 +29,8 @@ OFFSETS = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER, SCRUBBED)
 """All that hold an offset for each partition."""
 DAMAGE = "damage-checkpoint"
 """ottla's own, in a partition's directory."""
+ABORTED = "aborted-transactions-checkpoint"
+"""ottla's own, in a partition's directory: how much its `.txnindex` files hold (aborted_note.py)."""
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 MOVING = "moving"
@@ -174,16 +176,20 @@ def parse_epochs(path: str, body: bytes) -> tuple[list[tuple[int, int]], bool]:
 
 def write_numbers(disk: Disk, path: str, rows: Sequence[tuple[int, ...]]) -> None:
     """Version 0, the count, then a row of numbers a line."""
-    replace_file(disk, path, sealed(["0", str(len(rows)), *(" ".join(map(str, row)) for row in rows)]))
+    replace_file(disk, path, sealed_numbers(rows))
 
 
-def parse_numbers(path: str, body: bytes, count: int) -> list[tuple[int, ...]]:
-    """Rows of `count` numbers."""
-    lines = _checkpoint_lines(path, body)[0]
+def sealed_numbers(rows: Sequence[tuple[int, ...]]) -> bytes:
+    return sealed(["0", str(len(rows)), *(" ".join(map(str, row)) for row in rows)])
+
+
+def parse_numbers(path: str, body: bytes, count: int) -> tuple[list[tuple[int, ...]], bool]:
+    """Rows of `count` numbers, and whether a checksum vouches for them."""
+    lines, is_sealed = _checkpoint_lines(path, body)
     found = [tuple(_number(path, word) for word in line.split(" ")) for line in lines]
     if any(len(row) != count for row in found):
         raise BadCheckpoint(f"{path}: a row has not {count} numbers")
-    return found
+    return found, is_sealed
 
 
 def _checkpoint_lines(path: str, body: bytes) -> tuple[list[str], bool]:

@@ -11,6 +11,7 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.config.topic import TopicConfig
+from ottla.storage.producers.aborted_note import put_note
 from ottla.storage.recovery import complete_swap
 from ottla.storage.segment.aborted import AbortedEntry
 from ottla.storage.segment.segment import CLEANED, LOG, SUFFIXES, SWAP, Segment
@@ -236,6 +237,7 @@ def swap_in(log: Log, group: list[int], end: int, temporary: str) -> None:
     swapped.open_sealed(end)
     for segment in log.chain.replace(log.bases.index(base), len(group), swapped):
         segment.close()
+    put_note(log.chain.folder, log.segments[:-1], log.active.base_offset)
 
 
 def discard(log: Log, plan: CompactionPlan) -> None:

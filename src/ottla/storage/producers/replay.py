@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.sequencing import note_header
 from ottla.storage.producers.snapshot import load_newest, put_snapshot
+from ottla.storage.segment.aborted import AbortedIndex
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, find_around, headers_around
 from ottla.storage.segment.scan import Header, scan_headers
@@ -49,15 +50,24 @@ def replay_producers(
             continue
         if segment.aborted.entries:
             segment.aborted.cut_end(start)
-        for header in _headers_from(segment, damage, start):
-            batches += 1
-            if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= end_offset:
-                view = memoryview(segment.file.read_at(header.position, header.size) if header.is_control else b"")
-                note_header(producers, segment.aborted, header, view)
+        batches += replay_segment(producers, segment.aborted, segment, damage, start, end_offset)
         if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
             rewritten.sync()  # no sync of a closed segment's indexes is to come
             segment.aborted.close()
     return Replayed(start, batches)
+
+
+def replay_segment(
+    producers: Producers, aborted: AbortedIndex, segment: Segment, damage: Damage, start: int, end_offset: int
+) -> int:
+    """Note the producers' batches in [start, end_offset), and the transactions that they end; how many were read."""
+    batches = 0
+    for header in _headers_from(segment, damage, start):
+        batches += 1
+        if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= end_offset:
+            view = memoryview(segment.file.read_at(header.position, header.size) if header.is_control else b"")
+            note_header(producers, aborted, header, view)
+    return batches
 
 
 def _headers_from(segment: Segment, damage: Damage, offset: int) -> Iterator[Header]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk, OpenFile
+from ottla.records.checksum import crc32c
+from ottla.storage.directory.remembered import clear_the_way
 
 ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0
@@ -20,10 +23,36 @@ class AbortedEntry(NamedTuple):
     last_stable_offset: int
 
 
+class Seal(NamedTuple):
+    """The number of entries and their checksum, which are noted beside the file."""
+
+    number: int
+    crc: int
+
+
+def seal_of(entries: Sequence[AbortedEntry]) -> Seal:
+    return Seal(len(entries), crc32c(_packed(entries)))
+
+
+def entries_in(body: bytes) -> list[AbortedEntry]:
+    """The entries in a file's bytes, up to one that is torn or of another version."""
+    found: list[AbortedEntry] = []
+    for version, *fields in ENTRY.iter_unpack(body[: len(body) - len(body) % ENTRY.size]):
+        if version != _VERSION:
+            break
+        found.append(AbortedEntry(*fields))
+    return found
+
+
+def _packed(entries: Sequence[AbortedEntry]) -> bytes:
+    return b"".join(ENTRY.pack(_VERSION, *entry) for entry in entries)
+
+
 class AbortedIndex:
     """Entries in the order of their markers. The file exists only where there is an entry, as in Kafka.
 
-    New entries go to the file with the other indexes; recovery builds them again from the markers.
+    New entries go to the file with the other indexes. A start compares the file with the note beside it and builds it
+    again from the markers where they differ (producers/aborted_witness.py); from then on the entries are in memory.
     """
 
     __slots__ = ("_disk", "_entries", "_file", "_on_disk", "path")
@@ -37,11 +66,9 @@ class AbortedIndex:
 
     @property
     def entries(self) -> list[AbortedEntry]:
-        """Read once, then kept: aborts are rare. A torn last entry is passed over."""
+        """Read once, then kept: aborts are rare."""
         if self._entries is None:
-            body = self._disk.read(self.path) if self._disk.exists(self.path) else b""
-            whole = len(body) - len(body) % ENTRY.size
-            self._entries = [AbortedEntry(*fields) for _, *fields in ENTRY.iter_unpack(body[:whole])]
+            self._entries = entries_in(self._disk.read(self.path) if self._disk.exists(self.path) else b"")
             self._on_disk = len(self._entries)
         return self._entries
 
@@ -56,8 +83,7 @@ class AbortedIndex:
         """Put new entries into the file; the file where there is one to sync."""
         entries = self.entries
         if self._on_disk < len(entries):
-            body = b"".join(ENTRY.pack(_VERSION, *entry) for entry in entries[self._on_disk :])
-            self._open().write_at(self._on_disk * ENTRY.size, [body])
+            self._open().write_at(self._on_disk * ENTRY.size, [_packed(entries[self._on_disk :])])
             self._on_disk = len(entries)
         return self._file
 
@@ -70,6 +96,17 @@ class AbortedIndex:
             self._open().truncate(len(kept) * ENTRY.size)
         self._entries = kept
         self._on_disk = min(self._on_disk, len(kept))
+
+    def rebuilt(self, entries: list[AbortedEntry]) -> None:
+        """Put these into the file instead of all that it holds, and sync it."""
+        self.close()
+        clear_the_way(self._disk, self.path)
+        self._disk.remove(self.path)
+        self._entries, self._on_disk = entries, 0
+        written = self.write_out()
+        if written is not None:
+            written.sync()
+        self.close()
 
     def _open(self) -> OpenFile:
         if self._file is None:

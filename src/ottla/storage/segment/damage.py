@@ -44,7 +44,7 @@ class Damage:
         self.fault = ""
         try:
             body = read_small(self._disk, self._path)
-            rows = [] if body is None else parse_numbers(self._path, body, 5)
+            rows = [] if body is None else parse_numbers(self._path, body, 5)[0]
             for base, first, following, position, end in rows:
                 found.setdefault(base, []).append(Extent(first, following, position, end))
         except BadCheckpoint as bad:
