@@ -11,9 +11,11 @@ from ottla.sim.disk import SimDisk
 from ottla.storage.directory.checkpoint import ABORTED
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
+from ottla.storage.maintenance.index_scrub import RebuiltIndexes
+from ottla.storage.maintenance.scrub import ClosedSegment, Finding, check_all, decode_segments, encode_segments
 from ottla.storage.producers.producers import Guard
-from ottla.storage.segment.aborted import ENTRY
-from ottla.storage.segment.segment import ABORTED_INDEX
+from ottla.storage.segment.aborted import ENTRY, seal_of
+from ottla.storage.segment.segment import ABORTED_INDEX, LOG
 from ottla.storage.values import Appended, LogRead, Origin
 
 PATH, NOTE = "/data/t-0", f"/data/t-0/{ABORTED}"
@@ -194,3 +196,23 @@ def test_a_note_from_before_a_truncation_does_not_vouch_for_what_came_in_its_pla
     disk.put_back("/data", kept)
     disk.remove(log.active.path(ABORTED_INDEX))
     assert aborted(opened(disk)[1]) == before
+
+
+@pytest.mark.parametrize("how", ["removed", "bit", "garbage", "halved", "emptied"])
+def test_a_scrub_finds_a_harmed_index_and_writes_it_again_as_the_log_knows_it(how: str) -> None:
+    disk = SimDisk()
+    log = stopped(KILL, disk)
+    segment = log.segments[1]
+    path, whole = segment.path(ABORTED_INDEX), disk.read(segment.path(ABORTED_INDEX))
+    seal = seal_of(segment.aborted.entries)
+    told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size, aborted=seal)
+    assert decode_segments(encode_segments([told])) == [told]
+    assert not [step for step in check_all(disk, [told]) if isinstance(step, Finding)]
+    harm(disk, path, how)
+    (finding,) = [step for step in check_all(disk, [told]) if isinstance(step, Finding)]
+    assert path in finding.index_fault and not finding.extents
+    rebuilt = RebuiltIndexes(disk, segment)
+    list(rebuilt.pieces())
+    rebuilt.install()
+    assert disk.read(path) == whole
+    assert not [step for step in check_all(disk, [told]) if isinstance(step, Finding)]

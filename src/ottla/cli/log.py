@@ -89,7 +89,7 @@ def _faults(segment: ClosedSegment, *, is_last: bool) -> Iterator[tuple[str, str
     from ottla.storage.segment.walk import Extent
 
     disk = OverlayDisk()  # which opens files that may only be read
-    index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval)
+    index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval, segment.aborted)
     try:
         extents = [step for step in check(disk, segment, index) if isinstance(step, Extent)]
     except OSError as error:
@@ -173,6 +173,7 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     """With where each ends, and whether it is the last of its log, which may be being written."""
     from ottla.storage.disk.overlay import OverlayDisk
     from ottla.storage.maintenance.scrub import ClosedSegment
+    from ottla.storage.producers.aborted_note import read_note
     from ottla.storage.producers.epochs import LeaderEpochs
     from ottla.storage.segment.segment import base_offset_of
 
@@ -181,12 +182,15 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
         base = base_offset_of(os.path.basename(path))
         if base is None or not os.path.exists(path):  # deleted meanwhile, or a link that leads nowhere
             continue
-        epochs = LeaderEpochs(disk, os.path.dirname(path))
+        folder = os.path.dirname(path)
+        epochs, note = LeaderEpochs(disk, folder), read_note(disk, folder)
         epochs.load()
-        beside = (base_offset_of(name) for name in os.listdir(os.path.dirname(path) or "."))
+        beside = (base_offset_of(name) for name in os.listdir(folder or "."))
         later = [other for other in beside if other is not None and other > base]
         end = min(later, default=(1 << 63) - 1)
-        yield ClosedSegment(path, base, end, os.path.getsize(path), epochs.between(base, end)), not later
+        told = ClosedSegment(path, base, end, os.path.getsize(path), epochs.between(base, end))
+        is_noted = note is not None and note.end_offset >= end
+        yield told._replace(aborted=note.seal(base)) if note is not None and is_noted else told, not later
 
 
 def _strays(given: Given) -> int:

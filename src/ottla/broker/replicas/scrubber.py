@@ -18,6 +18,7 @@ from ottla.kernel.story import Slot, run_story
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
 from ottla.storage.maintenance.scrub import ClosedSegment, Finding, Progress, check_all
+from ottla.storage.segment.aborted import seal_of
 from ottla.storage.segment.segment import LOG, Segment
 
 if TYPE_CHECKING:
@@ -100,7 +101,10 @@ class _Chosen(NamedTuple):
         segment = self.segment
         end = segment.next_offset if self.end is None else self.end
         epochs = self.partition.log.epochs.between(segment.base_offset, end)
-        return ClosedSegment(segment.path(LOG), segment.base_offset, end, self.size, epochs, segment.index_interval)
+        aborted = seal_of(segment.aborted.entries) if self.end is None else None
+        return ClosedSegment(
+            segment.path(LOG), segment.base_offset, end, self.size, epochs, segment.index_interval, aborted
+        )
 
 
 class Scrubber:

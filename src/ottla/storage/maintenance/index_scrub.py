@@ -1,7 +1,8 @@
 """Compares the indexes of a closed segment with its batches, and builds them anew.
 
 scrub.py checks them beside the batches, in one pass; broker/replicas/scrubber.py has them rebuilt. Reads pass
-over a wrong entry, so they do not need sound indexes; but with sound ones they are faster, and find times.
+over a wrong entry, so they do not need sound indexes; but with sound ones they are faster, and find times. The
+transaction index is compared with what its log knows of it, and written again from there.
 """
 
 from __future__ import annotations
@@ -11,18 +12,24 @@ from collections.abc import Iterator
 
 from ottla.kernel.seams import Disk
 from ottla.storage.directory.remembered import clear_the_way
+from ottla.storage.segment.aborted import ENTRY, Seal, entries_in, seal_of
 from ottla.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.storage.segment.scan import Header, scan_headers
-from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX, Segment, counted_timestamp
+from ottla.storage.segment.segment import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, Segment, counted_timestamp
 
 _HEADERS_IN_A_TURN = 2000
 
 
 class IndexCheck:
-    """Both indexes of one segment, held against its batches as they go by."""
+    """The indexes of one segment, held against its batches as they go by."""
 
-    def __init__(self, disk: Disk, path: str, base_offset: int, interval: int) -> None:
-        """`path`: of the `.log` file. `interval`: bytes between two entries, 0 where it is not known."""
+    def __init__(
+        self, disk: Disk, path: str, base_offset: int, interval: int, aborted: tuple[int, int] | None = None
+    ) -> None:
+        """`path`: of the `.log` file. `interval`: bytes between two entries, 0 where it is not known.
+
+        `aborted`: the seal of the transaction index (aborted.py); None where it is not known.
+        """
         self.fault = ""
         self._base_offset = base_offset
         self._interval = interval
@@ -32,6 +39,17 @@ class IndexCheck:
         """The last time entry that came with an offset entry, if it was not added by a checkpoint."""
         self._at = self._at_time = self._since = 0
         self._newest = -1
+        if aborted is not None and not self.fault:
+            self._compare_aborted(disk, path.removesuffix(LOG) + ABORTED_INDEX, Seal(*aborted))
+
+    def _compare_aborted(self, disk: Disk, path: str, seal: Seal) -> None:
+        try:
+            body = disk.read(path) if disk.exists(path) else b""
+        except OSError as error:
+            self.fault = f"{path} cannot be read ({error.strerror or error})"
+            return
+        if len(body) % ENTRY.size or seal_of(entries_in(body)) != seal:
+            self.fault = f"{path} does not hold the aborted transactions that were written"
 
     def _read(self, disk: Disk, path: str, entry: struct.Struct) -> list[tuple[int, int]]:
         try:
@@ -98,4 +116,5 @@ class RebuiltIndexes:
             clear_the_way(self._disk, index.path)
             self._disk.remove(index.path)
             index.replace(made)
+        old.aborted.rebuilt(old.aborted.entries)
         old.max_timestamp, old.max_timestamp_offset = new.max_timestamp, new.max_timestamp_offset

@@ -38,6 +38,8 @@ class ClosedSegment(NamedTuple):
     """The log's leader epochs and where they start, as far as they are known."""
     index_interval: int = 0
     """Bytes between two entries of its offset index; 0 where that is not known."""
+    aborted: tuple[int, int] | None = None
+    """The seal of its transaction index (aborted.py); None where that is not known."""
 
 
 class Finding(NamedTuple):
@@ -59,7 +61,7 @@ def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[Progres
     """Check one after the other. A missing file is damage: the caller knows whether its log still has the segment."""
     for number, segment in enumerate(segments):
         extents: list[Extent] = []
-        index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval)
+        index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval, segment.aborted)
         for step in check(disk, segment, index):
             if isinstance(step, Extent):
                 extents.append(step)
@@ -141,8 +143,16 @@ def encode_segments(segments: Sequence[ClosedSegment]) -> bytes:
 
 def decode_segments(body: bytes) -> list[ClosedSegment]:
     return [
-        ClosedSegment(path, base, end, size, tuple((epoch, start) for epoch, start in epochs), interval)
-        for path, base, end, size, epochs, interval in json.loads(body)
+        ClosedSegment(
+            path,
+            base,
+            end,
+            size,
+            tuple((epoch, start) for epoch, start in epochs),
+            interval,
+            None if seal is None else (seal[0], seal[1]),
+        )
+        for path, base, end, size, epochs, interval, seal in json.loads(body)
     ]
 
 
