@@ -26,6 +26,7 @@ _OPTIONS = {
     "log.segment.delete.delay.ms": "100",
     "offsets.topic.num.partitions": "1",
     "replica.high.watermark.checkpoint.interval.ms": "200",
+    "transaction.state.log.num.partitions": "1",
 }
 _SCRUBS = {"ottla.scrub.interval.hours": "0.0004"}
 """A pass every other second, each in processes of its own: they take half of the time of a campaign."""

@@ -76,6 +76,12 @@ _FIRST = (
     ),
     Kind("transaction index", Concerns.PARTITION),
     Kind(
+        "aborted-transactions-checkpoint",
+        Concerns.PARTITION,
+        silent=EVERY,
+        reason="it is a second witness of the transaction indexes; without it they are compared with the batches",
+    ),
+    Kind(
         "newest snapshot",
         Concerns.PARTITION,
         silent=frozenset({"removed"}),

@@ -1,4 +1,7 @@
-"""Reads everything back: logs with their errors, groups, configurations, lookups by time."""
+"""Reads everything back: logs with their errors, groups, configurations, lookups by time.
+
+Logs are read as a reader of committed records does, who leaves out what the broker names as aborted.
+"""
 
 from __future__ import annotations
 
@@ -161,11 +164,18 @@ class _Reader:
 
     def _take(self, position: int, data: PartitionData) -> int | None:
         view, following = self._view, position
+        waiting = sorted((one.first_offset, one.producer_id) for one in data.aborted_transactions or ())
+        aborted: set[int] = set()
         try:
             for batch in iterate_batches(memoryview(data.records or b"")):
                 if not batch.crc_holds():
                     raise CorruptRecords("the checksum does not hold")
-                for record in () if batch.is_control else read_records(batch):
+                while waiting and waiting[0][0] <= batch.last_offset:
+                    aborted.add(waiting.pop(0)[1])
+                is_left_out = batch.is_control or (batch.is_transactional and batch.producer_id in aborted)
+                if batch.is_control:
+                    aborted.discard(batch.producer_id)
+                for record in () if is_left_out else read_records(batch):
                     if record.offset >= position:
                         content = Content(record.timestamp, record.key, record.value, tuple(record.headers))
                         view.records[record.offset] = content
@@ -184,7 +194,7 @@ class _Reader:
             max_wait_ms=0,
             min_bytes=0,
             max_bytes=1 << 20,
-            isolation_level=0,
+            isolation_level=1,
             topics=[FetchTopic(topic=self._log.topic, topic_id=self._topic_id, partitions=[part])],
         )
         response = self._connection.request(request)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from confluent_kafka import Producer as TransactionalProducer
 from tests.damage.brokers import Brokers, until
 from tests.damage.reading import SETTINGS, see
 from tests.damage.values import CLEAN, OFFSETS_TOPIC, Content, Known, View, Written
@@ -32,12 +33,14 @@ BEGAN_MS = int(time.time() * 1000) - 3_600_000
 """The first timestamp: recent, since producers are forgotten a day after their last record."""
 PLAIN, SMALL = TopicPartition("plain", 0), TopicPartition("plain", 1)
 COMPACTED, MOVED, PACKED = TopicPartition("compacted", 0), TopicPartition("moved", 0), TopicPartition("packed", 0)
+TRANSACTED = TopicPartition("transacted", 0)
 _SMALL_SEGMENTS = {"internal.segment.bytes": "8000", "index.interval.bytes": "500", "retention.ms": "-1"}
 CONFIGS: dict[str, dict[str, str]] = {
     "plain": {**_SMALL_SEGMENTS, "max.message.bytes": "65536"},
     "compacted": {**_SMALL_SEGMENTS, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
     "moved": _SMALL_SEGMENTS,
     "packed": {**_SMALL_SEGMENTS, "internal.segment.bytes": "4000"},
+    "transacted": {**_SMALL_SEGMENTS, "internal.segment.bytes": "4000"},
 }
 GROUPS = ("readers", "writers")
 
@@ -78,6 +81,30 @@ class Producer:
         key = b"key-%d" % (number % keys if keys else number)
         value = b"value %d " % number + bytes((number * step) % 251 for step in range(1, 101))
         return Record(0, BEGAN_MS + 1000 * number, key, value, (("n", b"%d" % number),))
+
+
+class Transactions:
+    """One transactional producer; every other transaction of eight records is aborted."""
+
+    def __init__(self) -> None:
+        self.committed: set[bytes] = set()
+        self._begun = 0
+
+    def write(self, bootstrap: str, count: int) -> None:
+        producer = TransactionalProducer({"bootstrap.servers": bootstrap, "transactional.id": "writer"})
+        producer.init_transactions(WAIT_S)
+        for _ in range(count):
+            producer.begin_transaction()
+            values = [b"transaction %d, value %d " % (self._begun, number) + bytes(90) for number in range(8)]
+            for value in values:
+                producer.produce(TRANSACTED.topic, value, partition=TRANSACTED.partition)
+            producer.flush(WAIT_S)
+            if self._begun % 2:
+                producer.commit_transaction(WAIT_S)
+                self.committed.update(values)
+            else:
+                producer.abort_transaction(WAIT_S)
+            self._begun += 1
 
 
 @dataclass
@@ -121,6 +148,7 @@ def prepare(folder: Path, count: int, stop: str) -> Template:
     template.root.mkdir(parents=True)
     brokers = Brokers(template.root, count)
     brokers.give_ports()
+    transactions = Transactions()
     try:
         _start(brokers)
         with Cluster(brokers.bootstrap, settings=SETTINGS) as cluster:
@@ -128,6 +156,7 @@ def prepare(folder: Path, count: int, stop: str) -> Template:
                 log: Producer(cluster, *cluster.init_producer_id()) for log in (PLAIN, SMALL, COMPACTED, MOVED)
             }
             _first_half(Admin(cluster=cluster), producers, count)
+            transactions.write(brokers.bootstrap, 9)
         _stop(brokers)
         _keep_copy(template)
         _start(brokers)
@@ -137,13 +166,15 @@ def prepare(folder: Path, count: int, stop: str) -> Template:
                 producer.cluster = cluster
             producers[PACKED] = Producer(cluster, *cluster.init_producer_id())
             _second_half(Admin(cluster=cluster), producers, count)
+            transactions.write(brokers.bootstrap, 9)
             _wait_until_compacted(template.root, count)
             _keep_copy(template)
             for log, producer in producers.items():
                 producer.send(log, 4, keys=7 if log == COMPACTED else 0, codec=_codec(log))
+            transactions.write(brokers.bootstrap, 2)
             _commit(cluster, 30)
             _wait_until_compacted(template.root, count)
-            template.known = _read_all(brokers.bootstrap, producers, count)
+            template.known = _read_all(brokers.bootstrap, producers, transactions)
             _wait_until_followers_know(template)
         if stop == CLEAN:
             _stop(brokers)
@@ -202,7 +233,7 @@ def _create(admin: Admin, topic: str, partitions: int, count: int) -> None:
 
 
 def _first_half(admin: Admin, producers: Mapping[TopicPartition, Producer], count: int) -> None:
-    for topic, partitions in (("plain", 2), ("compacted", 1), ("moved", 1)):
+    for topic, partitions in (("plain", 2), ("compacted", 1), ("moved", 1), ("transacted", 1)):
         _create(admin, topic, partitions, count)
     _wait_until_whole(admin.cluster, count)
     for log, batches in ((PLAIN, 16), (SMALL, 2), (COMPACTED, 12), (MOVED, 12)):
@@ -277,7 +308,7 @@ def _wait_until_followers_know(template: Template) -> None:
         raise CannotPrepare("the high watermarks are not noted down everywhere")
 
 
-def _read_all(bootstrap: str, producers: Mapping[TopicPartition, Producer], count: int) -> Known:
+def _read_all(bootstrap: str, producers: Mapping[TopicPartition, Producer], transactions: Transactions) -> Known:
     """Read everything back, and check it against what was acknowledged."""
     offsets = TopicPartition(OFFSETS_TOPIC, 0)
     hints = {log: Written(0, 0, {}, times=_times(producer)) for log, producer in producers.items()}
@@ -286,7 +317,7 @@ def _read_all(bootstrap: str, producers: Mapping[TopicPartition, Producer], coun
         for topic, values in CONFIGS.items()
     }
     configs["plain"]["max.message.bytes"] = "131072"
-    hints[offsets] = Written(0, 0, {})
+    hints[offsets] = hints[TRANSACTED] = Written(0, 0, {})
     committed = {group: dict.fromkeys((PLAIN, SMALL, MOVED), 30 + number) for number, group in enumerate(GROUPS)}
     asked = Known(hints, committed, configs)
     view = see(bootstrap, asked, "before the damage")
@@ -303,6 +334,8 @@ def _read_all(bootstrap: str, producers: Mapping[TopicPartition, Producer], coun
             if is_compacted:
                 written = replace(written, earlier=last.contents(keys=7))
         logs[log] = written
+    if {content.value for content in logs[TRANSACTED].records.values()} != transactions.committed:
+        raise CannotPrepare(f"{TRANSACTED}: a reader of committed records does not see what was committed")
     _check_the_rest(view, asked)
     return replace(asked, logs=logs)
 

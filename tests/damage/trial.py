@@ -24,6 +24,7 @@ from tests.damage.values import (
     OFFSETS_TOPIC,
     ONE,
     PROBE,
+    TRANSACTIONS_TOPIC,
     Case,
     Outcome,
     Probe,
@@ -44,6 +45,7 @@ from ottla.records.reader import Record
 WHOLE_WITHIN_S = 20
 LEADS_WITHIN_S = 10
 SAYS_WITHIN_S = 30
+_COMPACTED = {COMPACTED, TopicPartition(OFFSETS_TOPIC, 0), TopicPartition(TRANSACTIONS_TOPIC, 0)}
 _PASSES = 2
 _HEADING_LINES = 2
 """Lines at the head of a checkpoint: its version, and its number of entries."""
@@ -216,7 +218,8 @@ def _probes(cluster: Cluster, logs: Mapping[TopicPartition, Written]) -> Iterato
     for log, written in logs.items():
         if log.topic == OFFSETS_TOPIC:
             continue
-        for again, batch in ((True, written.last_batch), (False, new)):
+        repeats = [(True, written.last_batch)] if written.last_batch else []
+        for again, batch in (*repeats, (False, new)):
             try:
                 produced = cluster.produce(log.topic, log.partition, batch, delivery_timeout_ms=3000)
             except _FAILED as fault:
@@ -252,7 +255,7 @@ def _changed(template: Template, case: Case, root: Path) -> Iterator[str]:
     for path in template.root.rglob("*.log"):
         name = path.relative_to(template.root).as_posix()
         partition = partition_of(name)
-        if partition is None or partition in (COMPACTED, TopicPartition(OFFSETS_TOPIC, 0)) or _is_damaged(case, name):
+        if partition is None or partition in _COMPACTED or _is_damaged(case, name):
             continue
         now = root / name
         if not now.is_file():

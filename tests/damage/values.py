@@ -22,7 +22,7 @@ class Content(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 PROBE = Content(1, b"probe", b"written after the start")
 """The record that is written to each partition after the start."""
 
