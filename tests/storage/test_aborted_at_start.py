@@ -23,6 +23,8 @@ SMALL = {"internal_segment_bytes": 2000, "index_interval_bytes": 200}
 HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda offset: None}
 CLEAN, KILL = "clean", "kill"
 TRANSACTIONS = 30
+HARMS = ["removed", "bit", "garbage", "halved", "emptied"]
+INDEX_HARMS = [*HARMS, "foreign", "longer", "ragged"]
 
 
 def transact(log: Log, number: int, producers: tuple[int, int] = (7, 8)) -> None:
@@ -91,6 +93,12 @@ def harm(disk: SimDisk, path: str, how: str) -> None:
         body[len(body) - ENTRY.size + 17] ^= 1  # in the first offset of the last entry
     elif how == "garbage":
         body[:] = bytes((at * 37 + 11) % 251 for at in range(len(body)))
+    elif how == "foreign":
+        body[:] = ENTRY.pack(0, 7, 0, 1, 2) * (len(body) // ENTRY.size)
+    elif how == "longer":
+        body += ENTRY.pack(0, 7, 0, 1 << 40, 1 << 40)
+    elif how == "ragged":
+        body += bytes(5)
     overwrite(disk, path, bytes(body[: {"halved": len(body) // 2, "emptied": 0}.get(how, len(body))]))
 
 
@@ -108,7 +116,7 @@ def test_a_sound_log_is_opened_without_reading_its_markers_or_a_word(stop: str) 
 
 
 @pytest.mark.parametrize("stop", [CLEAN, KILL])
-@pytest.mark.parametrize("how", ["removed", "bit", "garbage", "halved", "emptied"])
+@pytest.mark.parametrize("how", INDEX_HARMS)
 def test_a_harmed_index_is_built_anew_and_said_once(how: str, stop: str) -> None:
     disk = SimDisk()
     log = stopped(stop, disk)
@@ -157,7 +165,7 @@ def test_every_flipped_bit_of_an_index_is_seen_after_a_clean_stop() -> None:
 
 
 @pytest.mark.parametrize("stop", [CLEAN, KILL])
-@pytest.mark.parametrize("how", ["removed", "bit", "garbage", "halved", "emptied"])
+@pytest.mark.parametrize("how", HARMS)
 def test_a_harmed_note_costs_a_look_at_the_batches_and_no_word(how: str, stop: str) -> None:
     disk = SimDisk()
     log = stopped(stop, disk)
@@ -198,7 +206,7 @@ def test_a_note_from_before_a_truncation_does_not_vouch_for_what_came_in_its_pla
     assert aborted(opened(disk)[1]) == before
 
 
-@pytest.mark.parametrize("how", ["removed", "bit", "garbage", "halved", "emptied"])
+@pytest.mark.parametrize("how", INDEX_HARMS)
 def test_a_scrub_finds_a_harmed_index_and_writes_it_again_as_the_log_knows_it(how: str) -> None:
     disk = SimDisk()
     log = stopped(KILL, disk)
@@ -216,3 +224,23 @@ def test_a_scrub_finds_a_harmed_index_and_writes_it_again_as_the_log_knows_it(ho
     rebuilt.install()
     assert disk.read(path) == whole
     assert not [step for step in check_all(disk, [told]) if isinstance(step, Finding)]
+
+
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+@pytest.mark.parametrize("how", ["foreign", "longer", "garbage"])
+def test_an_index_of_a_segment_without_batches_is_not_believed(how: str, stop: str) -> None:
+    disk = SimDisk()
+    log = stopped(KILL, disk)
+    directory, log = opened(disk)
+    log.roll(log.end_offset, T0)
+    assert log.move_recovery_point() or log.recovery_point == log.end_offset
+    sync(log)
+    directory.checkpoint_recovery_points()
+    if stop == CLEAN:
+        directory.close(clean=True)
+    before, path = aborted(log), log.active.path(ABORTED_INDEX)
+    disk.open(path, create=True).release()
+    overwrite(disk, path, bytes(ENTRY.size))
+    harm(disk, path, how)
+    _, again = opened(disk)
+    assert again.active.aborted.entries == [] and aborted(again) == before

@@ -353,7 +353,8 @@ class Opening:
             segment.forget_recent()
             self._note(segment, extents, segment.next_offset)
         else:
-            segment.aborted.cut_end(segment.next_offset)  # it may be on disk, and the end of the segment not
+            # it may be on disk, and the end of the segment not
+            segment.aborted.cut_end(segment.next_offset, base_offset=segment.base_offset)
         return None
 
     def _take(self, segment: Segment, header: Header) -> None:
@@ -382,7 +383,7 @@ class Opening:
     def _end_at(self, segment: Segment, torn: Extent) -> None:
         segment.file.truncate(torn.position)
         segment.size, segment.next_offset = torn.position, torn.first_offset
-        segment.aborted.cut_end(segment.next_offset)
+        segment.aborted.cut_end(segment.next_offset, base_offset=segment.base_offset)
         self.changed = True
         self.lacks_end = self.lacks_end or self._known.cache_kept
 

@@ -30,10 +30,11 @@ class AbortedNote(NamedTuple):
     seals: Mapping[int, Seal]
     """By the base offsets of the segments that had any entry."""
 
-    def vouches(self, base_offset: int, entries: Sequence[AbortedEntry]) -> bool:
+    def vouches(self, segment: Segment, entries: Sequence[AbortedEntry]) -> bool:
         """True if these are the entries that a segment had, as far as the note reaches."""
-        noted = [entry for entry in entries if entry.last_offset < self.end_offset]
-        return seal_of(noted) == self.seal(base_offset)
+        if segment.next_offset > self.end_offset:
+            entries = [entry for entry in entries if entry.last_offset < self.end_offset]
+        return seal_of(entries) == self.seal(segment.base_offset)
 
     def seal(self, base_offset: int) -> Seal:
         return self.seals.get(base_offset, _NONE)

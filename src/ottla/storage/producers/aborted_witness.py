@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.storage.directory.checkpoint import ABORTED
 from ottla.storage.folder import LogFolder
-from ottla.storage.producers.aborted_note import read_note
+from ottla.storage.producers.aborted_note import AbortedNote, read_note
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.replay import replay_segment
 from ottla.storage.producers.snapshot import load_newest
@@ -40,7 +40,7 @@ class AbortedWitness:
 
     def build(self, chain: SegmentChain, damage: Damage, *, replayed_from: int) -> None:
         """Take the entries from the batches where nothing vouches for them, below `replayed_from`."""
-        wanted = [one for one in chain.segments if one.base_offset < replayed_from]
+        wanted = [one for one in chain.segments if one.base_offset < replayed_from or not one.size]
         for run in _runs(wanted, [self._is_unproven(one, replayed_from) for one in wanted]):
             self.built_anew = True
             _build(chain, damage, run)
@@ -50,7 +50,12 @@ class AbortedWitness:
         base, note = segment.base_offset, self._note
         if note is None:
             return base in self._bodies
-        return note.end_offset < min(replayed_from, segment.next_offset) or not note.vouches(base, self._found(base))
+        if note.end_offset < min(replayed_from, segment.next_offset) or not note.vouches(segment, self._found(base)):
+            return True
+        return self._is_torn(base) and segment.next_offset <= note.end_offset
+
+    def _is_torn(self, base_offset: int) -> bool:
+        return bool(len(self._bodies.get(base_offset, b"")) % ENTRY.size)
 
     def _found(self, base_offset: int) -> list[AbortedEntry]:
         return entries_in(self._bodies.get(base_offset, b""))
@@ -67,12 +72,12 @@ class AbortedWitness:
         if not self._bodies and self._note is None:
             return []
         if closed_at is not None and self._note is not None and self._note.end_offset == closed_at:
-            return [one for one in segments if self._differs_from_note(one.base_offset)]
+            return [one for one in segments if self._differs_from(self._note, one)]
         return [one for one in segments if self._differs(one, whole_to, is_whole=is_whole, sparse=sparse)]
 
-    def _differs_from_note(self, base: int) -> bool:
-        torn = len(self._bodies.get(base, b"")) % ENTRY.size
-        return bool(torn) or self._note is None or not self._note.vouches(base, self._found(base))
+    def _differs_from(self, note: AbortedNote, segment: Segment) -> bool:
+        base = segment.base_offset
+        return self._is_torn(base) or not note.vouches(segment, self._found(base))
 
     def _differs(self, segment: Segment, whole_to: int, *, is_whole: bool, sparse: bool) -> bool:
         built, found = segment.aborted.entries, self._found(segment.base_offset)
@@ -83,6 +88,8 @@ class AbortedWitness:
         if self._note is None:  # Kafka's own files: another last stable offset is no damage
             built, found = [_begun(one) for one in built], [_begun(one) for one in found]
         if is_whole:
+            if self._is_torn(segment.base_offset) and segment.next_offset <= whole_to:
+                return True
             lacking = built[len(found) :]
             return found != built[: len(found)] or any(entry.last_offset < whole_to for entry in lacking)
         return [one for one in found if one.last_offset < whole_to] != [

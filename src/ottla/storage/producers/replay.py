@@ -48,8 +48,7 @@ def replay_producers(
             put_snapshot(folder.disk, folder.path, segment.base_offset, producers)
         if segment.next_offset <= start or segment.size == 0:
             continue
-        if segment.aborted.entries:
-            segment.aborted.cut_end(start)
+        segment.aborted.cut_end(start, base_offset=segment.base_offset)
         batches += replay_segment(producers, segment.aborted, segment, damage, start, end_offset)
         if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
             rewritten.sync()  # no sync of a closed segment's indexes is to come

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk, OpenFile
@@ -55,21 +56,25 @@ class AbortedIndex:
     again from the markers where they differ (producers/aborted_witness.py); from then on the entries are in memory.
     """
 
-    __slots__ = ("_disk", "_entries", "_file", "_on_disk", "path")
+    __slots__ = ("_disk", "_entries", "_file", "_holds_more", "_on_disk", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._file: OpenFile | None = None
         self._entries: list[AbortedEntry] | None = None
         self._on_disk = 0
+        self._holds_more = False
+        """The file has bytes behind its last entry."""
         self.path = path
 
     @property
     def entries(self) -> list[AbortedEntry]:
         """Read once, then kept: aborts are rare."""
         if self._entries is None:
-            self._entries = entries_in(self._disk.read(self.path) if self._disk.exists(self.path) else b"")
+            body = self._disk.read(self.path) if self._disk.exists(self.path) else b""
+            self._entries = entries_in(body)
             self._on_disk = len(self._entries)
+            self._holds_more = len(body) > self._on_disk * ENTRY.size
         return self._entries
 
     def begin_empty(self) -> None:
@@ -87,14 +92,14 @@ class AbortedIndex:
             self._on_disk = len(entries)
         return self._file
 
-    def cut_end(self, end_offset: int) -> None:
-        """Drop the entries whose marker lies at or above `end_offset`."""
-        kept = [entry for entry in self.entries if entry.last_offset < end_offset]
-        if len(kept) == len(self.entries):
+    def cut_end(self, end_offset: int, *, base_offset: int) -> None:
+        """Drop the entries from the first on whose marker lies at or above `end_offset`, or in front of the segment."""
+        kept = list(takewhile(lambda entry: base_offset <= entry.last_offset < end_offset, self.entries))
+        if len(kept) == len(self.entries) and not self._holds_more:
             return
         if self._disk.exists(self.path):
             self._open().truncate(len(kept) * ENTRY.size)
-        self._entries = kept
+        self._entries, self._holds_more = kept, False
         self._on_disk = min(self._on_disk, len(kept))
 
     def rebuilt(self, entries: list[AbortedEntry]) -> None:
@@ -102,7 +107,7 @@ class AbortedIndex:
         self.close()
         clear_the_way(self._disk, self.path)
         self._disk.remove(self.path)
-        self._entries, self._on_disk = entries, 0
+        self._entries, self._on_disk, self._holds_more = entries, 0, False
         written = self.write_out()
         if written is not None:
             written.sync()

@@ -438,7 +438,7 @@ class Segment:
         self.file.truncate(self.size)
         if self.size == 0:
             self.first_timestamp = -1
-        self.aborted.cut_end(offset)
+        self.aborted.cut_end(offset, base_offset=self.base_offset)
 
     def modified_ms(self) -> int:
         return self._disk.modified_ms(self.path(LOG))
