@@ -125,7 +125,7 @@ class OttlaCluster:
 
 
 def rack(settings: Mapping[str, str], number: int) -> dict[str, str]:
-    """Where readers are sent to a replica of their rack, each broker has one, named as librdkafka's tests expect."""
+    """A broker's own rack, named as librdkafka's tests expect, if readers are sent to a replica of their rack."""
     return {"broker.rack": f"RACK{number}"} if SELECTOR in settings else {}
 
 
