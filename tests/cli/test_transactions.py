@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 from conftest import Ottla, run_ottla
 
+from ottla.cli.kafka import releases
 from ottla.client.blocking.producer import Producer
+from ottla.cluster.features import FEATURES
 
 NAME = "transaction.version"
 
@@ -97,6 +99,58 @@ def test_kafka_features_answers_as_kafkas_tool(bootstrap: str) -> None:
     assert "invalid choice: 'nope'" in features("nope")[2]
 
 
+def test_kafka_features_sets_the_levels_of_a_release(bootstrap: str) -> None:
+    def features(*words: str) -> tuple[int, str, str]:
+        done = run_ottla("kafka-features", "--bootstrap-server", bootstrap, *words)
+        return done.returncode, done.stdout, done.stderr
+
+    code, said, _ = features("downgrade", "--release-version", "3.9", "--dry-run")
+    assert (code, said) == (0, "group.version can be downgraded to 0.\ntransaction.version can be downgraded to 0.\n")
+    code, said, _ = features("upgrade", "--release-version", "4.0-IV1")
+    assert (code, said) == (0, "group.version was upgraded to 1.\n"), "transaction.version has no level there"
+    code, said, _ = features("upgrade", "--release-version", "3.9")
+    assert code == 0 and said.startswith("Nothing to upgrade: ")
+    assert features("upgrade", "--release-version", "4.9")[2].startswith("Unknown metadata.version '4.9'. Supported")
+    refused = (1, "", "Can not specify `release-version` with other feature flags.\n")
+    assert features("upgrade", "--release-version", "4.0", "--feature", f"{NAME}=2") == refused
+
+
+def test_kafka_features_looks_up_releases_without_a_broker() -> None:
+    """The expected lines are those of Apache Kafka 4.3.1's own tool, without the features that ottla does not have."""
+
+    def features(*words: str) -> tuple[int, str]:
+        done = run_ottla("kafka-features", *words)
+        return done.returncode, done.stdout or done.stderr
+
+    def mapping(release: str) -> str:
+        return features("version-mapping", "--release-version", release)[1]
+
+    latest = "metadata.version=30 (4.3-IV0)\ntransaction.version=2\ngroup.version=1\n"
+    assert features("version-mapping") == (0, latest)
+    assert mapping("3.7") == "metadata.version=19 (3.7)\ntransaction.version=0\ngroup.version=0\n"
+    assert mapping("4.0-IV1") == "metadata.version=23 (4.0-IV1)\ntransaction.version=0\ngroup.version=1\n"
+    assert mapping("4.0.0") == "metadata.version=25 (4.0.0)\ntransaction.version=2\ngroup.version=1\n"
+    assert mapping("4.4-IV0").startswith("metadata.version=31 (4.4-IV0)\n")
+    assert mapping("4.4").startswith("Unknown metadata.version '4.4'. Supported metadata.version are: 3.3-IV3, 3.4-IV0")
+
+    def dependencies(*wanted: str) -> tuple[int, str]:
+        return features("feature-dependencies", *(word for each in wanted for word in ("--feature", each)))
+
+    both = "transaction.version=2 has no dependencies.\ngroup.version=1 has no dependencies.\n"
+    assert dependencies("transaction.version=2", "group.version=1") == (0, both)
+    assert dependencies("metadata.version=25") == (0, "metadata.version=25 (4.0-IV3) has no dependencies.\n")
+    assert dependencies("metadata.version=6") == (1, "Unknown metadata.version 6\n")
+    assert dependencies("transaction.version=3") == (1, "No feature:transaction.version with feature level 3\n")
+    assert dependencies("foo=1") == (1, "Unknown feature: foo\n")
+    assert "argument --feature is required" in dependencies()[1]
+
+
+def test_every_feature_of_the_cluster_has_a_level_in_releases() -> None:
+    assert {name: level for name, (level, _) in releases.FEATURES.items()} == {
+        feature.name: feature.latest for feature in FEATURES.values()
+    }
+
+
 def test_kafka_transactions_answers_as_kafkas_tool(bootstrap: str, name: str, producer: Producer) -> None:
     def transactions(*words: str) -> tuple[int, str, str]:
         done = run_ottla("kafka-transactions", "--bootstrap-server", bootstrap, *words)
@@ -125,6 +179,12 @@ def test_kafka_transactions_answers_as_kafkas_tool(bootstrap: str, name: str, pr
 def test_help_says_what_there_is(tool: str) -> None:
     for words in (["--help"], ["describe", "--help"]):
         assert "Option" in run_ottla(tool, *words).stdout
+
+
+def test_the_help_of_kafka_features_lists_its_subcommands() -> None:
+    said = run_ottla("kafka-features", "--help").stdout
+    for subcommand in ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies"):
+        assert f"\n    {subcommand}" in said
 
 
 def test_records_are_produced_all_or_none(ottla: Ottla, name: str) -> None:

@@ -134,6 +134,12 @@ def test_transactions_are_ended_alike(server: Server) -> None:
         f"upgrade --feature {FEATURE}=1",
         f"upgrade --feature {FEATURE}=-1",
         f"upgrade --feature {FEATURE}=0",
+        "upgrade --release-version 9.9",
+        f"upgrade --release-version 4.0 --feature {FEATURE}=2",
+        "upgrade --metadata 9.9",
+        "version-mapping --release-version 4.4",
+        f"feature-dependencies --feature {FEATURE}=2 --feature group.version=1 --feature metadata.version=25",
+        f"feature-dependencies --feature {FEATURE}=3",
     ],
 )
 def test_kafka_features(server: Server, arguments: str) -> None:

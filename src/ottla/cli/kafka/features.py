@@ -1,6 +1,7 @@
 """`kafka-features`: the features of a cluster and their levels; upgrade, downgrade, disable.
 
-`--release-version`, `version-mapping` and `feature-dependencies` speak of Apache Kafka's releases and are refused.
+Kafka's tool maps a release to the levels of all its features. Here the features that ottla has are mapped, and the line
+of metadata.version names the release.
 """
 
 from __future__ import annotations
@@ -11,22 +12,15 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.connect import admin_from
 from ottla.cli.faults import Misuse
+from ottla.cli.kafka import releases
 from ottla.cli.kafka.java_errors import told
-from ottla.cli.kafka.subcommands import choose
+from ottla.cli.kafka.subcommands import choose, listed
 from ottla.cli.options import Given, Option, Parser
 
 if TYPE_CHECKING:
     from ottla.client.admin.features import UpgradeType
     from ottla.client.blocking.admin import Admin
 
-_METADATA_VERSION = "metadata.version"
-_FIRST_RELEASE = 7
-_RELEASES = [
-    *("3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2"),
-    *("3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0"),
-    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0"),
-]
-"""Apache Kafka's names for the levels of its metadata.version, from 7 on."""
 _INT16 = 1 << 15
 
 _COMMON = Parser(
@@ -39,7 +33,11 @@ _COMMON = Parser(
 )
 _FEATURE = Option("feature", "A feature, as NAME=LEVEL; may be repeated.", "FEATURE")
 _METADATA = Option("metadata", "Deprecated: the level of metadata.version, as 3.3-IV3.", "METADATA")
-_RELEASE = Option("release-version", "Not supported: levels as of a release of Apache Kafka.", "RELEASE")
+_RELEASE = Option(
+    "release-version",
+    f"The levels that {' and '.join(releases.FEATURES)} have in this release, as 4.0 or 4.0-IV3.",
+    "RELEASE",
+)
 _DRY_RUN = Option("dry-run", "Only see whether it can be done.")
 _UNSAFE = Option("unsafe", "Go down even if what only the higher level can say is lost.")
 _PARSERS = {
@@ -50,6 +48,11 @@ _PARSERS = {
     "upgrade": Parser("Upgrade one or more feature flags.", [_METADATA, _RELEASE, _FEATURE, _DRY_RUN]),
     "downgrade": Parser("Downgrade one or more feature flags.", [_METADATA, _RELEASE, _FEATURE, _UNSAFE, _DRY_RUN]),
     "disable": Parser("Bring features to level 0.", [_FEATURE, _UNSAFE, _DRY_RUN]),
+    "version-mapping": Parser(
+        "Show the levels of this cluster's features in a release of Apache Kafka.",
+        [Option("release-version", "A release from 3.3-IV3 on.", "RELEASE", default=releases.LATEST_STABLE)],
+    ),
+    "feature-dependencies": Parser("Show which features a level of a feature depends on.", [_FEATURE]),
 }
 
 
@@ -58,8 +61,12 @@ def command(arguments: Sequence[str]) -> int:
         chosen = choose(_COMMON, _PARSERS, arguments or ["--help"])
         for given in (chosen.before, chosen.behind):
             if "help" in given:
-                sys.stdout.write(f"{given.parser.about}\n{given.parser.table()}")
+                abouts = {name: parser.about for name, parser in _PARSERS.items()}
+                commands = f"\n{listed(abouts)}\n" if given.parser is _COMMON else ""
+                sys.stdout.write(f"{given.parser.about}\n{commands}{given.parser.table()}")
                 return 0
+        if chosen.name in _OFFLINE:
+            return _OFFLINE[chosen.name](chosen.behind)
         if "bootstrap-controller" in chosen.before:
             raise Misuse("--bootstrap-controller is not supported: ask a broker by --bootstrap-server")
         server = chosen.before.text("bootstrap-server")
@@ -81,20 +88,13 @@ def _describe(admin: Admin, given: Given) -> int:
         return 1
     found = admin.describe_features(node)
     for each in found.features:
-        levels = [_shown(each.name, level) for level in (each.least, each.latest, each.finalized)]
+        levels = [releases.shown(each.name, level) for level in (each.least, each.latest, each.finalized)]
         epoch = str(found.epoch) if found.epoch >= 0 else "-"
         sys.stdout.write(
             f"Feature: {each.name:<40}  SupportedMinVersion: {levels[0]:<15}  SupportedMaxVersion: {levels[1]:<15}  "
             f"FinalizedVersionLevel: {levels[2]:<15}  Epoch: {epoch}\n"
         )
     return 0
-
-
-def _shown(feature: str, level: int) -> str:
-    if feature != _METADATA_VERSION:
-        return str(level)
-    place = level - _FIRST_RELEASE
-    return _RELEASES[place] if 0 <= place < len(_RELEASES) else f"UNKNOWN {level}"
 
 
 def _upgrade(admin: Admin, given: Given) -> int:
@@ -122,29 +122,60 @@ def _downwards(given: Given) -> UpgradeType:
 
 
 def _change(admin: Admin, given: Given, verb: str, kind: UpgradeType) -> int:
-    if "release-version" in given:
-        raise Misuse("--release-version is not supported: name each feature by --feature NAME=LEVEL")
+    if (version := given.text("release-version")) is not None:
+        return _change_to_release(admin, given, verb, kind, version)
     levels: dict[str, int] = {}
     if (release := given.text("metadata")) is not None:
         sys.stdout.write(" `metadata` flag is deprecated and may be removed in a future release.\n")
-        if release not in _RELEASES:
-            sys.stderr.write(f"Unknown metadata.version '{release}'. Known are: {', '.join(_RELEASES)}\n")
-            return 1
-        levels[_METADATA_VERSION] = _RELEASES.index(release) + _FIRST_RELEASE
+        named = releases.named(release)
+        if named is None:
+            return _unknown_release(release)
+        levels[releases.METADATA_VERSION] = releases.metadata_level(named)
     for text in given.all("feature"):
-        name, equals, level = text.partition("=")
-        problem = None if equals else "equals sign not found."
-        if equals and not _is_level(level.strip()):
-            problem = f"unable to parse {level.strip()} as a short."
-        if problem is not None:
-            sys.stderr.write(f"Can't parse feature=level string {text}: {problem}\n")
+        if (parsed := _parsed(text)) is None:
             return 1
-        if problem := _why_no_level(verb, int(level)):
+        name, level = parsed
+        if problem := _why_no_level(verb, level):
             sys.stderr.write(f"{problem}\n")
             return 1
-        if not _put(levels, name.strip(), int(level)):
+        if not _put(levels, name, level):
             return 1
     return _update(admin, given, verb, levels, kind)
+
+
+def _change_to_release(admin: Admin, given: Given, verb: str, kind: UpgradeType, version: str) -> int:
+    if "metadata" in given or "feature" in given:
+        sys.stderr.write("Can not specify `release-version` with other feature flags.\n")
+        return 1
+    release = releases.named(version)
+    if release is None:
+        return _unknown_release(version)
+    levels = {name: releases.level_in(release, name) for name in releases.FEATURES}
+    if verb == "upgrade":  # to level 0 nothing can be upgraded: Kafka's tool leaves such features out, too
+        levels = {name: level for name, level in levels.items() if level > 0}
+    if not levels:
+        sys.stdout.write(f"Nothing to upgrade: {' and '.join(releases.FEATURES)} have no level above 0 in {version}.\n")
+        return 0
+    return _update(admin, given, verb, levels, kind)
+
+
+def _unknown_release(text: str) -> int:
+    supported = ", ".join(releases.NAMES)
+    sys.stderr.write(f"Unknown metadata.version '{text}'. Supported metadata.version are: {supported}\n")
+    return 1
+
+
+def _parsed(text: str) -> tuple[str, int] | None:
+    """Name and level of NAME=LEVEL; None where the text is something else, which is said."""
+    name, equals, level = text.partition("=")
+    if not equals:
+        problem = "equals sign not found."
+    elif not _is_level(level.strip()):
+        problem = f"unable to parse {level.strip()} as a short."
+    else:
+        return name.strip(), int(level)
+    sys.stderr.write(f"Can't parse feature=level string {text}: {problem}\n")
+    return None
 
 
 def _is_level(text: str) -> bool:
@@ -198,4 +229,38 @@ _COMMANDS: dict[str, Callable[[Admin, Given], int]] = {
     "upgrade": _upgrade,
     "downgrade": _downgrade,
     "disable": _disable,
+}
+
+
+def _version_mapping(given: Given) -> int:
+    version = given.need("release-version")
+    release = releases.named(version)
+    if release is None:
+        return _unknown_release(version)
+    sys.stdout.write(f"{releases.METADATA_VERSION}={releases.metadata_level(release)} ({version})\n")
+    sys.stdout.write("".join(f"{name}={releases.level_in(release, name)}\n" for name in releases.FEATURES))
+    return 0
+
+
+def _feature_dependencies(given: Given) -> int:
+    """No level of a feature that ottla has depends on another feature."""
+    if "feature" not in given:
+        raise Misuse("argument --feature is required")
+    for text in given.all("feature"):
+        if (parsed := _parsed(text)) is None:
+            return 1
+        name, level = parsed
+        problem = releases.why_unknown(name, level)
+        if problem is not None:
+            sys.stdout.flush()
+            sys.stderr.write(f"{problem}\n")
+            return 1
+        release = f" ({releases.shown(name, level)})" if name == releases.METADATA_VERSION else ""
+        sys.stdout.write(f"{name}={level}{release} has no dependencies.\n")
+    return 0
+
+
+_OFFLINE: dict[str, Callable[[Given], int]] = {
+    "version-mapping": _version_mapping,
+    "feature-dependencies": _feature_dependencies,
 }

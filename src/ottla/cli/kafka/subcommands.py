@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Parser
+
+_WIDTH, _LEFT = 75, 25
 
 
 class Chosen(NamedTuple):
@@ -33,6 +36,17 @@ def choose(common: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
     if name not in commands:
         raise Misuse(f"invalid choice: '{name}' (choose from {', '.join(repr(each) for each in commands)})")
     return Chosen(before, name, commands[name].parse(arguments[at + 1 :]))
+
+
+def listed(abouts: Mapping[str, str]) -> str:
+    """The subcommands and what each of them does, as argparse4j lists them."""
+    lines = ["positional arguments:", f"  {{{','.join(abouts)}}}"]
+    for name, about in abouts.items():
+        first, *more = textwrap.wrap(about, _WIDTH - _LEFT)
+        head = f"    {name}"
+        lines += [f"{head:<{_LEFT}}{first}"] if len(head) <= _LEFT - 2 else [head, " " * _LEFT + first]
+        lines += [" " * _LEFT + line for line in more]
+    return "\n".join(lines) + "\n"
 
 
 def required(given: Given, name: str) -> str:
