@@ -12,8 +12,13 @@ from ottla.client.model import ClientSettings
 from ottla.spark.kafka_settings import KafkaSettings
 
 IDLE_SECONDS = 60.0
-_FIRST_ANSWER_MS = 7_000
-"""No broker answering within this time counts as none there: a batch fails in less than ten seconds."""
+_FIRST_ANSWER_MS = 4_000
+"""For this long brokers that refuse, or that no connection reaches, are tried before a batch fails.
+
+An address that takes no connection may add one connection's time, the same again: both leave Spark time to start its
+worker and fail within ten seconds. Linux repeats a lost first packet after one and after three seconds, so that two of
+them may be lost. A slow broker is not cut off: once it is connected, `kafka.request.timeout.ms` is its time to answer.
+"""
 
 
 @dataclass(slots=True)
