@@ -59,6 +59,25 @@ def test_misuse_is_exit_code_2_with_the_usage_line() -> None:
         assert "usage: ottla" in done.stderr
 
 
+@pytest.mark.parametrize("options", [["-b", "localhost:1"], ["--format=json"], ["--nonsense"]])
+def test_options_without_a_verb_are_answered_with_the_verbs(options: list[str]) -> None:
+    done = run_ottla("features", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ottla: features needs a verb before its options: there are describe, upgrade, downgrade\n"
+
+
+def test_the_help_of_kafka_cluster_is_that_of_kafkas_tool() -> None:
+    done = run_ottla("kafka-cluster", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "usage: kafka-cluster [-h] {cluster-id,unregister,list-endpoints} ...\n\nThe Kafka cluster tool.\n\n"
+        "positional arguments:\n  {cluster-id,unregister,list-endpoints}\n"
+        "    cluster-id           Get information about the ID of a cluster.\n"
+        "    unregister           Unregister a broker.\n    list-endpoints       List endpoints\n\n"
+        "optional arguments:\n  -h, --help             show this help message and exit\n"
+    )
+
+
 def test_help_behind_a_subcommand_of_kafka_cluster_is_an_answer() -> None:
     done = run_ottla("kafka-cluster", "cluster-id", "--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.connect import admin_from
 from ottla.cli.faults import Misuse
 from ottla.cli.kafka.java_errors import java
+from ottla.cli.kafka.subcommands import listed
 from ottla.cli.options import Given, Option, Parser
 from ottla.client.errors import UnsupportedVersion
 from ottla.kernel.errors import ApiError
@@ -39,7 +40,7 @@ def command(arguments: Sequence[str]) -> int:
         wanted = "{" + ",".join(_COMMANDS) + "}"
         out = sys.stdout if name in ("-h", "--help") else sys.stderr
         problem = f"invalid choice: '{name}' (choose from {wanted})" if name else "too few arguments"
-        out.write(_USAGE if out is sys.stdout else f"{_USAGE}kafka-cluster: error: {problem}\n")
+        out.write(_help() if out is sys.stdout else f"{_USAGE}kafka-cluster: error: {problem}\n")
         return 0 if out is sys.stdout else 1
     parser, run = _COMMANDS[name]
     try:
@@ -60,6 +61,12 @@ def command(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{java(fault)}\n")
         return 1
     return 0
+
+
+def _help() -> str:
+    subcommands = listed({name: parser.about for name, (parser, _) in _COMMANDS.items()})
+    options = f"optional arguments:\n{'  -h, --help':<25}show this help message and exit\n"
+    return f"{_USAGE}\nThe Kafka cluster tool.\n\n{subcommands}\n{options}"
 
 
 def _where(given: Given) -> tuple[str, str | None]:
