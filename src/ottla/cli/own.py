@@ -87,6 +87,9 @@ def noun(name: str, verbs: Mapping[str, Command], arguments: Sequence[str]) -> i
         out.write("".join(f"  {verb:<{width}}  {command.about}\n" for verb, command in verbs.items()))
         return 0 if arguments else 2
     command = verbs.get(arguments[0])
+    if command is None and arguments[0].startswith("-"):
+        sys.stderr.write(f"ottla: {name} needs a verb before its options: there are {', '.join(verbs)}\n")
+        return 2
     if command is None:
         from difflib import get_close_matches
 
