@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -11,8 +10,10 @@ from pathlib import Path
 from typing import TypedDict
 
 import compat_suites
+from bench.report import commit_here
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "compatibility.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "reference" / "compatibility.md"
 CLIENTS = {
     "test_confluent": "confluent-kafka (librdkafka)",
     "test_kafka_python": "kafka-python",
@@ -28,7 +29,13 @@ Made by `make compat` (tools/compat.py): do not edit. Every suite ran unmodified
 same settings, against Apache Kafka 4.3.1 (one KRaft node). A test that failed was run a second time by itself, on both
 sides. With three brokers every topic has three replicas and `min.insync.replicas=2`; every leader moves every four
 seconds, those of groups every eight, and every twelve seconds a broker is stopped or killed (kill -9), in turn, and
-started again. A suite's row is of its own last run; one that was not run has an empty row.
+started again. A suite's row is of its own last run; one that was not run has an empty row. A commit "with changes" ran
+with code that was not committed; one of a history that was rebased since is named as it was, and may not be found.
+The tests of kafka-python and librdkafka are their authors' files: the source distribution of kafka-python lacks the
+module that starts brokers, and a stand-in takes the given address; librdkafka's `test-runner` is built from the source
+in Confluent's npm package, and the command line tools that it calls are Apache Kafka's on both sides. The other suites
+are tests of this project (tests/compat): clients for Node run in its programs (tests/compat/node), and Java's clients
+are Apache Kafka's command line tools, Connect, and a Streams program of this project (tests/compat/java).
 What each test is expected to do, and why where it is not to pass, is in tests/compat/expected.
 
 | suite | ottla | Apache Kafka 4.3.1 | run on | commit | settings |
@@ -46,14 +53,11 @@ class LastRun(TypedDict):
     rows: dict[str, dict[str, str]]
 
 
-def keep(results: Path, suite: compat_suites.Suite, rows: Mapping[str, Row]) -> None:
-    """Note down what a whole run of a suite has shown."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=results.parent, capture_output=True, text=True, check=False
-    )
+def keep(results: Path, suite: compat_suites.Suite, rows: Mapping[str, Row], *, repository: Path = ROOT) -> None:
+    """Note down what a whole run of a suite has shown, and which code ran."""
     run = LastRun(
         date=time.strftime("%Y-%m-%d", time.gmtime()),
-        commit=commit.stdout.strip(),
+        commit=commit_here(repository),
         settings=dict(suite.settings),
         rows={name: {key: text for key, text in row.items() if text} for name, row in rows.items()},
     )

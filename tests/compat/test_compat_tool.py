@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -117,6 +118,31 @@ def test_the_page_shows_a_run_with_its_day_commit_and_settings_and_leaves_empty_
     assert "| Suite two |  |  |  |  |  |" in lines
     assert "| `t::b` | failed | passed | a reason |" in lines
     assert "Not run." in lines[lines.index("## Suite two") + 2]
+
+
+def test_a_run_of_code_that_was_not_committed_is_said_to_be_one(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        named = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        done = subprocess.run(["git", *named, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def kept() -> str:
+        results = tmp_path / "tests" / "compat" / "results"
+        results.parent.mkdir(parents=True, exist_ok=True)
+        compat_report.keep(results, SUITE, {}, repository=tmp_path)
+        return compat_report.last_run(results, SUITE.name)["commit"]
+
+    code = tmp_path / "src" / "log.py"
+    code.parent.mkdir()
+    code.write_text("a = 1\n")
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "Begin")
+    commit = git("rev-parse", "--short", "HEAD")
+    assert kept() == commit
+    assert kept() == commit, "what an earlier suite left is no change of the code"
+    code.write_text("a = 2\n")
+    assert kept() == commit + " with changes"
 
 
 def test_tests_of_the_consumer_protocol_are_those_that_have_members_and_are_not_left_out(
