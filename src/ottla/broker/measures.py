@@ -52,7 +52,12 @@ CONTROLLERS = Metric(
 )
 UNDER_MIN = Metric("kafka_cluster_partition_underminisr", "gauge", "1 with fewer in sync than the minimum.", _PARTITION)
 AT_MIN = Metric("kafka_cluster_partition_atminisr", "gauge", "1 with just the minimum in sync.", _PARTITION)
-REPLICAS = Metric("kafka_cluster_partition_replicascount", "gauge", "Replicas of the partition.", _PARTITION)
+REPLICAS = Metric(
+    "kafka_cluster_partition_replicascount",
+    "gauge",
+    "Replicas. The same as kafka_topic_partition_replicas: both names are kept for existing dashboards.",
+    _PARTITION,
+)
 LOG_SIZE = Metric("kafka_log_log_size", "gauge", "Bytes of the partition's log.", _PARTITION)
 OFFLINE_DIRECTORIES = Metric(
     "kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log directories of this broker that have failed."
@@ -101,7 +106,12 @@ TOPIC_PARTITIONS = Metric("kafka_topic_partitions", "gauge", "Partitions of the 
 CURRENT_OFFSET = Metric("kafka_topic_partition_current_offset", "gauge", "High watermark.", _PARTITION)
 OLDEST_OFFSET = Metric("kafka_topic_partition_oldest_offset", "gauge", "Log start offset.", _PARTITION)
 PARTITION_LEADER = Metric("kafka_topic_partition_leader", "gauge", "The leader's broker id.", _PARTITION)
-PARTITION_REPLICAS = Metric("kafka_topic_partition_replicas", "gauge", "Replicas.", _PARTITION)
+PARTITION_REPLICAS = Metric(
+    "kafka_topic_partition_replicas",
+    "gauge",
+    "Replicas. The same as kafka_cluster_partition_replicascount: both names are kept for existing dashboards.",
+    _PARTITION,
+)
 PARTITION_IN_SYNC = Metric("kafka_topic_partition_in_sync_replica", "gauge", "Replicas in sync.", _PARTITION)
 PARTITION_PREFERRED = Metric(
     "kafka_topic_partition_leader_is_preferred", "gauge", "1 where the first replica leads.", _PARTITION
