@@ -8,7 +8,13 @@ The broker is a process of `ottla start` with its defaults; the members live in 
 its own. They behave as consumers do: a heartbeat in the interval that the broker names, and one at once after they have
 given up or taken partitions. Their heartbeats are spread over the interval, as those of members that started at
 different times are. The group has settled when every member is in the newest epoch and every partition is read by one
-of them, as they see it themselves; that takes one or several heartbeats of 5 s by design.
+of them, as they see it themselves.
+
+A member hears of a new target only in the answer to its next heartbeat, by default 5 s after the one before, as with
+Apache Kafka. A join into a large group therefore does not settle in under 5 s: some members have just sent a heartbeat
+when it comes. Where partitions move, the new owner takes them with a heartbeat after that of the old owner, which may
+be another interval. The broker itself adds at most `group.consumer.assignment.interval.ms` (1 s) before it computes the
+target.
 
 On a machine that has other things to do, the processor time of the broker says more than the clock.
 """
