@@ -17,6 +17,7 @@ from ottla.cli.kafka.consumer_perf import date_text
 from ottla.cli.kafka.get_offsets import _by_rules
 from ottla.cli.kafka.groups_reset import parse_datetime
 from ottla.cli.kafka.topics import include_pattern
+from ottla.cli.topic import _warn_of_minimum
 from ottla.client.model import ConsumedRecord
 
 
@@ -134,3 +135,19 @@ def test_times_are_read_in_utc_and_written_as_java_writes_them() -> None:
 def test_tables_are_aligned_and_plain_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
     own.print_table(["NAME", "COUNT"], [["a", 1], ["longer", 100], ["none", None]])
     assert capsys.readouterr().out == "NAME    COUNT\na           1\nlonger    100\nnone        -\n"
+
+
+@pytest.mark.parametrize("minimum", ["2", "3"])
+def test_a_minimum_of_all_replicas_that_was_asked_for_is_warned_of(minimum, capsys):
+    _warn_of_minimum("t", {"min.insync.replicas": minimum}, 2)
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert f"topic t has 2 replicas and min.insync.replicas={minimum}" in said.err
+
+
+@pytest.mark.parametrize(
+    ("configs", "replicas"), [({}, 2), ({"min.insync.replicas": "1"}, 1), ({"min.insync.replicas": "2"}, 3)]
+)
+def test_other_minimums_are_not_warned_of(configs, replicas, capsys):
+    _warn_of_minimum("t", configs, replicas)
+    assert capsys.readouterr() == ("", "")

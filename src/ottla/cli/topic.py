@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cli.faults import Misuse
@@ -40,11 +40,22 @@ def _create(given: Given) -> int:
             failed += _complain(result)
             continue
         made.append({"topic": name, "id": topic_id_text(bytes(result.topic_id)), "partitions": result.num_partitions})
+        _warn_of_minimum(name, configs, result.replication_factor)
     if wants_json(given):
         print_json(made)
     else:
         sys.stdout.write("".join(f"created topic {each['topic']}, {_count(each['partitions'])}\n" for each in made))
     return 1 if failed else 0
+
+
+def _warn_of_minimum(topic: str, configs: Mapping[str, str], replicas: int) -> None:
+    """Say that no broker may be missing, where the user has asked for it (docs/decisions/0025)."""
+    minimum = configs.get("min.insync.replicas", "")
+    if replicas > 1 and minimum.strip().isdecimal() and int(minimum) >= replicas:
+        sys.stderr.write(
+            f"ottla: topic {topic} has {replicas} replicas and min.insync.replicas={minimum.strip()}: "
+            "while one of its brokers is down, writes with acks=all are refused\n"
+        )
 
 
 def _at_least_one(given: Given, name: str) -> int:
