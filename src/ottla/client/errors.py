@@ -9,7 +9,10 @@ from ottla.kernel.errors import ApiError, ErrorCode
 
 
 class ClientError(Exception):
-    """The request could not be carried out; `retriable` says whether another attempt may help."""
+    """The request could not be carried out; `retriable` says whether another attempt may help.
+
+    Calls of the client have made their attempts already when they raise a retriable one.
+    """
 
     retriable = False
 

@@ -42,17 +42,20 @@ class Destination(NamedTuple):
 
 
 class Broker(NamedTuple):
+    """A broker as the metadata shows it: the address that it advertises to clients."""
+
     id: int
     host: str
     port: int
     rack: str | None = None
 
     def destination(self, purpose: str = "") -> Destination:
+        """The broker's address for requests of one purpose."""
         return Destination(self.host, self.port, purpose)
 
 
 class PartitionView(NamedTuple):
-    """One partition as the metadata shows it; leader -1 where there is none."""
+    """One partition as the metadata shows it, with the ids of brokers; leader -1 where there is none."""
 
     partition: int
     leader: int
@@ -74,6 +77,7 @@ class TopicView(NamedTuple):
 
     @property
     def has_id(self) -> bool:
+        """True if the broker has told the topic's id."""
         return self.topic_id != NO_TOPIC_ID
 
 
@@ -121,6 +125,8 @@ class Produced(NamedTuple):
 
 
 class ProducerIdentity(NamedTuple):
+    """The producer id and epoch that the batches of an idempotent or transactional producer carry."""
+
     producer_id: int
     producer_epoch: int
 
@@ -150,6 +156,7 @@ class CommittedOffset(NamedTuple):
 
 
 Header = tuple[str, bytes | None]
+"""A header of a record: its name and its value."""
 
 
 class ConsumedRecord(NamedTuple):
@@ -171,15 +178,20 @@ class ClientSettings:
     """Settings of clients. Times in milliseconds; names follow Kafka's client options."""
 
     client_id: str = "ottla"
+    """The name under which brokers know this client."""
     request_timeout_ms: int = 30_000
     """For one answer."""
     api_timeout_ms: int = 60_000
     """For a call with all its attempts (`default.api.timeout.ms`)."""
     connect_timeout_ms: int = 10_000
+    """For one connection to be made."""
     bootstrap_timeout_ms: int = 10_000
     """The longest try for the first connection; 0: one attempt at each address."""
     retry_backoff_ms: int = 100
+    """The first pause between two attempts; each further one is twice as long."""
     retry_backoff_max_ms: int = 1_000
+    """The longest pause between two attempts."""
     metadata_max_age_ms: int = 300_000
+    """A consumer looks for new topics and partitions so often."""
     ignored: Mapping[str, str] = field(default_factory=dict)
     """Options of Kafka's clients that were given, are known and have no effect here."""

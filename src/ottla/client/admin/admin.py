@@ -93,6 +93,8 @@ class ConfigSource(IntEnum):
 
 
 class ConfigOperation(IntEnum):
+    """A change of one configuration. APPEND and SUBTRACT are for lists: the value's items are added or taken out."""
+
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -100,6 +102,8 @@ class ConfigOperation(IntEnum):
 
 
 class Resource(NamedTuple):
+    """A thing with a configuration: a topic or group by its name, a broker by its id as text (empty: all brokers)."""
+
     type: ResourceType
     name: str
 

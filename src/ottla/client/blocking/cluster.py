@@ -1,6 +1,6 @@
 """The blocking face: sockets under the client's stories. Start with `Cluster`; `Connection` is the lowest level.
 
-`Admin`, `Producer` and `Consumer` are in `blocking_admin`, `blocking_producer` and `blocking_consumer`.
+`Admin`, `Producer` and `Consumer` are in `admin`, `producer` and `consumer` beside this module.
 """
 
 from __future__ import annotations
@@ -49,6 +49,16 @@ class Cluster:
 
     Raises `ApiError` for an error code that another attempt would not cure, `ClientError` for everything else.
     Safe for several threads (one call at a time) and across fork; a context manager.
+
+        from ottla.client import Admin, Cluster, Producer
+        from ottla.client.model import EARLIEST, LATEST
+
+        with Cluster("localhost:9092") as cluster:
+            Admin(cluster=cluster).create_topic("trees", partitions=2)
+            partitions = cluster.partitions("trees")
+            first, after_last = cluster.list_offsets(partitions, EARLIEST), cluster.list_offsets(partitions, LATEST)
+            for partition in partitions:
+                print(partition, first[partition].offset, after_last[partition].offset)
     """
 
     def __init__(
@@ -59,6 +69,10 @@ class Cluster:
         security: Security = PLAINTEXT,
         clock: Callable[[], float] = now_ms,
     ) -> None:
+        """`bootstrap` is one or several HOST:PORT, with commas between or as a sequence; ValueError where it is not.
+
+        No connection is made before the first call. `clock` gives milliseconds that only grow.
+        """
         self.settings = settings or ClientSettings()
         self.plan = ClusterPlan(bootstrap, self.settings, clock)
         self.driver = Driver(self.settings, security)
@@ -70,6 +84,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
+        """Close all connections. A later call opens new ones."""
         self.driver.close()
 
     def run(self, story: Coroutine[Wish, Any, T]) -> T:
@@ -77,7 +92,10 @@ class Cluster:
         return self.driver.run(story)
 
     def refresh(self, topics: Collection[str] | None = (), *, create: bool = False) -> None:
-        """Fetch metadata of these topics (none: brokers only; None: all)."""
+        """Fetch metadata of these topics (none: brokers only; None: all).
+
+        `create` asks the broker to make topics that do not exist. Raises BrokerUnreachable where no broker answers.
+        """
         self.run(self.plan.refresh(topics, create=create))
 
     def brokers(self) -> dict[int, Broker]:
@@ -92,20 +110,36 @@ class Cluster:
         return dict(self.plan.metadata.topics)
 
     def topic(self, topic: str) -> TopicView:
-        """Id and partitions of one topic; ApiError UNKNOWN_TOPIC_OR_PARTITION where it does not exist."""
+        """Id and partitions of one topic.
+
+        Raises `ApiError` UNKNOWN_TOPIC_OR_PARTITION where it does not exist, MetadataMissing where a partition has no
+        leader for as long as `api_timeout_ms`.
+        """
         return self.run(self.plan.topic(topic))
 
     def topic_id(self, topic: str) -> bytes:
+        """The 16 bytes of a topic's id; all zero where the broker has no ids. Errors as with `topic`."""
         return self.topic(topic).topic_id
 
     def partitions(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic. Errors as with `topic`."""
         return [TopicPartition(topic, index) for index in self.topic(topic).partitions]
 
     def leader(self, topic: str, partition: int) -> Broker:
+        """The broker that leads a partition, as known now; errors as with `topic`, for this partition alone."""
         return self.run(self.plan.leader(topic, partition))
 
     def request(self, message: Any, *, broker_id: int | None = None, timeout_ms: int | None = None) -> Any:
-        """Ask one broker, any if `broker_id` is None; error codes in the answer are the caller's."""
+        """Ask one broker, any if `broker_id` is None; error codes in the answer are the caller's.
+
+        `message` is a request of `ottla.messages`; `timeout_ms` is for one answer, by default `request_timeout_ms`.
+        Raises MetadataMissing where no such broker lives, UnsupportedVersion where the broker does not serve the API.
+
+            from ottla.messages.describe_cluster import DescribeClusterRequest
+
+            with Cluster("localhost:9092") as cluster:
+                print(cluster.request(DescribeClusterRequest()).cluster_id)
+        """
         return self.run(self._request(message, broker_id, timeout_ms))
 
     def request_to_leader(self, topic: str, partition: int, message: Any, *, timeout_ms: int | None = None) -> Any:
@@ -124,9 +158,10 @@ class Cluster:
         *,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAtTime]:
-        """The offset at `spec` for each partition: LATEST, EARLIEST, MAX_TIMESTAMP or milliseconds.
+        """The offset at `spec` for each partition: LATEST, EARLIEST, MAX_TIMESTAMP or milliseconds since 1970.
 
-        With read_committed LATEST is the last stable offset. Offset -1: no record is that late.
+        With read_committed LATEST is the last stable offset. Offset -1: no record is that late. `timeout_ms` is for all
+        attempts, by default `api_timeout_ms`. Raises the first partition's error.
         """
         return self.run(offsets.list_offsets(self.plan, partitions, spec, isolation_level, timeout_ms))
 
@@ -146,6 +181,14 @@ class Cluster:
         """Whole batches from `offset` on with high watermark, last stable offset, log start, aborted transactions.
 
         `error` is set (OFFSET_OUT_OF_RANGE...) where it is about the offset; other errors are retried or raised.
+        The broker answers with at most `max_bytes` (by default 1 MiB) but at least one batch, as soon as it has
+        `min_bytes` or after `max_wait_ms`. `timeout_ms` is for all attempts, by default `api_timeout_ms`.
+
+            with Producer("localhost:9092") as producer:
+                producer.produce("trees", "oak", partition=0)
+            with Cluster("localhost:9092") as cluster:
+                fetched = cluster.fetch("trees", 0, 0)
+                print(fetched.next_offset, fetched.high_watermark, len(fetched.records))
         """
         story = transfer.fetch(
             self.plan,
@@ -220,7 +263,19 @@ class Cluster:
         request_timeout_ms: int | None = None,
         retries: bool = True,
     ) -> Produced:
-        """Append one prepared v2 batch; see `transfer.produce` about retries and duplicates."""
+        """Append one prepared v2 batch to a partition.
+
+        It is sent again after lost connections for `delivery_timeout_ms`, unless `retries=False`: with a producer id
+        and sequence in its header that is safe, without them it may land twice. `request_timeout_ms` is the broker's
+        time for one attempt, by default that of the settings. `acks` is -1 for all in-sync replicas, 1 or 0.
+
+            from ottla.records.builder import BatchBuilder
+
+            batch = BatchBuilder()
+            batch.add(1_700_000_000_000, b"key", b"elm", ())
+            with Cluster("localhost:9092") as cluster:
+                print(cluster.produce("trees", 1, batch.build()).base_offset)
+        """
         story = transfer.produce(
             self.plan,
             topic,
@@ -236,13 +291,25 @@ class Cluster:
     def init_producer_id(
         self, transactional_id: str | None = None, *, transaction_timeout_ms: int = 60_000
     ) -> ProducerIdentity:
-        """A producer id and epoch for idempotent (or transactional) batches."""
+        """A producer id and epoch for idempotent (or transactional) batches.
+
+        With a `transactional_id` its coordinator gives them, and fences the producer that had the id before.
+        """
         return self.run(
             transfer.init_producer_id(self.plan, transactional_id, transaction_timeout_ms=transaction_timeout_ms)
         )
 
     def commit_offsets(self, group: str, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit offsets for a group without being a member; raises the first error."""
+        """Commit offsets for a group without being a member, which a group allows while it has none.
+
+        Raises the first error: UNKNOWN_MEMBER_ID where the group has members.
+
+            from ottla.client import CommittedOffset, TopicPartition
+
+            with Cluster("localhost:9092") as cluster:
+                cluster.commit_offsets("foresters", {TopicPartition("trees", 0): CommittedOffset(1)})
+                print(cluster.committed_offsets("foresters"))
+        """
         for fault in self.run(offsets.commit_offsets(self.plan, group, committed)).values():
             if fault is not None:
                 raise fault
@@ -250,7 +317,10 @@ class Cluster:
     def committed_offsets(
         self, group: str, partitions: Collection[TopicPartition] | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """The committed offsets of a group, for these partitions or all; those without a commit are left out."""
+        """The committed offsets of a group, for these partitions or all; those without a commit are left out.
+
+        `require_stable` waits for transactions that commit offsets of the group. Raises the first error.
+        """
         return self.run(offsets.committed_offsets(self.plan, group, partitions, require_stable=require_stable))
 
     def _kept(self, partition: TopicPartition) -> str:

@@ -25,7 +25,22 @@ from ottla.kernel.ids import TopicPartition
 
 
 class Consumer:
-    """Reads records, alone (`assign`) or sharing topics with a group (`subscribe`). Not for several threads."""
+    """Reads records, alone (`assign`) or sharing topics with a group (`subscribe`). Not for several threads.
+
+    A context manager. Every call that asks a broker raises `ApiError` for an error code that another attempt would not
+    cure, `ClientError` for everything else. Methods on a partition raise KeyError where it is not assigned.
+    `cluster` is the `Cluster` whose connections the calls use.
+
+        from ottla.client import Consumer, ConsumerSettings, Producer
+
+        with Producer("localhost:9092") as producer:
+            producer.produce("birds", "owl")
+        settings = ConsumerSettings(group_id="watchers", auto_offset_reset="earliest")
+        with Consumer("localhost:9092", consumer=settings) as consumer:
+            consumer.subscribe(["birds"])
+            for record in consumer.poll(timeout_ms=10_000):
+                print(record.topic, record.partition, record.offset, record.value)
+    """
 
     def __init__(
         self,
@@ -35,6 +50,7 @@ class Consumer:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
     ) -> None:
+        """`bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before the first `poll`."""
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
         self.core = ConsumerCore(self.cluster.plan, consumer or ConsumerSettings())
         self._heartbeats = Driver(self.cluster.settings, security)
@@ -48,17 +64,18 @@ class Consumer:
         self.close()
 
     def __iter__(self) -> Iterator[ConsumedRecord]:
-        """Records without end."""
+        """Records without end: `poll` with a timeout of one second, again and again."""
         while True:
             yield from self.poll(1_000)
 
     @property
     def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read now; with `subscribe` none before the first `poll`."""
         return self.core.assignment
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """For `Producer.send_offsets_to_transaction`."""
+        """The group and this member of it, for `Producer.send_offsets_to_transaction`; ValueError without a group."""
         return self.core.group_metadata
 
     def subscribe(
@@ -69,59 +86,129 @@ class Consumer:
         on_revoke: Listener | None = None,
         on_lost: Listener | None = None,
     ) -> None:
-        """Share these topics, or all that a pattern matches; listeners run inside `poll`."""
+        """Share these topics, or all that a pattern matches, with the other members of the group.
+
+        A pattern matches whole names. A thread begins to send heartbeats, and the next `poll` joins the group.
+        Listeners are called with a sorted list of partitions inside `poll` and `close`: `on_assign` after partitions
+        were given, `on_revoke` before they are given up, `on_lost` (by default `on_revoke`) after another member may
+        have them.
+        A second call replaces the first. Raises ValueError without a `group_id`.
+        """
         self.core.subscribe(topics, on_assign, on_revoke, on_lost)
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, name="ottla-heartbeat", daemon=True)
             self._thread.start()
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, whichever other consumers read them."""
+        """Read these partitions, whichever other consumers read them, and no others.
+
+        Positions start at the group's committed offsets if there is a `group_id`, else by `auto_offset_reset`.
+
+            from ottla.client import TopicPartition
+
+            with Consumer("localhost:9092") as consumer:
+                consumer.assign([TopicPartition("birds", 0)])
+                consumer.seek_to_beginning()
+                print(consumer.poll(10_000)[0].value)
+        """
         self.core.assign(partitions)
 
     def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
-        """Records as soon as there are some; none after `timeout_ms`."""
+        """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
+
+        Also joins the group, calls the listeners and commits if that is automatic, which may take longer than
+        `timeout_ms`. Call it at least every `max_poll_interval_ms`, or the member leaves the group.
+
+        Raises `ApiError` OFFSET_OUT_OF_RANGE where a position is gone and `auto_offset_reset` is none, CORRUPT_MESSAGE
+        for a batch that fails its CRC, FENCED_INSTANCE_ID where another member has the `instance_id`.
+
+            settings = ConsumerSettings(auto_offset_reset="earliest")
+            with Consumer("localhost:9092", consumer=settings) as consumer:
+                consumer.assign([TopicPartition("birds", 0)])
+                while records := consumer.poll(timeout_ms=2_000, max_records=100):
+                    print(len(records), "records up to offset", records[-1].offset)
+        """
         return self.cluster.run(self.core.poll(timeout_ms, max_records))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from this offset."""
+        """Go on from this offset of an assigned partition.
+
+        The offset is not checked here: if it is not kept, the next `poll` goes by `auto_offset_reset`.
+
+            with Consumer("localhost:9092") as consumer:
+                birds = TopicPartition("birds", 0)
+                consumer.assign([birds])
+                consumer.seek(birds, 0)
+                print(consumer.position(birds))
+        """
         self.core.fetcher.readings[partition].seek(offset)
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Go on from the first record kept of these partitions, by default of all that are assigned."""
         self._seek_to(partitions, EARLIEST)
 
     def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Go on after the last record of these partitions, by default of all that are assigned.
+
+        With `read_committed` that is before the first transaction that is still open.
+        """
         self._seek_to(partitions, LATEST)
 
     def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that `poll` will hand out.
+
+        Looked up where there is none yet: the committed offset, else by `auto_offset_reset`.
+        """
         return self.cluster.run(self.core.position(partition))
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out no records of these partitions until `resume`. A pause ends when the partition is given up."""
         for partition in partitions:
             self.core.fetcher.readings[partition].paused = True
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """End the pause of these partitions: they go on where they were."""
         for partition in partitions:
             self.core.fetcher.readings[partition].paused = False
 
     def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
-        """Commit these offsets, or the positions; raises the error of a failure."""
+        """Commit these offsets, or the positions: for each partition the next offset to read.
+
+        Raises ValueError without a `group_id`, and the first partition's error: REBALANCE_IN_PROGRESS,
+        ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID where the group has moved on, and the partitions perhaps with it.
+
+            settings = ConsumerSettings(group_id="counters", auto_offset_reset="earliest", enable_auto_commit=False)
+            with Consumer("localhost:9092", consumer=settings) as consumer:
+                consumer.subscribe(["birds"])
+                records = consumer.poll(timeout_ms=10_000)
+                consumer.commit()
+                print(consumer.committed(consumer.assignment))
+        """
         self.cluster.run(self.core.commit(committed))
 
     def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets; partitions without a commit are left out."""
+        """The group's committed offsets, asked for; partitions without a commit are left out.
+
+        Raises ValueError without a `group_id`.
+        """
         group = self.core.settings.group_id
         if group is None:
             raise ValueError("committed offsets belong to a group: give group_id")
         return self.cluster.committed_offsets(group, partitions)
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAtTime]:
-        """For each partition the first offset whose timestamp is at least the given one; offset -1: none."""
+        """For each partition the first offset whose timestamp is at least the given one; offset -1: none.
+
+        Times are milliseconds since 1970. Raises the first partition's error.
+        """
         isolation = self.core.settings.fetch.isolation_level
         return self.cluster.run(offsets.list_offsets(self.cluster.plan, list(times), times, isolation))
 
     def close(self) -> None:
-        """Commit if that is automatic, leave the group, close the connections."""
+        """Commit if that is automatic, leave the group, close the connections.
+
+        A member with an `instance_id` does not leave: its session timeout begins. Errors on the way are not raised.
+        """
         if self._closed.is_set():
             return
         self._closed.set()

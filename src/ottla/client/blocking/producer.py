@@ -26,7 +26,7 @@ from ottla.kernel.ids import TopicPartition
 
 
 class Delivery:
-    """The outcome of one record, once it has one; `result` waits for it."""
+    """The outcome of one record, once it has one: `Producer.produce` returns it, `result` waits for it."""
 
     __slots__ = ("_changed", "_place")
 
@@ -36,10 +36,22 @@ class Delivery:
 
     @property
     def done(self) -> bool:
+        """True once the record is delivered or has failed; `result` then returns or raises at once."""
         return self._place.batch.outcome is not None
 
     def result(self, timeout: float | None = None) -> Delivered:
-        """The record's place in the log; raises the error of a failure, RequestTimedOut after `timeout` seconds."""
+        """Wait for the record's place in the log, at most `timeout` seconds; None waits without end.
+
+        Raises the error of a failure: `ApiError` where the broker refused the record, RequestTimedOut where it could
+        not be delivered within `delivery_timeout_ms`. RequestTimedOut after `timeout` seconds is no failure: the record
+        is still being tried.
+
+            from ottla.client import Producer
+
+            with Producer("localhost:9092") as producer:
+                delivery = producer.produce("pets", "cat")
+                print(delivery.result(timeout=30).offset)
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
                 raise RequestTimedOut(f"the record was not delivered within {timeout} s; it is still being tried")
@@ -49,7 +61,16 @@ class Delivery:
 class Producer:
     """Sends records; idempotent with `acks=all` by default. Safe for several threads; a context manager.
 
-    Deliveries fail with `ApiError` or `ClientError`; callbacks run on the sending thread and must be quick.
+    Deliveries fail with `ApiError` or `ClientError`; callbacks run on the sending thread and must be quick. `close`
+    waits for them, `flush` may return before the last ones.
+    `cluster` is the `Cluster` whose connections the calls use.
+
+        from ottla.client import Producer, ProducerSettings
+
+        with Producer("localhost:9092", producer=ProducerSettings(linger_ms=20)) as producer:
+            deliveries = [producer.produce("pets", name, key="anna") for name in ("cat", "dog")]
+            for delivery in deliveries:
+                print(delivery.result())
     """
 
     def __init__(
@@ -62,7 +83,11 @@ class Producer:
         transactional_id: str | None = None,
         transaction_timeout_ms: int | None = None,
     ) -> None:
-        """A `transactional_id`, given here or in `producer`, puts every record into a transaction."""
+        """A `transactional_id`, given here or in `producer`, puts every record into a transaction.
+
+        `bootstrap` is one or several HOST:PORT, with commas between or as a sequence; ValueError where it is not. No
+        connection is made before the first record. `transaction_timeout_ms` overrides the one in `producer`.
+        """
         self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
         self._driver = Driver(self.cluster.settings, security)
@@ -91,7 +116,24 @@ class Producer:
         timestamp: int | None = None,
         on_delivery: Callable[[Delivered | Exception], None] | None = None,
     ) -> Delivery:
-        """Take one record. Blocks while `buffer_memory` is full, at most `max_block_ms`."""
+        """Take one record and return at once; it is sent in the background.
+
+        Text is encoded as UTF-8. A `value` of None is a tombstone where the topic is compacted. Without `partition` the
+        partitioner of the settings chooses. `headers` are pairs of a name and bytes or None. `timestamp` is in
+        milliseconds since 1970, by default now. `on_delivery` is called with the `Delivered` or the error.
+
+        Blocks for the topic's metadata and while `buffer_memory` is full, each at most `max_block_ms`; then raises
+        `ApiError` UNKNOWN_TOPIC_OR_PARTITION or RequestTimedOut. Also raises BrokerUnreachable where no broker answers,
+        ValueError for a partition that the topic does not have and for a negative timestamp, ClientError once the
+        producer is closed, and with a transactional id InvalidTransactionState where no transaction is open.
+
+            def tell(outcome: object) -> None:
+                print("failed" if isinstance(outcome, Exception) else "delivered", outcome)
+
+
+            with Producer("localhost:9092") as producer:
+                producer.produce("pets", "cat", key="anna", headers=[("source", b"page")], on_delivery=tell)
+        """
         self._sender.require_open()
         key_bytes = key.encode() if isinstance(key, str) else key
         value_bytes = value.encode() if isinstance(value, str) else value
@@ -120,17 +162,49 @@ class Producer:
         return Delivery(place, self._changed)
 
     def init_transactions(self) -> None:
-        """Take the transactional id over: call it once, first. Producers that had the id before are fenced."""
+        """Take the transactional id over: call it once, first. Producers that had the id before are fenced.
+
+        Raises InvalidTransactionState without a transactional id or at a second call, TransactionFailed where the
+        coordinator refuses. After RequestTimedOut or a lost connection it may be called again.
+        """
         self.cluster.run(self._transactor.init())
 
     def begin_transaction(self) -> None:
-        """The records and offsets that follow become visible together, or never."""
+        """Begin a transaction: the records and offsets that follow become visible together, or never.
+
+        Asks no broker. Raises InvalidTransactionState before `init_transactions` and while a transaction is open.
+
+            from ottla.client.errors import TransactionMustAbort
+
+            with Producer("localhost:9092", transactional_id="page-1") as producer:
+                producer.init_transactions()
+                producer.begin_transaction()
+                producer.produce("pets", "cat")
+                try:
+                    producer.commit_transaction()
+                except TransactionMustAbort as fault:
+                    print(fault.__cause__)
+                    producer.abort_transaction()
+        """
         self._transactor.begin()
 
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupMetadata | str
     ) -> None:
-        """Commit the next offsets to read for a group together with the transaction (`Consumer.group_metadata`)."""
+        """Commit the next offsets to read for a group together with the transaction.
+
+        `group` is the consumer's `group_metadata`, so that the coordinator refuses a member that was replaced, or a
+        group's id for a group without members. Raises InvalidTransactionState where no transaction is open,
+        TransactionMustAbort where the offsets are refused.
+
+            from ottla.client import CommittedOffset, TopicPartition
+
+            with Producer("localhost:9092", transactional_id="page-2") as producer:
+                producer.init_transactions()
+                with producer.transaction():
+                    producer.produce("pets", "copied")
+                    producer.send_offsets({TopicPartition("pets", 0): CommittedOffset(1)}, "copiers")
+        """
         metadata = GroupMetadata(group) if isinstance(group, str) else group
         self.cluster.run(self._transactor.send_offsets(offsets, metadata))
 
@@ -140,6 +214,8 @@ class Producer:
         """Deliver all records, then make the transaction visible; TransactionMustAbort where a record failed.
 
         After RequestTimedOut (after `timeout` seconds, too) or a lost connection the outcome is not known: call again.
+        Raises InvalidTransactionState where no transaction is open, ProducerFenced where another producer has taken the
+        transactional id over or the transaction took longer than `transaction_timeout_ms`.
         """
         with self._changed:
             self.flush(timeout)
@@ -148,7 +224,11 @@ class Producer:
         self._accumulator.renew(self._transactor.identity)
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Drop the records that were not sent; `read_committed` readers ignore the rest."""
+        """Drop the records that were not sent; `read_committed` readers ignore the rest.
+
+        Deliveries of dropped records raise TransactionAborted. After RequestTimedOut (after `timeout` seconds, too) or
+        a lost connection call it again. Raises InvalidTransactionState where no transaction is open.
+        """
         with self._changed:
             self._transactor.state.begin_abort()
             dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
@@ -160,7 +240,16 @@ class Producer:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction around a block: committed at its end, aborted where it raises or cannot be committed."""
+        """A transaction around a block: committed at its end, aborted where it raises or cannot be committed.
+
+        The error of the block, or of the commit, goes on to the caller.
+
+            with Producer("localhost:9092", transactional_id="page-3") as producer:
+                producer.init_transactions()
+                with producer.transaction():
+                    producer.produce("pets", "cat")
+                    producer.produce("owners-of-pets", "anna")
+        """
         self.begin_transaction()
         try:
             yield
@@ -174,7 +263,16 @@ class Producer:
             raise
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send all that waits without lingering; return once everything has its outcome."""
+        """Send all that waits without lingering; return once everything has its outcome, delivered or failed.
+
+        Raises RequestTimedOut where records still wait after `timeout` seconds; they are tried further. Errors of
+        records are raised by their deliveries, not here.
+
+            with Producer("localhost:9092") as producer:
+                delivery = producer.produce("pets", "cat")
+                producer.flush(timeout=30)
+                print(delivery.done)
+        """
         with self._changed:
             self._flushing += 1
             self._changed.notify_all()
@@ -185,7 +283,10 @@ class Producer:
                 self._flushing -= 1
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, then end; with a `timeout` in seconds records that could not be sent by then fail."""
+        """Flush, then end; with a `timeout` in seconds records that could not be sent by then fail.
+
+        A transaction that is open is aborted first. A second call does nothing.
+        """
         if self._ended:
             return
         self._ended = True

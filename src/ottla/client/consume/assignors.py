@@ -141,7 +141,11 @@ def _balance(assignment: Assignment, able: Mapping[str, list[str]]) -> None:
 
 
 RANGE = Assignor("range", assign_range)
+"""Topic by topic, consecutive partitions to the members in order; the first ones take the rest."""
 ROUNDROBIN = Assignor("roundrobin", assign_roundrobin)
+"""All partitions of all topics in order, dealt out in turn to the members that want them."""
 STICKY = Assignor("sticky", assign_sticky, user_data=encode_sticky_data)
+"""As evenly as possible, and as many partitions as possible stay where they are."""
 COOPERATIVE_STICKY = Assignor("cooperative-sticky", assign_cooperative, cooperative=True)
+"""Like `STICKY`, but members keep reading while they join again: a partition moves once its owner has given it up."""
 ASSIGNORS = {assignor.name: assignor for assignor in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}

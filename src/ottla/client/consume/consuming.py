@@ -28,27 +28,39 @@ from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 R = TypeVar("R")
 
 Listener = Callable[[list[TopicPartition]], None]
+"""Called with the partitions that a member was given, is to give up, or has lost."""
 _MISSING_TOPIC_MS = 1_000
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Names and defaults follow Kafka's consumer options."""
+    """Settings of a consumer; names and defaults follow Kafka's consumer options."""
 
     group_id: str | None = None
+    """None: no group; partitions are assigned by hand and nothing is committed."""
     instance_id: str | None = None
+    """Makes a static member: it keeps its partitions through a restart that is shorter than the session timeout."""
     assignors: tuple[Assignor, ...] = (RANGE, COOPERATIVE_STICKY)
+    """The group chooses one that all members offer. If all here are cooperative, partitions are kept while joining."""
     session_timeout_ms: int = 45_000
+    """The group goes on without a member whose heartbeats were missing for so long."""
     heartbeat_interval_ms: int = 3_000
+    """The time between two heartbeats."""
     max_poll_interval_ms: int = 300_000
+    """A member leaves the group when `poll` was not called for so long; the group waits as long for members to join."""
     max_poll_records: int = 500
+    """The most records of one `poll`."""
     enable_auto_commit: bool = True
+    """Commit the positions in `poll`, before joining again, and in `close`."""
     auto_commit_interval_ms: float = 5_000
+    """The time between two automatic commits."""
     auto_offset_reset: str = "latest"
     """earliest, latest, or none: raise where there is no committed offset."""
     allow_auto_create_topics: bool = True
+    """Ask the broker to make subscribed topics that do not exist."""
     exclude_internal_topics: bool = True
+    """A pattern does not match topics such as `__consumer_offsets`."""
     fetch: FetchSettings = field(default_factory=FetchSettings)
 
 

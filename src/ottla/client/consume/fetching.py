@@ -33,14 +33,19 @@ _SESSION_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """Names and defaults follow Kafka's consumer options."""
+    """Settings of a consumer's fetches; names and defaults follow Kafka's consumer options."""
 
     min_bytes: int = 1
+    """A broker answers once it has so many bytes."""
     max_wait_ms: int = 500
+    """A broker answers after so long with what it has."""
     max_bytes: int = 50 * 1024 * 1024
+    """The size of an answer. It always has one whole batch, if that is larger too."""
     max_partition_bytes: int = 1024 * 1024
+    """The size of one partition's part of an answer."""
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     check_crcs: bool = True
+    """Raise CORRUPT_MESSAGE for a batch that fails its CRC."""
 
 
 @dataclass(slots=True)

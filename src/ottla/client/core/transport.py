@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 class Exchange(Protocol):
     """A connection on which nothing but ApiVersions has been asked yet."""
 
-    def request(self, message: Any, version: int | None = None) -> Any: ...
+    def request(self, message: Any, version: int | None = None) -> Any:
+        """Send a request, return its answer. `version` None: the newest that both sides speak."""
 
 
 class AsyncExchange(Protocol):
     """The same of the asyncio face."""
 
-    async def request(self, message: Any, version: int | None = None) -> Any: ...
+    async def request(self, message: Any, version: int | None = None) -> Any:
+        """Send a request, return its answer. `version` None: the newest that both sides speak."""
 
 
 @dataclass(frozen=True, slots=True)

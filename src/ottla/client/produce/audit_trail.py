@@ -74,12 +74,19 @@ class Produces(Protocol):
 class AuditTrail:
     """Counts the records that a producer sent; `flush` produces the counts. Safe for several threads.
 
-        trail = AuditTrail(host="web-1", service="shop", clock=lambda: int(time.time() * 1000))
-        producer.produce("orders", value, timestamp=when,
-                         on_delivery=lambda outcome: trail.delivered("orders", when, len(value), outcome))
-        trail.flush(producer)     # every minute, and before the end
+    `service` must not be used by two processes of a host at once: name each of them. `clock` gives milliseconds since
+    1970. Messages are numbered from `first_seq` on, by default from the time of the start.
 
-    `service` must not be used by two processes of a host at once: name each of them.
+        import time
+
+        from ottla.client import AuditTrail, Producer
+
+        trail = AuditTrail(host="web-1", service="shop", clock=lambda: int(time.time() * 1000))
+        with Producer("localhost:9092") as producer:
+            value, when = b"one book", int(time.time() * 1000)
+            producer.produce("sales", value, timestamp=when).result()
+            trail.count("sales", when, len(value))
+            print(trail.flush(producer), "messages")  # every minute, and before the end
     """
 
     def __init__(
@@ -97,14 +104,14 @@ class AuditTrail:
         self._flushing = threading.Lock()
 
     def count(self, topic: str, timestamp_ms: int, size: int, records: int = 1) -> None:
-        """Count records of one time, with the bytes of their keys and values."""
+        """Count records of one time, with the bytes of their keys and values in `size`."""
         place = (topic, timestamp_ms // WINDOW_MS * WINDOW_MS)
         with self._guard:
             before, bytes_before = self._counts.get(place, (0, 0))
             self._counts[place] = (before + records, bytes_before + size)
 
     def delivered(self, topic: str, timestamp_ms: int, size: int, outcome: object) -> None:
-        """Count a record unless its delivery failed."""
+        """Count a record unless its delivery failed: for `on_delivery` of `Producer.produce`."""
         if not isinstance(outcome, Exception):
             self.count(topic, timestamp_ms, size)
 
@@ -119,9 +126,9 @@ class AuditTrail:
             return list(self._unsent)
 
     def flush(self, producer: Produces, topic: str = AUDIT_TOPIC, timeout: float | None = 60.0) -> int:
-        """Produce the counts and wait for them; returns how many messages that were.
+        """Produce the counts and wait for them, `timeout` seconds for each; returns how many messages that were.
 
-        Messages that fail are sent again, as they were, by the next flush.
+        Raises the error of a delivery. Messages that fail are sent again, as they were, by the next flush.
         """
         with self._flushing:
             waiting = self.messages()

@@ -50,6 +50,7 @@ def murmur2_random_partitioner(key: bytes | None, available: Sequence[int], coun
 
 
 def random_partitioner(key: bytes | None, available: Sequence[int], count: int) -> int | None:
+    """Any partition that has a leader, whatever the key."""
     return random.choice(available) if available else random.randrange(count)
 
 
