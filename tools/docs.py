@@ -155,11 +155,19 @@ def spark() -> str:
     return page()
 
 
+def python() -> str:
+    """The Python API, from signatures and docstrings."""
+    import python_reference
+
+    return python_reference.page(_MADE)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "apis.md": apis,
     "commands.md": commands,
     "configuration.md": configuration,
     "metrics.md": metrics,
+    "python.md": python,
     "spark.md": spark,
 }
 

@@ -2,12 +2,53 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import python_reference  # noqa: E402
+import python_sections  # noqa: E402
+import python_sources  # noqa: E402
+
+BOATS = '''
+from dataclasses import dataclass
+
+
+class Boat:
+    """Floats.
+
+    Carries `crew`.
+
+        print(Boat("Ida"))
+    """
+
+    def __init__(self, name: str, *, crew: int = 1) -> None:
+        """It has a `name`."""
+
+    @property
+    def crew(self) -> int:
+        """How many row."""
+
+    async def sail(self, to: Harbour) -> int: ...
+
+    def _sink(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Harbour:
+    """Lets boats in."""
+
+    berths: int = 2
+    """Ships at once."""
+
+
+def launch(): ...
+'''
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -55,6 +96,45 @@ def test_every_command_has_its_help_on_the_page(docs: ModuleType) -> None:
     for heading in ("## ottla start", "### ottla topic create", "### ottla lake load", "### kafka-console-consumer"):
         assert f"\n{heading}\n" in page
     assert "Traceback" not in page
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    assert not python_reference.undocumented()
+
+
+def test_every_name_that_a_public_package_hands_on_is_on_the_page() -> None:
+    listed = {(found.module, found.name) for section in python_sections.SECTIONS for found in section.found()}
+    for package in python_sections.PACKAGES:
+        handed_on = {(module, name) for module, name, _ in python_sources.handed_on(package)}
+        assert handed_on
+        assert not handed_on - listed
+
+
+def test_every_class_in_a_signature_is_on_the_page() -> None:
+    assert not python_reference.unlisted()
+
+
+def test_a_name_without_a_docstring_or_a_class_off_the_page_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "boats.py").write_text(BOATS)
+    monkeypatch.setattr(python_sources, "SOURCES", tmp_path)
+    monkeypatch.setattr(python_reference, "SECTIONS", (python_sections.Section("boats", "", ("Boat", "launch")),))
+    assert python_reference.undocumented() == ["boats.Boat.sail", "boats.launch"]
+    assert python_reference.unlisted() == ["Harbour"]
+
+
+def test_a_page_shows_calls_fields_and_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "boats_shown.py").write_text(BOATS)
+    monkeypatch.setattr(python_sources, "SOURCES", tmp_path)
+    section = python_sections.Section("boats_shown", "", ("Boat", "Harbour"))
+    monkeypatch.setattr(python_reference, "SECTIONS", (section,))
+    page = python_reference.page("made")
+    assert "```py\nBoat(name: str, *, crew: int = 1)\n```\n\nFloats.\n\nCarries `crew`.\n\nIt has a `name`." in page
+    assert '```python\nprint(Boat("Ida"))\n```' in page
+    assert "```py\nawait boat.sail(to: Harbour) -> int\n```" in page
+    assert "```py\nboat.crew: int\n```\n\nHow many row." in page
+    assert "| `berths` | `int` | `2` | Ships at once. |" in page
 
 
 @pytest.mark.parametrize(

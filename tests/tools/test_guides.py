@@ -100,6 +100,29 @@ def test_the_python_of_a_page_runs(page: str, broker: TestBroker) -> None:
         assert done.stdout.strip(), "it prints something"
 
 
+def examples() -> dict[str, str]:
+    """The examples of the Python reference, by class or function, joined to one program each."""
+    found = {}
+    for entry in (ROOT / "docs/reference/python.md").read_text("utf-8").split("\n### ")[1:]:
+        programs = [body for language, body in BLOCK.findall(entry) if language == "python"]
+        if programs:
+            found[entry.partition("\n")[0]] = "\n".join(programs)
+    return found
+
+
+@pytest.mark.parametrize("program", examples().values(), ids=examples())
+def test_the_examples_of_the_python_reference_run(program: str, broker: TestBroker) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("localhost:9092", broker.bootstrap_servers)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip(), "it prints something"
+
+
 def test_the_tests_of_the_testing_guide_pass(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("\n\n".join(blocks("docs/guide/testing.md", "python")))
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
