@@ -40,7 +40,7 @@ Names that end in `_ms` are milliseconds, those that end in `_bytes` or `_size` 
 seconds, and None waits without end. Timestamps of records are milliseconds since 1970. The examples of one class belong
 together: a later one uses what an earlier one has imported."""
 
-PACKAGES = ("ottla.client",)
+PACKAGES = ("ottla.client", "ottla.client.aio")
 """Packages whose names are public: the page has every one of them."""
 
 SECTIONS = (
@@ -65,6 +65,12 @@ SECTIONS = (
             "TopicPartition",
             "ClientSettings",
         ),
+    ),
+    Section(
+        "ottla.client.aio",
+        "The same for asyncio; settings, values and errors are those of `ottla.client`.",
+        ("Producer", "Consumer", "Cluster"),
+        prefix="aio.",
     ),
     Section(
         "ottla.client.errors",

@@ -29,7 +29,24 @@ from ottla.kernel.ids import TopicPartition
 
 
 class Producer:
-    """Like `blocking_producer.Producer`, for asyncio: `produce` takes a record and returns a future of its offset."""
+    """Like `ottla.client.Producer`, for asyncio: `produce` takes a record and returns a future of its place.
+
+    For one event loop; an async context manager. Futures fail with `ApiError` or `ClientError`.
+
+        import asyncio
+
+        from ottla.client import ProducerSettings, aio
+
+
+        async def main() -> None:
+            async with aio.Producer("localhost:9092", producer=ProducerSettings(linger_ms=20)) as producer:
+                futures = [await producer.produce("pets", name, key="anna") for name in ("cat", "dog")]
+                for delivered in await asyncio.gather(*futures):
+                    print(delivered)
+
+
+        asyncio.run(main())
+    """
 
     def __init__(
         self,
@@ -41,7 +58,10 @@ class Producer:
         transactional_id: str | None = None,
         transaction_timeout_ms: int | None = None,
     ) -> None:
-        """A `transactional_id`, given here or in `producer`, puts every record into a transaction."""
+        """A `transactional_id`, given here or in `producer`, puts every record into a transaction.
+
+        Arguments are those of `ottla.client.Producer`. No connection is made before the first record.
+        """
         self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
         self._accumulator = Accumulator(self.producer_settings)
@@ -67,7 +87,19 @@ class Producer:
         headers: Iterable[Header] = (),
         timestamp: int | None = None,
     ) -> asyncio.Future[Delivered]:
-        """Take one record; await the future for its place. Waits while `buffer_memory` is full."""
+        """Take one record; await the future for its place.
+
+        Arguments and errors are those of `ottla.client.Producer.produce`; callbacks are added to the future. Waits for
+        the topic's metadata and while `buffer_memory` is full, each at most `max_block_ms`.
+
+            async def produce_one() -> None:
+                async with aio.Producer("localhost:9092") as producer:
+                    future = await producer.produce("pets", "cat")
+                    print((await future).offset)
+
+
+            asyncio.run(produce_one())
+        """
         self._sender.require_open()
         key_bytes = key.encode() if isinstance(key, str) else key
         value_bytes = value.encode() if isinstance(value, str) else value
@@ -105,30 +137,42 @@ class Producer:
         return future
 
     async def init_transactions(self) -> None:
-        """Take the transactional id over: call it once, first. Producers that had the id before are fenced."""
+        """Take the transactional id over: call it once, first. Producers that had the id before are fenced.
+
+        Errors here and in the other calls of transactions are those of `ottla.client.Producer`.
+        """
         await self.cluster.run(self._transactor.init())
 
     def begin_transaction(self) -> None:
-        """The records and offsets that follow become visible together, or never."""
+        """Begin a transaction: the records and offsets that follow become visible together, or never."""
         self._transactor.begin()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupMetadata | str
     ) -> None:
-        """Commit the next offsets to read for a group together with the transaction (`Consumer.group_metadata`)."""
+        """Commit the next offsets to read for a group together with the transaction.
+
+        `group` is the consumer's `group_metadata`, or the id of a group without members.
+        """
         metadata = GroupMetadata(group) if isinstance(group, str) else group
         await self.cluster.run(self._transactor.send_offsets(offsets, metadata))
 
     send_offsets = send_offsets_to_transaction
 
     async def commit_transaction(self) -> None:
-        """Like `blocking_producer.Producer.commit_transaction`; after a cancellation too the outcome is not known."""
+        """Deliver all records, then make the transaction visible; TransactionMustAbort where a record failed.
+
+        After RequestTimedOut, a lost connection or a cancellation the outcome is not known: call again.
+        """
         await self.flush()
         await self.cluster.run(self._transactor.commit())
         self._accumulator.renew(self._transactor.identity)
 
     async def abort_transaction(self) -> None:
-        """Drop the records that were not sent; `read_committed` readers ignore the rest."""
+        """Drop the records that were not sent; `read_committed` readers ignore the rest.
+
+        Futures of dropped records raise TransactionAborted.
+        """
         async with self._changed:
             self._transactor.state.begin_abort()
             dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
@@ -140,7 +184,20 @@ class Producer:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """A transaction around a block: committed at its end, aborted where it raises or cannot be committed."""
+        """A transaction around a block: committed at its end, aborted where it raises or cannot be committed.
+
+        The error of the block, or of the commit, goes on to the caller.
+
+            async def produce_both() -> None:
+                async with aio.Producer("localhost:9092", transactional_id="aio-page-1") as producer:
+                    await producer.init_transactions()
+                    async with producer.transaction():
+                        await producer.produce("pets", "cat")
+                        await producer.produce("owners-of-pets", "anna")
+
+
+            asyncio.run(produce_both())
+        """
         self.begin_transaction()
         try:
             yield
@@ -154,7 +211,10 @@ class Producer:
             raise
 
     async def flush(self) -> None:
-        """Send all that waits without lingering; return once everything has its outcome."""
+        """Send all that waits without lingering; return once everything has its outcome, delivered or failed.
+
+        Errors of records are raised by their futures, not here. `asyncio.timeout` limits the wait.
+        """
         async with self._changed:
             self._flushing += 1
             self._changed.notify_all()
@@ -164,7 +224,7 @@ class Producer:
                 self._flushing -= 1
 
     async def close(self) -> None:
-        """Flush, then end."""
+        """Abort a transaction that is open, flush, then end. A second call does nothing."""
         if self._closed:
             return
         if self._sender.transactor is not None and self._transactor.state.can_abort:
@@ -217,7 +277,28 @@ class Producer:
 
 
 class Consumer:
-    """Like `blocking_consumer.Consumer`, for asyncio; `async for record in consumer` goes on without end."""
+    """Like `ottla.client.Consumer`, for asyncio; `async for record in consumer` goes on without end.
+
+    For one event loop, one call at a time; an async context manager. Errors are those of `ottla.client.Consumer`.
+
+        import asyncio
+
+        from ottla.client import ConsumerSettings, aio
+
+
+        async def main() -> None:
+            async with aio.Producer("localhost:9092") as producer:
+                await producer.produce("fish", "carp")
+            settings = ConsumerSettings(group_id="anglers", auto_offset_reset="earliest")
+            async with aio.Consumer("localhost:9092", consumer=settings) as consumer:
+                consumer.subscribe(["fish"])
+                for record in await consumer.poll(timeout_ms=10_000):
+                    print(record.topic, record.partition, record.offset, record.value)
+                await consumer.commit()
+
+
+        asyncio.run(main())
+    """
 
     def __init__(
         self,
@@ -227,6 +308,7 @@ class Consumer:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
     ) -> None:
+        """Arguments are those of `ottla.client.Consumer`. No connection is made before the first `poll`."""
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
         self.core = ConsumerCore(self.cluster.plan, consumer or ConsumerSettings())
         self._task: asyncio.Task[None] | None = None
@@ -239,17 +321,19 @@ class Consumer:
         await self.close()
 
     async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
+        """Records without end: `poll` with a timeout of one second, again and again."""
         while True:
             for record in await self.poll(1_000):
                 yield record
 
     @property
     def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read now; with `subscribe` none before the first `poll`."""
         return self.core.assignment
 
     @property
     def group_metadata(self) -> GroupMetadata:
-        """For `Producer.send_offsets_to_transaction`."""
+        """The group and this member of it, for `Producer.send_offsets_to_transaction`; ValueError without a group."""
         return self.core.group_metadata
 
     def subscribe(
@@ -260,37 +344,58 @@ class Consumer:
         on_revoke: Listener | None = None,
         on_lost: Listener | None = None,
     ) -> None:
-        """Share these topics, or all that a pattern matches; listeners run inside `poll`."""
+        """Share these topics, or all that a pattern matches, with the other members of the group.
+
+        Call it where an event loop runs: a task begins to send heartbeats, and the next `poll` joins the group.
+        Listeners are plain functions, called as by `ottla.client.Consumer`. Raises ValueError without a `group_id`.
+        """
         self.core.subscribe(topics, on_assign, on_revoke, on_lost)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._beat())
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, whichever other consumers read them."""
+        """Read these partitions, whichever other consumers read them, and no others.
+
+        Positions start at the group's committed offsets if there is a `group_id`, else by `auto_offset_reset`.
+        """
         self.core.assign(partitions)
 
     async def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
-        """Records as soon as there are some; none after `timeout_ms`."""
+        """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
+
+        Also joins the group, calls the listeners and commits if that is automatic, which may take longer than
+        `timeout_ms`. Call it at least every `max_poll_interval_ms`, or the member leaves the group.
+        """
         return await self.cluster.run(self.core.poll(timeout_ms, max_records))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from this offset; KeyError where the partition is not assigned."""
         self.core.fetcher.readings[partition].seek(offset)
 
     async def seek_to_beginning(self) -> None:
+        """Go on from the first record kept, in all partitions that are assigned."""
         await self._seek_to(EARLIEST)
 
     async def seek_to_end(self) -> None:
+        """Go on after the last record, or the last committed one with `read_committed`, in all assigned partitions."""
         await self._seek_to(LATEST)
 
     async def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that `poll` will hand out; KeyError where the partition is not assigned."""
         return await self.cluster.run(self.core.position(partition))
 
     async def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
-        """Commit these offsets, or the positions; raises the error of a failure."""
+        """Commit these offsets, or the positions: for each partition the next offset to read.
+
+        Raises ValueError without a `group_id`, and the first partition's error, as `ottla.client.Consumer.commit`.
+        """
         await self.cluster.run(self.core.commit(committed))
 
     async def close(self) -> None:
-        """Commit if that is automatic, leave the group, close the connections."""
+        """Commit if that is automatic, leave the group, close the connections.
+
+        A member with an `instance_id` does not leave. Errors on the way are not raised.
+        """
         if self._closed:
             return
         self._closed = True

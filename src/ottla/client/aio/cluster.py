@@ -273,7 +273,26 @@ class Driver:
 
 
 class Cluster:
-    """Like `blocking.Cluster`, for asyncio. An async context manager."""
+    """Like `ottla.client.Cluster`, for asyncio: several calls may run at once. An async context manager.
+
+    Raises `ApiError` for an error code that another attempt would not cure, `ClientError` for everything else.
+
+        import asyncio
+
+        from ottla.client import NewTopic, aio
+        from ottla.client.admin import admin
+        from ottla.client.model import LATEST
+
+
+        async def main() -> None:
+            async with aio.Cluster("localhost:9092") as cluster:
+                await cluster.run(admin.create_topics(cluster.plan, [NewTopic("lakes", 2)]))
+                for partition, at in (await cluster.list_offsets(await cluster.partitions("lakes"), LATEST)).items():
+                    print(partition, at.offset)
+
+
+        asyncio.run(main())
+    """
 
     def __init__(
         self,
@@ -282,6 +301,7 @@ class Cluster:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
     ) -> None:
+        """Arguments are those of `ottla.client.Cluster`. No connection is made before the first call."""
         self.settings = settings or ClientSettings()
         self.plan = ClusterPlan(bootstrap, self.settings, now_ms)
         self.driver = Driver(self.settings, security)
@@ -293,25 +313,44 @@ class Cluster:
         await self.close()
 
     async def close(self) -> None:
+        """Close all connections. A later call opens new ones."""
         await self.driver.close()
 
     async def run(self, story: Coroutine[Wish, Any, T]) -> T:
-        """Drive one of the client's stories."""
+        """Drive one of the client's stories: so administration goes, which has no class here.
+
+        Stories are in the modules of `ottla.client.admin`: `admin`, `groups`, `replicas`, `transactions`, `features`.
+        They take `cluster.plan` first; they are what the methods of `ottla.client.Admin` run.
+
+            from ottla.client.admin import groups
+
+
+            async def list_groups() -> None:
+                async with aio.Cluster("localhost:9092") as cluster:
+                    print(len(await cluster.run(groups.list_groups(cluster.plan))), "groups")
+
+
+            asyncio.run(list_groups())
+        """
         return await self.driver.run(story)
 
     async def brokers(self) -> dict[int, Broker]:
+        """The live brokers by id."""
         if not self.plan.metadata.brokers:
             await self.run(self.plan.refresh())
         return dict(self.plan.metadata.brokers)
 
     async def topics(self) -> dict[str, TopicView]:
+        """All topics, internal ones too, asked for afresh."""
         await self.run(self.plan.refresh(None))
         return dict(self.plan.metadata.topics)
 
     async def topic(self, topic: str) -> TopicView:
+        """Id and partitions of one topic; raises `ApiError` UNKNOWN_TOPIC_OR_PARTITION where it does not exist."""
         return await self.run(self.plan.topic(topic))
 
     async def partitions(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic. Errors as with `topic`."""
         return [TopicPartition(topic, index) for index in (await self.topic(topic)).partitions]
 
     async def list_offsets(
@@ -320,6 +359,11 @@ class Cluster:
         spec: int | Mapping[TopicPartition, int],
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, OffsetAtTime]:
+        """The offset at `spec` for each partition: LATEST, EARLIEST, MAX_TIMESTAMP or milliseconds since 1970.
+
+        With read_committed LATEST is the last stable offset. Offset -1: no record is that late. Raises the first
+        partition's error.
+        """
         return await self.run(offsets.list_offsets(self.plan, partitions, spec, isolation_level))
 
     async def fetch(
@@ -333,6 +377,12 @@ class Cluster:
         max_wait_ms: int = 500,
         isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Fetched:
+        """Whole batches from `offset` on with high watermark, last stable offset, log start, aborted transactions.
+
+        `error` is set (OFFSET_OUT_OF_RANGE...) where it is about the offset; other errors are retried or raised.
+        The broker answers with at most `max_bytes` (by default 1 MiB) but at least one batch, as soon as it has
+        `min_bytes` or after `max_wait_ms`.
+        """
         story = transfer.fetch(
             self.plan,
             topic,
@@ -358,6 +408,8 @@ class Cluster:
         """The whole batches that hold offsets `start` to below `end`, piece by piece: filter by offset.
 
         The first batch may begin below `start`, with records that were deleted; the last may end above `end`.
+        `max_bytes` (by default 4 MiB) is for one piece. Raises `ApiError` OFFSET_OUT_OF_RANGE where data is gone,
+        RequestTimedOut where nothing came for `api_timeout_ms`.
         """
         position = start
         attempts = self.plan.attempts()
@@ -373,13 +425,21 @@ class Cluster:
                 raise RequestTimedOut(f"{topic}-{partition}: no records from offset {position} to {end}")
 
     async def produce(self, topic: str, partition: int, batch: bytes, *, acks: int = -1) -> Produced:
-        """Append one prepared v2 batch."""
+        """Append one prepared v2 batch. It is sent again after lost connections, for two minutes at most.
+
+        With a producer id and sequence in its header that is safe, without them it may land twice.
+        """
         return await self.run(transfer.produce(self.plan, topic, partition, batch, acks=acks))
 
     async def init_producer_id(self, transactional_id: str | None = None) -> ProducerIdentity:
+        """A producer id and epoch for idempotent (or transactional) batches."""
         return await self.run(transfer.init_producer_id(self.plan, transactional_id))
 
     async def commit_offsets(self, group: str, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets for a group without being a member, which a group allows while it has none.
+
+        Raises the first error: UNKNOWN_MEMBER_ID where the group has members.
+        """
         for fault in (await self.run(offsets.commit_offsets(self.plan, group, committed))).values():
             if fault is not None:
                 raise fault
@@ -387,4 +447,5 @@ class Cluster:
     async def committed_offsets(
         self, group: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
+        """The committed offsets of a group, for these partitions or all; those without a commit are left out."""
         return await self.run(offsets.committed_offsets(self.plan, group, partitions))

@@ -218,9 +218,10 @@ class Cluster:
     ) -> Iterator[Fetched]:
         """The whole batches that hold offsets `start` to below `end`, piece by piece.
 
-        The first batch may begin below `start`, the last end above `end`: filter by offset. `ahead` asks for the
-        next piece before this one is handed out. Raises ApiError OFFSET_OUT_OF_RANGE where data is gone, and
-        RequestTimedOut where nothing came for `timeout_ms` (default: `settings.api_timeout_ms`).
+        The first batch may begin below `start`, the last end above `end`: filter by offset. `max_bytes` (by default
+        4 MiB) is for one piece. `ahead` asks for the next piece before this one is handed out. Raises ApiError
+        OFFSET_OUT_OF_RANGE where data is gone, and RequestTimedOut where nothing came for `timeout_ms` (default:
+        `settings.api_timeout_ms`).
         """
         position = start
         started: tuple[Connection, int, float] | None = None
