@@ -40,7 +40,7 @@ Names that end in `_ms` are milliseconds, those that end in `_bytes` or `_size` 
 seconds, and None waits without end. Timestamps of records are milliseconds since 1970. The examples of one class belong
 together: a later one uses what an earlier one has imported."""
 
-PACKAGES = ("ottla.client", "ottla.client.aio")
+PACKAGES = ("ottla.client", "ottla.client.aio", "ottla.testing")
 """Packages whose names are public: the page has every one of them."""
 
 SECTIONS = (
@@ -71,6 +71,12 @@ SECTIONS = (
         "The same for asyncio; settings, values and errors are those of `ottla.client`.",
         ("Producer", "Consumer", "Cluster"),
         prefix="aio.",
+    ),
+    Section(
+        "ottla.testing",
+        "A broker inside the test process, and the fixtures of the pytest plugin, which pytest finds by itself; "
+        "[the guide](../guide/testing.md) introduces them.",
+        ("TestBroker", "ottla.testing.plugin:kafka", "ottla.testing.plugin:kafka_topic"),
     ),
     Section(
         "ottla.client.errors",

@@ -110,7 +110,11 @@ def examples() -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("program", examples().values(), ids=examples())
+FIXTURES = ("kafka", "kafka_topic")
+PROGRAMS = {name: program for name, program in examples().items() if name not in FIXTURES}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_the_examples_of_the_python_reference_run(program: str, broker: TestBroker) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program.replace("localhost:9092", broker.bootstrap_servers)],
@@ -121,6 +125,11 @@ def test_the_examples_of_the_python_reference_run(program: str, broker: TestBrok
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), "it prints something"
+
+
+def test_the_example_tests_of_the_python_reference_pass(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("\n\n".join(examples()[name] for name in FIXTURES))
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
 def test_the_tests_of_the_testing_guide_pass(pytester: pytest.Pytester) -> None:

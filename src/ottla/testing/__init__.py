@@ -1,9 +1,11 @@
 """A real broker inside the test process: the pytest plugin (`kafka`, `kafka_topic`) and the class behind it.
 
-from ottla.testing import TestBroker
+    from ottla.testing import TestBroker
 
-with TestBroker() as broker:
-    producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
+    with TestBroker() as broker:
+        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+Next door, `broker.py` starts the broker and `plugin.py` has the fixtures.
 """
 
 from __future__ import annotations

@@ -28,14 +28,26 @@ _KEYS = {api.name: key for key, api in APIS.items()}
 
 
 class TestBroker:
-    """Starts on `start` or `with`; every option of a broker may be set, in Kafka's names.
+    """A broker in a thread of this process. It starts on `start` or `with`, and stops on `stop` or at the block's end.
 
     Unlike `ottla start` a group's first rebalance is not delayed, unless `group.initial.rebalance.delay.ms` is set.
+
+        from ottla.client import Producer
+        from ottla.testing import TestBroker
+
+        with TestBroker({"num.partitions": "4"}) as broker:
+            with Producer(broker.bootstrap_servers) as producer:
+                print(producer.produce(broker.new_topic_name(), "one book").result())
     """
 
     __test__ = False  # pytest takes classes named Test* for tests
 
     def __init__(self, options: Mapping[str, str] | None = None, *, directory: Path | str | None = None) -> None:
+        """Every option of a broker may be set, in Kafka's names, with text as in a `server.properties`.
+
+        The broker listens on a free port of 127.0.0.1 unless `listeners` is among the options. With a `directory` it
+        keeps its data there, and a later broker goes on from it; without one everything is in memory.
+        """
         self._options = {"listeners": "PLAINTEXT://127.0.0.1:0", **_DEFAULTS, **(options or {})}
         if directory is not None:
             self._options["log.dirs"] = str(directory)
@@ -48,12 +60,19 @@ class TestBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The value for clients' `bootstrap.servers`."""
+        """The value for clients' `bootstrap.servers`, HOST:PORT; RuntimeError where the broker is not running."""
         host, port = self._running().client_address
         return f"{host}:{port}"
 
     def start(self) -> TestBroker:
-        """Returns once clients are served; raises what kept the broker from starting."""
+        """Start the broker and return it once clients are served; raises what kept it from starting.
+
+        TimeoutError where that takes longer than 30 seconds.
+
+            broker = TestBroker().start()
+            print(broker.bootstrap_servers)
+            broker.stop()
+        """
         ready: threading.Event = threading.Event()
         failure: list[BaseException] = []
 
@@ -85,18 +104,28 @@ class TestBroker:
         return self
 
     def stop(self) -> None:
-        """Ends the broker and its thread. What it kept in memory is gone."""
+        """End the broker and its thread. What it kept in memory is gone; a broker that is not running stays so."""
         if self._loop is not None and self._thread is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._server = None
 
     def new_topic_name(self, prefix: str = "topic") -> str:
-        """A name that no other call of this broker returns."""
+        """A name that no other call of this broker returns. The topic is not made by it."""
         return f"{prefix}-{next(self._topics)}"
 
     def fail(self, api: str, error: ErrorCode | str, *, times: int = 1) -> None:
-        """The next `times` requests of an API (`Produce`, `Fetch`, ...) are answered with an error, and do nothing."""
+        """Answer the next `times` requests of an API (`Produce`, `Fetch`, ...) with an error, and do nothing else.
+
+        `error` is one of Kafka's codes or its name. Raises ValueError for an API that there is not, KeyError for a name
+        that is no error's, RuntimeError where the broker is not running.
+
+            with TestBroker() as broker:
+                broker.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
+                with Producer(broker.bootstrap_servers) as producer:
+                    producer.produce("orders", "one book").result()
+                print(broker.requests("Produce"))
+        """
         code = ErrorCode[error] if isinstance(error, str) else error
         key = _key(api)
 
@@ -113,7 +142,10 @@ class TestBroker:
         self._failing = False
 
     def requests(self, api: str) -> int:
-        """The number of requests of an API since the start, those answered with an injected error included."""
+        """The number of requests of an API since the start, those answered with an injected error included.
+
+        Raises ValueError for an API that there is not.
+        """
         return self.call(lambda: self._dispatch.requests[_key(api)])
 
     @property
@@ -123,7 +155,10 @@ class TestBroker:
         return node.dispatch
 
     def call(self, function: Callable[[], T]) -> T:
-        """Run a function on the broker's loop, between two requests, and return what it returns."""
+        """Run a function on the broker's loop, between two requests, and return what it returns.
+
+        Raises what the function raises, RuntimeError where the broker is not running, TimeoutError after 30 seconds.
+        """
         self._running()
         assert self._loop is not None
 

@@ -37,6 +37,13 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
     """A broker in memory for all tests of the session; `kafka.bootstrap_servers` is its address.
 
     Faults that a test asked for and did not use up end with that test.
+
+        from ottla.client import Producer
+
+
+        def test_an_order_is_written(kafka):
+            with Producer(kafka.bootstrap_servers) as producer:
+                assert producer.produce("orders", "one book").result(timeout=10).offset >= 0
     """
     from ottla.testing.broker import TestBroker
 
@@ -48,7 +55,14 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
 
 @pytest.fixture
 def kafka_topic(kafka: TestBroker, request: pytest.FixtureRequest) -> str:
-    """A name no other test uses. The topic comes into being when a client first asks for it."""
+    """A name that no other test uses. The topic comes into being when a client first asks for it.
+
+    It begins with the name of the test.
+
+        def test_a_topic_begins_empty(kafka, kafka_topic):
+            with Producer(kafka.bootstrap_servers) as producer:
+                assert producer.produce(kafka_topic, "one book").result(timeout=10).offset == 0
+    """
     name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in request.node.name)
     return kafka.new_topic_name(name[:_LONGEST_NAME])
 
