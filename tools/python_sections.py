@@ -40,7 +40,7 @@ Names that end in `_ms` are milliseconds, those that end in `_bytes` or `_size` 
 seconds, and None waits without end. Timestamps of records are milliseconds since 1970. The examples of one class belong
 together: a later one uses what an earlier one has imported."""
 
-PACKAGES = ("ottla.client", "ottla.client.aio", "ottla.testing")
+PACKAGES = ("ottla.client", "ottla.client.aio", "ottla.testing", "ottla.spark")
 """Packages whose names are public: the page has every one of them."""
 
 SECTIONS = (
@@ -77,6 +77,12 @@ SECTIONS = (
         "A broker inside the test process, and the fixtures of the pytest plugin, which pytest finds by itself; "
         "[the guide](../guide/testing.md) introduces them.",
         ("TestBroker", "ottla.testing.plugin:kafka", "ottla.testing.plugin:kafka_topic"),
+    ),
+    Section(
+        "ottla.spark",
+        'Beside `format("ottla")`, whose options [have a page of their own](spark.md); '
+        "[the guide](../guide/spark.md) introduces it.",
+        ("session", "write_batch", "ottla.spark.session:register_source"),
     ),
     Section(
         "ottla.client.errors",

@@ -111,7 +111,10 @@ def examples() -> dict[str, str]:
 
 
 FIXTURES = ("kafka", "kafka_topic")
-PROGRAMS = {name: program for name, program in examples().items() if name not in FIXTURES}
+PROGRAMS = {
+    name: program for name, program in examples().items() if name not in FIXTURES and "ottla.spark" not in program
+}
+"""Those of Spark are run by tests/spark/test_reference.py."""
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)

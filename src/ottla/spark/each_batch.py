@@ -15,9 +15,33 @@ if TYPE_CHECKING:
 def write_batch(frame: DataFrame, batch_id: int, options: Mapping[str, str], *, name: str | None = None) -> None:
     """Write the rows of `frame` once, however often Spark repeats the micro-batch; `options` are those of the sink.
 
+    `frame` and `batch_id` are those that Spark gives to the function in `foreachBatch`; the call returns once the rows
+    are committed. Rows that name their topics in a column need the option `delivery.marker.topic`.
+
     `name` stands for the query in transactional ids and markers: Spark's id of the query unless it is given. Of several
     writes of a micro-batch to one topic each needs a name of its own, the same in every micro-batch. Adaptive execution
     is off while the rows are written; a frame that is persisted must have been so with it off.
+
+    Raises ValueError outside `foreachBatch` without a `name`, and for settings under which a repeated micro-batch could
+    have its rows in other tasks; Spark's own error where an option is refused or a task fails.
+
+        from tempfile import mkdtemp
+
+        from ottla.spark import session, write_batch
+
+        kafka = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+        def write(frame, batch_id):
+            write_batch(frame, batch_id, {**kafka, "topic": "counts-of-books"})
+
+
+        books = session().readStream.format("ottla").options(**kafka, subscribe="books", startingOffsets="earliest")
+        counts = books.load().groupBy("key").count().selectExpr("key", "CAST(count AS STRING) AS value")
+        stream = counts.writeStream.outputMode("update").foreachBatch(write)
+        query = stream.option("checkpointLocation", mkdtemp()).trigger(availableNow=True).start()
+        query.awaitTermination()
+        print(query.lastProgress.numInputRows, "rows")
     """
     from ottla.spark.session import register_source
 

@@ -46,11 +46,23 @@ ON_CLUSTERS = {
 
 
 def session(application: str = "ottla", master: str | None = None, **settings: str) -> SparkSession:
-    """The running session, or a new one with settings for one machine.
+    """The running session, or a new one with settings for one machine; `format("ottla")` is registered in it.
+
+    `application` is its name in Spark's pages and logs. `master` is by default the variable SPARK_MASTER, else all
+    cores of this machine; tasks that fail are tried four times there, as on a cluster; plain local mode would not.
+    `settings` go last, with double underscores for dots: `spark__sql__ansi__enabled="false"`.
 
     Workers run the Python that this process runs: without PYSPARK_PYTHON Spark takes the first python3 on the path.
-    Tasks that fail are tried four times, as on a cluster; plain local mode would not.
-    `settings` go last, with double underscores for dots: `spark__sql__ansi__enabled="false"`.
+    Raises pyspark's PySparkRuntimeError where there is no Java runtime.
+
+        from ottla.spark import session
+
+        spark = session("books")
+        kafka = {"kafka.bootstrap.servers": "localhost:9092"}
+        rows = spark.createDataFrame([("anna", "one book")], "key string, value string")
+        rows.write.format("ottla").options(**kafka, topic="books").mode("append").save()
+        read = spark.read.format("ottla").options(**kafka, subscribe="books").load()
+        read.selectExpr("offset", "CAST(value AS STRING)").show()
     """
     from pyspark.sql import SparkSession
 
@@ -91,7 +103,24 @@ def register_source(spark: SparkSession) -> None:
 
     Spark would use that variable's Python on executors too. Registered, the source uses spark.pyspark.python.
     A thread that writes calls this first: for a write Spark looks for the source in the thread's active session alone,
-    and a thread has none at first.
+    and a thread has none at first. `session` has called it for the thread that calls `session`.
+
+        from threading import Thread
+
+        from ottla.spark.session import register_source, session
+
+
+        def write() -> None:
+            register_source(spark)
+            rows = spark.createDataFrame([("two books",)], "value string")
+            rows.write.format("ottla").options(**kafka, topic="books").mode("append").save()
+            print("written")
+
+
+        spark, kafka = session(), {"kafka.bootstrap.servers": "localhost:9092"}
+        thread = Thread(target=write)
+        thread.start()
+        thread.join()
     """
     from pyspark.sql import SparkSession
 
