@@ -109,7 +109,7 @@ def _class(section: Section, found: Found) -> Iterator[str]:
     for method in sources.public_methods(found):
         name = "iteration" if method.name in ("__iter__", "__aiter__") else method.name
         yield f"#### {section.prefix}{found.name}.{name}"
-        yield from _called(method, _variable(found.name))
+        yield from _called(method, found.name if sources.is_class_method(method) else _variable(found.name))
         if method.name in others:
             yield f"Also called {', '.join(f'`{other}`' for other in others[method.name])}."
 

@@ -112,6 +112,13 @@ def bases(found: Found) -> list[str]:
     return [ast.unparse(base) for base in found.node.bases]
 
 
+def is_class_method(found: Found) -> bool:
+    """True if a method is called on the class, not on an object of it."""
+    return isinstance(found.node, ast.FunctionDef | ast.AsyncFunctionDef) and "classmethod" in {
+        _called(decorator) for decorator in found.node.decorator_list
+    }
+
+
 def is_value(found: Found) -> bool:
     """True for dataclasses, named tuples and enumerations, whose fields say everything."""
     assert isinstance(found.node, ast.ClassDef)
@@ -200,7 +207,8 @@ def _default(module: str, value: ast.expr | None) -> str:
     if isinstance(value, ast.Call) and _called(value) == "field":
         for keyword in value.keywords:
             if keyword.arg == "default_factory":
-                return f"{_source(module, keyword.value)}()"
+                made = _source(module, keyword.value)
+                return "{}" if made == "dict" else f"{made}()"
             if keyword.arg == "default":
                 return _source(module, keyword.value)
         return ""
@@ -215,6 +223,13 @@ def _called(node: ast.expr) -> str:
 
 
 def _source(module: str, node: ast.expr) -> str:
+    """The text of an expression. A private name that stands for another, as of a type, is that other."""
+    if isinstance(node, ast.Name) and node.id.startswith("_"):
+        for stated in tree(module).body:
+            if isinstance(stated, ast.Assign) and node.id in _names(stated):
+                return _source(module, stated.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return f"{_source(module, node.left)} | {_source(module, node.right)}"
     return " ".join((ast.get_source_segment(_text(module), node) or "").split())
 
 

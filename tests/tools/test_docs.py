@@ -137,6 +137,18 @@ def test_a_page_shows_calls_fields_and_examples(tmp_path: Path, monkeypatch: pyt
     assert "| `berths` | `int` | `2` | Ships at once. |" in page
 
 
+def test_links_into_the_python_reference_lead_to_its_headings() -> None:
+    reference = (ROOT / "docs/reference/python.md").read_text("utf-8")
+    headings = re.findall(r"^#+ (.*)", reference, re.MULTILINE)
+    anchors = [re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
+    assert len(set(anchors)) == len(anchors)
+    wanted = re.findall(r"\]\(#([^)]+)\)", reference)
+    for page in ROOT.glob("docs/**/*.md"):
+        wanted += re.findall(r"reference/python\.md#([^)]+)\)", page.read_text("utf-8"))
+    assert len(wanted) > len(python_sections.SECTIONS)
+    assert not set(wanted) - set(anchors)
+
+
 @pytest.mark.parametrize(
     "page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda page: str(page.relative_to(ROOT))
 )

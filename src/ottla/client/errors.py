@@ -70,7 +70,7 @@ class ProducerFenced(TransactionFailed):
 
 
 class Refused(ApiError):
-    """An error code in an answer: its subject, and the broker's own words (None where it had none)."""
+    """An error code in an answer: its subject `about`, and the broker's own words `reason` (None if it had none)."""
 
     def __init__(self, code: ErrorCode, about: str, reason: str | None = None) -> None:
         super().__init__(code, f"{about}: {reason or code.message}")

@@ -188,7 +188,7 @@ class InvariantBroken(Exception):
 
 
 class ApiError(Exception):
-    """An answer that is an error: its `code`, and the sentence that the client is to read; clipped where it is long."""
+    """An answer that is an error: its `code`, and in `message` a sentence for the client; clipped where it is long."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         self.code = code

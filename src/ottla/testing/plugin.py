@@ -57,7 +57,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
 def kafka_topic(kafka: TestBroker, request: pytest.FixtureRequest) -> str:
     """A name that no other test uses. The topic comes into being when a client first asks for it.
 
-    It begins with the name of the test.
+    It begins with the test's own name, as far as that may be a topic's.
 
         def test_a_topic_begins_empty(kafka, kafka_topic):
             with Producer(kafka.bootstrap_servers) as producer:

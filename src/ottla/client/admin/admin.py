@@ -79,7 +79,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """The place that a configuration value comes from."""
+    """The place that a configuration value comes from: `config_source` of a described one."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 
 class Told(NamedTuple):
-    """One broker's own words."""
+    """The load of one broker in its own words; two of them make a rate."""
 
     at_ms: int
     """Its own clock: two looks at one broker compare, brokers do not."""
     bytes_in: int
+    """Bytes of record batches produced to it since its start."""
     bytes_out: int
+    """Bytes of record batches read from it since its start."""
     lags: dict[int, tuple[int, int]]
     """By follower: records that it lacks, and partitions of which the leader has not heard it yet."""
 

@@ -308,7 +308,7 @@ class Consumer:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
     ) -> None:
-        """Arguments are those of `ottla.client.Consumer`. No connection is made before the first `poll`."""
+        """Arguments are those of `ottla.client.Consumer`. No connection is made before it is needed."""
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
         self.core = ConsumerCore(self.cluster.plan, consumer or ConsumerSettings())
         self._task: asyncio.Task[None] | None = None

@@ -50,7 +50,7 @@ class Consumer:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
     ) -> None:
-        """`bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before the first `poll`."""
+        """`bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before it is needed."""
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
         self.core = ConsumerCore(self.cluster.plan, consumer or ConsumerSettings())
         self._heartbeats = Driver(self.cluster.settings, security)

@@ -44,6 +44,7 @@ class FetchSettings:
     max_partition_bytes: int = 1024 * 1024
     """The size of one partition's part of an answer."""
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    """With READ_COMMITTED aborted records are left out, and nothing is read beyond the first open transaction."""
     check_crcs: bool = True
     """Raise CORRUPT_MESSAGE for a batch that fails its CRC."""
 

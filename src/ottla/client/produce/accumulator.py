@@ -40,6 +40,7 @@ class ProducerSettings:
     max_request_size: int = 1024 * 1024
     """Batches for one broker go in requests of this size, at least one batch in each."""
     compression: Codec = Codec.NONE
+    """The codec of the batches."""
     compression_level: int | None = None
     """None: the codec's own default."""
     delivery_timeout_ms: float = 120_000
