@@ -27,7 +27,7 @@ _HEAD = """# Compatibility
 
 Made by `make compat` (tools/compat.py): do not edit. Every suite ran unmodified against `ottla start` and, with the
 same settings, against Apache Kafka 4.3.1 (one KRaft node). A test that failed was run a second time by itself, on both
-sides. With three brokers every topic has three replicas and `min.insync.replicas=2`; every leader moves every four
+sides. Where leaders move, every topic has three replicas and `min.insync.replicas=2`; every leader moves every four
 seconds, those of groups every eight, and every twelve seconds a broker is stopped or killed (kill -9), in turn, and
 started again. A suite's row is of its own last run; one that was not run has an empty row. A commit "with changes" ran
 with code that was not committed; one of a history that was rebased since is named as it was, and may not be found.
