@@ -122,7 +122,7 @@ class LogBounds:
         self.high_watermark = max(self.high_watermark, offset)
 
     def took_place_of(self, other: LogBounds) -> None:
-        """This copy of a log goes on as the replica, where the other one was."""
+        """Take over the start and the high watermark of the copy in the other directory, which this copy replaces."""
         if self.end != other.end:
             raise InvariantBroken(f"a copy of a log ends elsewhere than the log: {self}, {other}")
         self.start = other.start

@@ -25,5 +25,5 @@ class LogFolder:
         self.disk.sync_directory(self._path)
 
     def renamed(self, path: str) -> None:
-        """The folder has another name; open files stay open."""
+        """Take the folder's new name; open files stay open."""
         self._path = path

@@ -321,7 +321,7 @@ class Log(LogState):
         on_failed: Callable[[OSError], None] | None = None,
         before_cut: Callable[[int], None] | None = None,
     ) -> None:
-        """Call these from now on; one that is left out stays as it was.
+        """Set the callbacks; one that is left out stays as it was.
 
         `on_synced(offset)`: more is on disk. `on_failed(error)`: a sync failed, so the directory is to be taken offline
         (rule B3). `before_cut(offset)`: lower the checkpoints, as the log is about to be cut.
@@ -333,7 +333,7 @@ class Log(LogState):
     # -- the owner's decisions ---
 
     def set_high_watermark(self, offset: int) -> None:
-        """Never above `end_offset`; the owner keeps it from going back."""
+        """Raise the high watermark, never above `end_offset`; the owner keeps it from going back."""
         self.bounds.committed(offset)
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
@@ -348,7 +348,9 @@ class Log(LogState):
         self.bounds.start_raised(min(max(self.bounds.start, other.bounds.start), self.bounds.end))
 
     def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
-        """Take out what time, size and the log's start allow; how many segments went. A clock jump pauses it (B9).
+        """Take out the segments that time, size and the log's start allow; return their number.
+
+        A clock jump pauses it (B9).
 
         Their files go by `purge`, which comes after the new log start is checkpointed: a crash between must not
         bring the start back.
@@ -373,13 +375,13 @@ class Log(LogState):
         self._truncation.restart_at(offset, wall_ms)
 
     def update_config(self, config: TopicConfig) -> None:
-        """Takes effect from the next append on."""
+        """Take a new configuration, which holds from the next append on."""
         self._take_config(config)
         self._rolling.schedule()
         self.syncing.cut(self.bounds.end, self.chain.active.base_offset)
 
     def close(self, *, clean: bool) -> None:
-        """Let the files go; a `clean` close syncs everything and leaves a producer snapshot at the end."""
+        """Close the files; a `clean` close syncs everything and leaves a producer snapshot at the end."""
         self.syncing.close(clean=clean)
 
     # -- for maintenance ---
@@ -407,7 +409,7 @@ class Log(LogState):
         self._gate.close()
 
     def relocated(self, directory: str) -> None:
-        """Its folder has another name; its files stay open."""
+        """Take the folder's new name; the files stay open."""
         self._folder.renamed(directory)
         self.epochs.relocate(directory)
         self.damage.relocate(directory)

@@ -41,26 +41,26 @@ class Known(NamedTuple):
     """Knowledge of a log besides its own files, from when it was last open."""
 
     clean: bool
-    """It was closed, and all of it was synced."""
+    """True if the log was closed with all of it synced."""
     recovery_point: int
     committed: int
     """The checkpointed high watermark."""
     log_start: int
     cache_kept: bool
-    """No power was lost since: unsynced writes are there too."""
+    """True if no power was lost since: unsynced writes are there too."""
     compacted: bool
-    """It has been compacted, or is to be."""
+    """True if the log was or will be compacted."""
     lasting: bool
-    """All that was committed was on disk: it is synced before it is acknowledged, or no power was lost."""
+    """True if all that was committed is on disk: it was synced before it was acknowledged, or no power was lost."""
 
     @property
     def durable_end(self) -> int:
-        """Everything below was on disk."""
+        """The offset below which everything was on disk."""
         return max(self.recovery_point, self.committed)
 
     @property
     def is_whole(self) -> bool:
-        """Nothing that was written can have been lost."""
+        """True if nothing that was written can have been lost."""
         return self.clean or self.cache_kept
 
 
@@ -78,7 +78,7 @@ class Opening:
     def __init__(
         self, chain: SegmentChain, epochs: LeaderEpochs, noted: Damage, known: Known, *, wall_ms: int, cost: Cost
     ) -> None:
-        """`noted`: damage that was known before."""
+        """`noted`: the damage that was known before."""
         self._chain = chain
         self._folder: LogFolder = chain.folder
         self._leader_epochs = epochs
@@ -92,22 +92,22 @@ class Opening:
         self._epoch = -1
         self.segments: list[Segment] = []
         self.damage: dict[int, list[Extent]] = {}
-        """Found now, by the bases of the segments."""
+        """The damage found now, by the bases of the segments."""
         self.lacks_end = False
-        """The end may not be where it was: something acknowledged may be missing behind it."""
+        """True if the end may not be where it was: something acknowledged may be missing behind it."""
         self.changed = False
-        """Files were made, cut or removed."""
+        """True if files were made, cut or removed."""
         self.epochs_are_older = False
         """The leader-epoch checkpoint lacks an epoch that it once held."""
         self.aborted = AbortedWitness(self._folder, ())
         """The transaction indexes as they were found."""
         self._witness: IndexWitness | None = None
-        """For the segment that is scanned, where there is one."""
+        """The witness of the segment that is being scanned."""
         self._rebuilt: dict[int, Segment] = {}
         """Segments with an index that was missing or wrong, by their bases."""
 
     def run(self) -> None:
-        """All segments; the last of them is sound and may be written."""
+        """Open all segments; the last of them is sound then and may be written."""
         known, bases = self._known, self._bases()
         for number, base in enumerate(bases):
             following = bases[number + 1] if number + 1 < len(bases) else None
@@ -171,7 +171,7 @@ class Opening:
         return bases
 
     def _first_offset(self, bases: Sequence[int]) -> int:
-        """The log start offset, as far as anything says so besides the name of the first segment that is here.
+        """The log start offset, as far as anything besides the first segment's name tells it.
 
         That a start was moved there is told by its checkpoint, or by the leader epochs, which are cut before files go.
         """
@@ -189,12 +189,12 @@ class Opening:
         self.changed = True
 
     def _doom(self, base: int, *, renamed: bool = False) -> None:
-        """It lies below the log's start: retention deletes it, no start does."""
+        """Mark a segment below the log start for deletion by retention; a start itself deletes nothing."""
         segment = Segment(self._folder.disk, self._folder.path, base, created_ms=self._wall_ms)
         self._chain.doom(segment, self._wall_ms, renamed=renamed)
 
     def _remove_orphans(self, names: Sequence[str], bases: Sequence[int]) -> None:
-        """Indexes of segments that are gone: a crash may keep them, and a new segment of that name would use them."""
+        """Remove indexes that a crash has left of removed segments: a new segment of that name would use them."""
         known = {f"{base:020d}" for base in bases}
         for name in names:
             stem, suffix = name[:20], name[20:]
@@ -204,7 +204,7 @@ class Opening:
     # --- closed segments below the recovery point ---
 
     def _take_closed(self, segment: Segment, following: int) -> None:
-        """Taken unread, if its indexes are whole and its last batches end where the next segment begins.
+        """Take a segment unread if its indexes are whole and its last batches end where the next segment begins.
 
         Damage that was noted before is believed, so that no start reads such a segment again. If the notes or
         the leader epochs are lost, it is read.
@@ -266,7 +266,7 @@ class Opening:
         )
 
     def _first_header(self, base: int | None) -> Header | None:
-        """The header of a segment's first batch; None where there is no such segment, batch, or file to be read."""
+        """The header of a segment's first batch; None without a segment, a batch or a readable file."""
         if base is None:
             return None
         try:
@@ -281,7 +281,7 @@ class Opening:
             file.release()
 
     def _note(self, segment: Segment, extents: list[Extent], following: int) -> None:
-        """Keep damage. Offsets that are missing behind the last batch get an empty segment, which is repaired alone."""
+        """Note damage. Offsets missing behind the last batch get an empty segment, which is repaired alone."""
         if extents and extents[-1].position >= segment.size > 0:
             missing = extents.pop()
             segment.next_offset = missing.first_offset
@@ -369,12 +369,12 @@ class Opening:
             self._leader_epochs.assign(header.leader_epoch, header.base_offset)
 
     def _least_end(self, extent: Extent, following: int | None) -> int:
-        """In the last segment, damage with no whole batch behind it reaches to the end that was synced for sure."""
+        """The least end of an extent: at the end of the last segment, damage covers all that was surely synced."""
         behind_all = following is None and extent.next_offset == extent.first_offset
         return self._known.durable_end if behind_all else 0
 
     def _is_damage(self, extent: Extent) -> bool:
-        """True if it was on disk, or stands in front of whole batches: a loss of power may keep any of what it cuts."""
+        """True if the extent was on disk, or lies in front of whole batches and no power was lost since."""
         known = self._known
         if extent.first_offset < known.durable_end:
             return True
@@ -450,7 +450,7 @@ class Opening:
             self._rebuilt[segment.base_offset] = segment
 
     def _say_rebuilt(self) -> None:
-        """One line for a log: all of its indexes may be gone."""
+        """Log one line for all segments whose indexes were built anew, since there may be thousands."""
         segments = [self._rebuilt[base] for base in sorted(self._rebuilt)]
         if not segments:
             return
@@ -461,7 +461,7 @@ class Opening:
     # --- the end ---
 
     def _end(self) -> None:
-        """Behind damage a new segment begins, at the proven end: nothing is written behind it in the same file."""
+        """Begin a new segment behind damage, at the proven end: nothing is written into the damaged file."""
         last, durable = self.segments[-1], self._known.durable_end
         if last.next_offset < durable:
             self.lacks_end = True

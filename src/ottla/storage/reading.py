@@ -32,7 +32,7 @@ class Reading:
     def read(
         self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool, with_aborted: bool
     ) -> LogRead | ErrorCode:
-        """Implement `Log.read`; batches that the active segment remembers are found without a look at the disk."""
+        """Do `Log.read`; batches that the active segment remembers are found without a look at the disk."""
         bounds = self._bounds
         end = bounds.end
         limit_offset = min(limit_offset, end)
@@ -62,7 +62,7 @@ class Reading:
         return LogRead([FileSlice(active.file, position, length)], active.bases[at], length, aborted)
 
     def _nothing(self, offset: int) -> LogRead | ErrorCode:
-        """There is nothing below the limit at `offset`, or the log does not reach there."""
+        """Answer a read that finds nothing below the limit at `offset`, or starts outside of the log."""
         damaged_at = self._gate.damaged_at
         if damaged_at is not None and offset >= damaged_at:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -73,10 +73,10 @@ class Reading:
     def _read_cold(
         self, offset: int, max_bytes: int, limit_offset: int, at_least_one: bool, with_aborted: bool
     ) -> LogRead | ErrorCode:
-        """From any segment, through the sparse index. A batch that is not the first may be cut by `max_bytes`.
+        """Read from any segment, through the sparse index. A batch that is not the first may be cut by `max_bytes`.
 
-        Known damage is refused; a read in front of it ends there. A read that meets damage, or a missing file, is
-        refused too.
+        Known damage is refused; a read that starts in front of it ends there. A read that meets damage, or a missing
+        file, is refused too.
         """
         if self._damage and self._damage.covers(offset):
             return ErrorCode.KAFKA_STORAGE_ERROR

@@ -121,7 +121,10 @@ class Recovery:
         self._cost = Cost()
 
     def run(self) -> Recovered:
-        """Files that cannot be opened, and need not be, are set aside, one after the other (leftovers.py)."""
+        """Recover the log.
+
+        Unreadable files that the log can do without are set aside, one after the other (leftovers.py).
+        """
         folder = self._folder
         while True:
             try:
@@ -148,7 +151,7 @@ class Recovery:
             raise
 
     def _take(self, opening: Opening, epochs_fault: str) -> Recovered:
-        """Ends, epochs and producers follow from the segments."""
+        """Take ends, epochs and producers from the segments."""
         known, chain = self._known, self._chain
         self._note_damage(opening)
         end_offset = chain.active.next_offset
@@ -189,9 +192,10 @@ class Recovery:
                 raise
 
     def _start(self, end_offset: int) -> int:
-        """The log start offset: as its checkpoint says, unless that lies behind all that there is.
+        """The checkpointed log start, if it does not lie beyond the log's end.
 
-        Where a loss of power may have taken what was before it, all that is left was deleted, and stays so.
+        If it does: the end, when a power loss may have taken records (all that is left was already deleted); otherwise
+        the first segment's base.
         """
         noted, first = self._known.log_start, self._chain.bases[0]
         if noted <= end_offset:
@@ -228,7 +232,7 @@ class Recovery:
     # --- epochs and producers ---
 
     def _take_epochs_from_batches(self, fault: str) -> None:
-        """Said where the log has any: a new one has no epochs yet."""
+        """Replace the epochs by those of the batches, and remark on it unless the log has none yet, as a new one."""
         self._epochs.replace(self._epochs_in_batches())
         if self._epochs.entries:
             what = f"{fault}: the leader epochs are taken from the log's batches"
@@ -252,7 +256,7 @@ class Recovery:
         folder = self._folder
         snapshots = snapshot_offsets(folder.disk, folder.path)
         for offset in snapshots:
-            if offset > at_most:  # of a tail that was lost, or that was cut before another came in its place
+            if offset > at_most:  # a snapshot of a lost tail, or of one that was cut and written anew
                 folder.disk.remove(snapshot_path(folder.path, offset))
         replayed = replay_producers(
             self._producers,
@@ -270,7 +274,7 @@ class Recovery:
         return replayed.start
 
     def _say_lost_snapshot(self, replayed_from: int, newest: int) -> None:
-        """A clean close leaves a producer snapshot at the end, and each segment but the first begins with one.
+        """Remark on a missing snapshot: a clean close leaves one at the end; later segments begin with one.
 
         `newest`: the offset of the newest file, which should have been read.
         """
@@ -349,7 +353,7 @@ class Recovery:
 
 
 def _write_again(segment: Segment) -> None:
-    """Write bytes again that may be in the page cache alone: a failed sync has dropped them, and another skips them."""
+    """Write bytes again that may be in the page cache alone, as a sync skips pages that a failed one has dropped."""
     for position in range(0, segment.size, _AGAIN_BYTES):
         piece = segment.file.read_at(position, min(_AGAIN_BYTES, segment.size - position))
         segment.file.write_at(position, [piece])
@@ -358,7 +362,7 @@ def _write_again(segment: Segment) -> None:
 def finish_swaps(disk: Disk, directory: str) -> None:
     """Complete or undo the compactions that a crash broke off (`compaction.py`).
 
-    A `.log.swap` is whole and synced, and its offsets cover all the segments that it replaces: those go first.
+    A `.log.swap` is whole and synced, and its offsets cover all the segments that it replaces; they are removed first.
     All other files with a temporary suffix are removed, except those that retention is about to delete.
     """
     names = disk.list(directory)
@@ -378,7 +382,7 @@ def finish_swaps(disk: Disk, directory: str) -> None:
 
 
 def complete_swap(disk: Disk, directory: str, base: int) -> None:
-    """`.log.swap` takes the place of the segments whose offsets it covers; every step may be repeated."""
+    """Put a `.log.swap` in the place of the segments whose offsets it covers; every step may be repeated."""
     swap = segment_path(directory, base, LOG + SWAP)
     file = disk.open(swap)
     try:

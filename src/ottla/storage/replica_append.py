@@ -73,14 +73,14 @@ class ReplicaAppend:
             if first < start:
                 self._retention.raise_start(start)
         except OSError as fault:
-            if self._gate.closed:  # it failed in the middle of beginning anew, be it that the disk was full
+            if self._gate.closed:  # the failure, a full disk perhaps, came in the middle of emptying the log
                 raise
             self._put_back_start(start, wall_ms)
             return self._gate.refuse(fault)
         return Appended(first, bounds.end, bounds.start)
 
     def _put_back_start(self, start: int, wall_ms: int) -> None:
-        """Not all batches were appended: a log whose start was inside the first of them still starts there."""
+        """Restore the log start after a failed append: it may lie inside the first batch, which was not appended."""
         try:
             if self._bounds.end < start:
                 self._truncation.restart_at(start, wall_ms)
@@ -138,7 +138,7 @@ class ReplicaAppend:
         return empty and header.base_offset < end < header.next_offset
 
     def _append_group(self, whole: memoryview, headers: list[Header], at: int, wall_ms: int) -> int:
-        """One write: batches up to the next roll or the next new epoch. Where the rest begins."""
+        """Append, by one write, the batches up to the next roll or the next new epoch; return where the rest begins."""
         head = headers[at]
         rolling = self._rolling
         rolling.roll_if_due(head.size, head.base_offset, head.next_offset, head.max_timestamp, wall_ms)

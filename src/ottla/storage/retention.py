@@ -44,12 +44,12 @@ class Retention:
     # --- the start ---
 
     def raise_start(self, offset: int) -> None:
-        """The log starts at `offset` from now on, be it in the middle of a batch."""
+        """Raise the log start to `offset`, which may be in the middle of a batch."""
         self._bounds.start_raised(offset)
         try:
             self._epochs.cut_start(offset)
         except OSError as fault:
-            self._gate.refuse(fault)  # a full disk keeps epochs below the start in their checkpoint: that is harmless
+            self._gate.refuse(fault)  # epochs below the start may stay in their checkpoint, which does no harm
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
         bounds = self._bounds
@@ -89,7 +89,7 @@ class Retention:
         return self._ending_by(self._bounds.start)
 
     def _ending_by(self, offset: int) -> int:
-        """Leading segments, but for the last, that hold nothing from `offset` on."""
+        """The number of leading segments, the last excepted, that hold nothing from `offset` on."""
         bases = self._chain.bases
         count = 0
         while count + 1 < len(bases) and bases[count + 1] <= offset:
@@ -97,7 +97,7 @@ class Retention:
         return count
 
     def _roll_expired(self, wall_ms: int) -> None:
-        """All that the last segment holds may go: seal it, so that the next round finds it synced and takes it out."""
+        """Seal a last segment whose records may all go, so that the next round finds it synced and takes it out."""
         if self._chain.active.size:
             try:
                 self._rolling.roll(self._bounds.end, wall_ms)
@@ -105,7 +105,7 @@ class Retention:
                 self._gate.refuse(fault)
 
     def _too_old(self, before_ms: int) -> int:
-        """Leading segments whose newest record is older, all of them committed. The last one may be among them."""
+        """The number of leading segments that are committed and whose newest record is older; it may be all."""
         count = 0
         for segment in self._chain.segments:
             newest = segment.max_timestamp if segment.max_timestamp >= 0 else segment.modified_ms()
@@ -117,7 +117,7 @@ class Retention:
         return count
 
     def _too_much(self, retention_bytes: int) -> int:
-        """Leading segments without which the log still holds `retention_bytes`."""
+        """The number of leading segments without which the log still holds `retention_bytes`."""
         over = self._chain.size_bytes - retention_bytes
         count = 0
         for segment in self._chain.segments[:-1]:
@@ -177,7 +177,7 @@ def _leave_stub(folder: LogFolder, segment: Segment) -> None:
 
 
 def remove_files(folder: LogFolder, segments: Iterable[Segment]) -> None:
-    """For good. Slices that are still being sent hold their files, which the system keeps until then."""
+    """Delete a segment's files for good; the system keeps them while slices of them are being sent."""
     for segment in segments:
         segment.close()
         for suffix in SUFFIXES:

@@ -43,7 +43,7 @@ class Rolling:
         self.roll_timestamp = ASK_THE_CLOCK
 
     def schedule(self) -> None:
-        """The time at which the active segment is too old, by the time of its first record."""
+        """The time at which the active segment is too old, computed from its first record."""
         self._schedule(self._chain.active.first_timestamp)
 
     def roll_if_due(self, size: int, base_offset: int, next_offset: int, max_timestamp: int, wall_ms: int) -> None:
@@ -57,7 +57,7 @@ class Rolling:
             return
         full = active.size + size > self.segment_bytes or active.index_full
         if full or too_far or self._too_old(active, max_timestamp, wall_ms):
-            # Named after our end, not after the batch: recovery then knows a gap between segments for a lost tail.
+            # Named after our end, not after the batch: recovery takes a gap between two segments for a lost tail.
             end = self._bounds.end
             gap = next_offset - end > MAX_RELATIVE_OFFSET
             self.roll(base_offset if gap else end, wall_ms)
@@ -69,7 +69,7 @@ class Rolling:
         return max_timestamp > self.roll_timestamp
 
     def _schedule(self, first_timestamp: int) -> None:
-        """ASK_THE_CLOCK where the segment's records have no time.
+        """Set the time of the next roll; ASK_THE_CLOCK if the segment's records have no timestamps.
 
         The jitter is drawn from the segment's name, so that a replay draws the same.
         """

@@ -15,7 +15,7 @@ _CRC = struct.Struct(">I")
 def stamped_parts(batch: Batch, base_offset: int, leader_epoch: int, wall_ms: int) -> tuple[Buffer, ...]:
     """The batch as parts to write: a new header with the largest timestamp and its type set, then the records.
 
-    They are not copied, but the CRC has to run over them once more.
+    The records are not copied, but the CRC is computed over them once more.
     """
     payload = batch.view[HEADER_SIZE:]
     tail = COVERED.pack(

@@ -18,27 +18,27 @@ from ottla.storage.segment.segment import Segment
 from ottla.storage.write_gate import WriteGate
 
 CHECKPOINT_BYTES = 8 << 20
-"""A sync takes the indexes along, and so moves the recovery point, once this much came since the last that did."""
+"""The bytes since the last such sync after which a sync covers the indexes too, and so moves the recovery point."""
 SNAPSHOT_BYTES = 64 << 20
-"""A producer snapshot inside a segment after this much, so that recovery need not replay all of a large one."""
+"""The bytes after which a producer snapshot is written inside a segment, so that recovery need not replay all of it."""
 _NOTHING = -1
 
 
 def _nobody_to_tell(error: OSError) -> None:
-    """A log outside a broker refuses by itself."""
+    """Do nothing: a log outside a broker refuses by itself."""
 
 
 class _UnderWay:
-    """The offsets that one sync will have shown once it has ended; a truncation meanwhile lowers them."""
+    """The offsets that one sync will have put on disk when it ends; a truncation meanwhile lowers them."""
 
     __slots__ = ("base", "candidate", "end", "work")
 
     def __init__(self, end: int, base: int) -> None:
         self.end = end
         self.base = base
-        """The active segment's: all before is on disk already or part of this work."""
+        """The active segment's base: all before is on disk already or part of this work."""
         self.candidate = base
-        """The recovery point that it allows."""
+        """The recovery point that this sync allows."""
         self.work: SyncWork | None = None
 
 
@@ -80,9 +80,9 @@ class Syncing:
         self.sealed_to = 0
         """Segments that end here are on disk with their indexes and the producer snapshot behind them."""
         self._dirty: list[OpenFile] = []
-        """Files besides the active segment's that the next sync must cover; held."""
+        """Files, besides the active segment's, that the next sync must cover; held."""
         self._dirty_data = False
-        """The active segment was cut: it is dirty even where its end has been synced before."""
+        """True if the active segment was cut: it is dirty then even if its end was synced before."""
         self._dirty_directory = False
         self._under_way: deque[_UnderWay] = deque()
         self._checkpoint_at = 0
@@ -93,12 +93,12 @@ class Syncing:
     def listen(
         self, *, on_synced: Callable[[int], None] | None = None, on_failed: Callable[[OSError], None] | None = None
     ) -> None:
-        """Tell these from now on: `on_synced(offset)` once more is on disk, `on_failed` of a sync that failed."""
+        """Set the callbacks: `on_synced(offset)` when more is on disk, `on_failed` of a sync that failed."""
         self._on_synced = on_synced or self._on_synced
         self._on_failed = on_failed or self._on_failed
 
     def opened(self) -> None:
-        """The log stands as recovery left it, all of it on disk."""
+        """Begin with the log as recovery left it, all of it on disk."""
         self.sealed_to = self._chain.active.base_offset
         self._checkpoint_at = self._snapshot_at = self._chain.active.size
 
@@ -113,7 +113,7 @@ class Syncing:
         self._checkpoint_at = self._snapshot_at = 0
 
     def cut(self, end_offset: int, base_offset: int) -> None:
-        """The log was truncated, in the segment from `base_offset` on: a sync under way covers bytes that are gone."""
+        """Note a cut in the segment from `base_offset` on: a sync under way covers bytes that are gone."""
         self.sealed_to = min(self.sealed_to, base_offset)
         for under_way in self._under_way:
             under_way.end = min(under_way.end, end_offset)
@@ -123,7 +123,7 @@ class Syncing:
         self._checkpoint_at = self._snapshot_at = 0
 
     def restarted(self, offset: int) -> None:
-        """The log is empty and starts at `offset`."""
+        """Note that the log was emptied and starts at `offset`."""
         for file in self._dirty:
             file.release()
         self._dirty = []
@@ -134,7 +134,7 @@ class Syncing:
     def take_indexes_along(self, *, write_caching: bool) -> bool:
         """Let the next sync move the recovery point; return True if there is anything to move it over.
 
-        With write.caching only bytes that are on disk anyway count.
+        With write.caching only bytes that happen to be on disk count.
         """
         bounds = self._bounds
         end = bounds.on_disk if write_caching else bounds.end
@@ -147,7 +147,7 @@ class Syncing:
     # -- the three of kernel.seams.Syncable ---
 
     def begin(self) -> SyncWork | None:
-        """OSError where indexes cannot be written; nothing is under way then."""
+        """Begin a sync. Raises OSError if the indexes cannot be written; then no sync is under way."""
         end = self._bounds.end
         if (
             self._gate.closed
@@ -170,7 +170,7 @@ class Syncing:
         return under_way.work
 
     def _checkpoint(self, under_way: _UnderWay) -> list[OpenFile]:
-        """Write the indexes, now and then a producer snapshot too; a full disk only puts this off."""
+        """Write the indexes, and now and then a producer snapshot; a full disk only puts this off."""
         active = self._chain.active
         files: list[OpenFile] = []
         try:
@@ -179,7 +179,7 @@ class Syncing:
                 self._snapshot_at = active.size
                 self._dirty_directory = True
             if self._checkpoint_at == 0:
-                self._dirty_directory = True  # the index files are new
+                self._dirty_directory = True  # the index files are new, and so are their names
             for file in active.write_indexes():
                 file.hold()
                 files.append(file)
@@ -208,34 +208,34 @@ class Syncing:
             self._on_failed(error)
             return
         if self._closed or self._gate.closed:
-            return  # deleted meanwhile; or another sync failed, and it is not known what this one has put on disk
+            return  # deleted meanwhile, or another sync failed: then it is unknown which bytes this one has put on disk
         if under_way.base != self.sealed_to:
             self.sealed_to = max(self.sealed_to, under_way.base)
         bounds = self._bounds
         rose = bounds.disk_holds(under_way.end)
         if under_way.candidate > bounds.recovery_point:
             bounds.recovery_point_raised(under_way.candidate)
-            with suppress(OSError):  # the bytes to be synced are on disk; the files go after a later sync
+            with suppress(OSError):  # a full disk does not matter here: the old snapshots go after a later sync
                 self._drop_snapshots()
         if rose:
             self._on_synced(under_way.end)
 
     def _drop_snapshots(self) -> None:
-        """Inside the active segment the newest snapshot below the recovery point is enough."""
+        """Remove snapshots inside the active segment; the newest below the recovery point is enough."""
         folder, base = self._chain.folder, self._chain.active.base_offset
         inside = [offset for offset in snapshot_offsets(folder.disk, folder.path) if offset > base]
         for offset in [offset for offset in inside if offset <= self._bounds.recovery_point][:-1]:
             folder.disk.remove(snapshot_path(folder.path, offset))
 
     def failed(self, error: OSError) -> None:
-        """A sync could not even begin."""
+        """Report a sync that could not even begin."""
         self._on_failed(error)
 
     # -- the rest ---
 
     def flush_due(self, config: TopicConfig, wall_ms: int) -> bool:
         if self._dirty:
-            return True  # a sealed segment
+            return True  # a segment was sealed
         if self._bounds.on_disk >= self._bounds.end:
             self._flushed_ms = -1
             return False
@@ -264,7 +264,7 @@ class Syncing:
             self._end_last(work, None)
 
     def _end_last(self, work: SyncWork, error: OSError | None) -> None:
-        """The sync that began last has ended first."""
+        """End the sync that began last, before the earlier ones."""
         self._under_way.rotate(1)
         self.end(work, error)
 

@@ -25,11 +25,11 @@ from ottla.storage.write_gate import WriteGate
 
 
 def _no_checkpoint(offset: int) -> None:
-    """A log outside a log directory has no checkpoint."""
+    """Do nothing: a log outside a log directory has no checkpoint."""
 
 
 class Truncation:
-    """One log's. It needs nearly all of the log's parts, as all of them go back."""
+    """One log's cuts. A cut needs nearly all parts of the log, as all of them go back."""
 
     __slots__ = (
         "_before_cut", "_bounds", "_chain", "_damage", "_epochs", "_gate", "_producers", "_reading", "_rolling",
@@ -69,12 +69,12 @@ class Truncation:
     def cut_to(self, offset: int) -> None:
         """Segments go from the last to the first, so that a crash half-way leaves a log without a hole.
 
-        Nothing is written behind damage, and a log is never truncated at damage, which would drop committed records:
-        such a log stops as it is, and is fetched anew as a whole (broker/replicas/repairs.py).
+        A log is never truncated at damage, which would drop committed records, and nothing is written behind damage:
+        such a log takes no more writes, and is fetched anew as a whole (broker/replicas/repairs.py).
         """
         chain = self._chain
         if offset >= self._bounds.end:
-            self._epochs.cut_end(offset)  # an epoch of ours that holds nothing may be in the way of the leader's
+            self._epochs.cut_end(offset)  # an empty epoch of ours may conflict with the leader's
             return
         if offset < chain.bases[0]:
             self.restart_at(offset, wall_ms=chain.active.created_ms)
@@ -125,13 +125,13 @@ class Truncation:
         put_note(folder, chain.segments[:-1], chain.active.base_offset)
 
     def _is_damaged_below(self, offset: int) -> bool:
-        """True if the segment that a cut would leave as the last is damaged below `offset`, as is known or seen now."""
+        """True if the segment that a cut would leave as the last has damage below `offset`, known or found now."""
         chain = self._chain
         segment = chain.segments[max(0, bisect_left(chain.bases, offset) - 1)]
         if any(one.first_offset < offset for one in self._damage.of(segment.base_offset)):
             return True
         if leads_to(segment, offset) or _leads_into_sound_batch(segment, offset):
-            return False  # else compaction left a hole, or it is damaged
+            return False  # else compaction left a hole, or the segment is damaged
         epochs = self._epochs.between(segment.base_offset, segment.next_offset)
         told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size, epochs)
         found = tuple(step for step in check(chain.folder.disk, told) if isinstance(step, Extent))
@@ -139,13 +139,16 @@ class Truncation:
             try:
                 self._damage.note(segment.base_offset, found)
             except OSError as fault:
-                self._gate.refuse(fault)  # on a full disk it is known all the same, until the next start
+                self._gate.refuse(fault)  # on a full disk the damage is known until the next start only
         return any(one.first_offset < offset for one in found)
 
     # --- before a cut ---
 
     def _lower_recovery_point(self, offset: int) -> None:
-        """Before anything is cut: where a full disk raises here, the log is as it was, and may be cut later."""
+        """Lower the recovery point before a cut.
+
+        If a full disk raises here, the log is as it was, and may be cut later.
+        """
         before = self._bounds.recovery_point
         self._bounds.recovery_point_lowered(offset)
         try:
@@ -156,9 +159,9 @@ class Truncation:
             raise
 
     def _cut_epochs(self, offset: int) -> None:
-        """First, and as with the recovery point: a full disk that has no room for them leaves the log as it was.
+        """Cut the epochs before the batches: a full disk that has no room for them leaves the log as it was.
 
-        A crash behind it leaves batches whose epochs are not known, which recovery finds in them.
+        A crash after this leaves batches whose epochs are not in the checkpoint; recovery takes them from the batches.
         """
         try:
             self._epochs.cut_end(offset)
@@ -169,7 +172,7 @@ class Truncation:
     # --- all of it ---
 
     def restart_at(self, offset: int, wall_ms: int) -> None:
-        """Empty the log. On a full disk this raises with nothing changed, or in the middle: then the gate is closed."""
+        """Empty the log. On a full disk this raises with nothing changed, or half-way with the gate closed."""
         self._lower_recovery_point(0)
         self._cut_epochs(-1)
         try:
@@ -188,7 +191,7 @@ class Truncation:
         segment = chain.made(offset, wall_ms)
         segment.aborted.begin_empty()
         segment.create_file()
-        folder.sync()  # nothing else is synced before it counts as the log's place
+        folder.sync()  # the empty segment is on disk before anything else is
         segment.index.reset()
         segment.times.reset()
         self._gate.emptied()

@@ -17,7 +17,7 @@ NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def fits(write: Callable[[], None]) -> bool:
-    """True if the disk had room for it."""
+    """Run `write`; False if the disk had no room for it."""
     try:
         write()
     except OSError as fault:
@@ -130,7 +130,7 @@ class ActiveProducer(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A thing that an opening cut, refused, built anew or did not believe: one line of the log."""
+    """A remark on something that an opening cut, refused, built anew or did not believe: one line of the log."""
 
     first_offset: int
     next_offset: int
@@ -148,10 +148,10 @@ class Recovered(NamedTuple):
     """Bytes of a torn tail that were cut off."""
     rebuilt_indexes: int
     replayed_batches: int
-    """Batches whose producer state was taken in again."""
+    """The number of batches whose producer state was replayed."""
     remarks: tuple[Remark, ...] = ()
     lacks_end: bool = False
-    """Something that was acknowledged may have stood behind the end, or in damage that is near it."""
+    """True if something acknowledged may have been behind the end, or in damage that is near it."""
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

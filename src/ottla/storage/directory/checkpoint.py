@@ -26,7 +26,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 SCRUBBED = "scrub-offset-checkpoint"
 """ottla's own: how far the scrub's pass has come; empty between passes, and written when the last one ended."""
 OFFSETS = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER, SCRUBBED)
-"""All that hold an offset for each partition."""
+"""The checkpoints that hold an offset for each partition."""
 DAMAGE = "damage-checkpoint"
 """ottla's own, in a partition's directory."""
 ABORTED = "aborted-transactions-checkpoint"
@@ -34,15 +34,15 @@ ABORTED = "aborted-transactions-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 MOVING = "moving"
-"""ottla's own, in a partition's directory: from or to which other log directory it is being moved (moving.py)."""
+"""ottla's own, in a partition's directory: the log directory from or to which its replica is moving (moving.py)."""
 SYNC_FAILED = ".sync-failed"
-"""ottla's own. Stands in the page cache for as long as pages that a failed sync has dropped may stand there."""
+"""ottla's own. Lasts in the page cache for as long as pages that a failed sync has dropped may last there."""
 PAGE_CACHE = ".page-cache"
-"""ottla's own: the page cache that the directory was last written through. Another may lack unsynced writes."""
+"""ottla's own: an id of the page cache that was last written through; if it changes, unsynced writes may be missing."""
 META_PROPERTIES = "meta.properties"
 TEMPORARY = ".tmp"
 COPY = ".copy"
-"""ottla's own, behind the name of a file: its second copy."""
+"""ottla's own: the suffix of a file's second copy."""
 _CHECKSUM = "crc32c"
 _PARTITION = "#partition: "
 _BITS = 32
@@ -55,7 +55,10 @@ class BadCheckpoint(Exception):
 
 
 def replace_file(disk: Disk, path: str, body: bytes, *, at_once: bool = False) -> None:
-    """Put `body` at `path` for good; where syncs are gathered, only `at_once` keeps a crash from finding neither."""
+    """Replace the file at `path` durably.
+
+    While syncs are gathered, `at_once` syncs now: else a crash may leave no file.
+    """
     temporary = path + TEMPORARY
     disk.remove(temporary)
     file = disk.open(temporary, create=True)
@@ -69,10 +72,11 @@ def replace_file(disk: Disk, path: str, body: bytes, *, at_once: bool = False) -
 
 
 def mark_failed_sync(disk: Disk, path: str) -> None:
-    """Leave a mark in a log directory. Where there is no room for a new file, the note of the page cache becomes it.
+    """Leave a mark in a log directory.
 
-    It is not synced: a reboot removes it together with the page cache, and so with the danger that it warns of. A file
-    system that takes no rename either must be mounted anew before it is written to, which empties the page cache.
+    If there is no room for a new file, the note of the page cache is renamed to the mark. The mark is not synced: a
+    reboot removes it together with the page cache, and with that the danger that it warns of. A file system that takes
+    no rename either must be mounted anew before it is written to, which empties the page cache.
     """
     mark = posixpath.join(path, SYNC_FAILED)
     try:
@@ -83,10 +87,10 @@ def mark_failed_sync(disk: Disk, path: str) -> None:
 
 
 def put_copy(disk: Disk, path: str, body: bytes) -> None:
-    """The second copy of the file at `path`, which holds `body` by now.
+    """Write the second copy of the file at `path`, whose content is `body` by now.
 
-    It is not synced by itself: a crash may take or tear it, which its checksum tells, while the file itself is sound.
-    Where there is no room for it there is none, rather than one that says something else.
+    The copy is not synced by itself: a crash may take or tear it, which its checksum shows, while the file itself is
+    sound. If there is no room for a copy, the old one is removed, since its content would contradict the file's.
     """
     copy = path + COPY
     try:
@@ -112,7 +116,7 @@ def sealed(lines: Sequence[str]) -> bytes:
 
     Apache Kafka's readers take each line up to the end of the file for an entry, so that no line can be added, and
     split it at runs of blanks, so that those at its end are not seen (CheckpointFile, OffsetCheckpointFile and
-    LeaderEpochCheckpointFile, all versions). Without an entry there is no checksum, and nothing to believe.
+    LeaderEpochCheckpointFile, all versions). A checkpoint without entries has no checksum and needs none.
     """
     text = "".join(f"{line}\n" for line in lines)
     if len(lines) <= 2:
@@ -316,9 +320,9 @@ class Move(NamedTuple):
     """The notes of `moving` about a folder: ids of log directories."""
 
     source: str | None = None
-    """It comes from there."""
+    """The replica comes from there."""
     target: str | None = None
-    """It goes there."""
+    """The replica goes there."""
     doubted: tuple[str, ...] = ()
     """The replica may as well be the folder there."""
 

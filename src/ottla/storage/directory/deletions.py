@@ -42,14 +42,14 @@ class Deletions:
     def remove_one(self) -> bool:
         """Delete one `*-delete` folder; whether there are more. A step for the background."""
         if self.doomed:
-            self.doomed.append(self.doomed.pop(0))  # one that cannot be deleted keeps no other waiting
+            self.doomed.append(self.doomed.pop(0))  # a folder that cannot be deleted does not hold up the others
             self._disk.remove_tree(self.doomed[-1])
             self._disk.remove(self.doomed[-1] + strays.BESIDE)
             self.doomed.pop()
         return bool(self.doomed)
 
     def remove_strays(self, *, wall_ms: int, retention_ms: int) -> list[strays.Stray]:
-        """Those that were set aside `retention_ms` ago go: folders by `remove_one`, files at once."""
+        """Delete strays that were set aside `retention_ms` ago: files at once, folders later by `remove_one`."""
         gone = [
             strays.described(self._disk, path)
             for path in [*strays.stray_folders(self._disk, self._path), *self.files_aside]

@@ -60,11 +60,11 @@ class LogDirectory:
         self.futures: dict[TopicPartition, Log] = {}
         """Replicas that are being moved here from other directories (moving.py)."""
         self.found_futures: list[FoundPartition] = []
-        """Those that a crash or a stop has left, which are thrown away."""
+        """Future replicas that a crash or a stop has left; they are thrown away."""
         self.found: list[FoundPartition] = []
         """Partitions that were there at the opening; each is for `open_log` or `discard`."""
         self.gone: dict[TopicPartition, range] = {}
-        """Partitions whose folder is missing, and the offsets that it held, as far as the checkpoints say."""
+        """Partitions whose folder is missing, and the offsets that each held, as far as the checkpoints say."""
         self.offsets = NotedOffsets(disk, path)
         self.deletions = Deletions(disk, path)
         self._lock = lock
@@ -183,12 +183,12 @@ class LogDirectory:
         return self._keep(place, opened)
 
     def note_recovered(self) -> None:
-        """Logs are open: lower the checkpoints of those that a loss of power has cut, then leave its note.
+        """Lower the checkpoints of opened logs that a loss of power has cut, then leave the page cache's note.
 
-        A log with write.caching may end below the high watermark and the start that were written down. Else the next
-        start, after a mere kill, would take what was lost for damage, and what came in its place for deleted. The note
-        is owed until there is room for it and all logs are open: without it the next start opens them as after a loss
-        of power.
+        A log with write.caching may end below its checkpointed high watermark and start. If these stayed, the next
+        start, after a mere kill, would take the lost records for damage, and records written in their place for deleted
+        ones. The note is owed until there is room for it and all logs are open: without it the next start opens the
+        logs as after a loss of power.
         """
         self._lower(self.logs.values())
         self._owes_note = True
@@ -200,7 +200,7 @@ class LogDirectory:
 
     @property
     def _power_was_lost(self) -> bool:
-        """Before the start: unsynced writes may be gone."""
+        """True if power was lost before this start: unsynced writes may be gone."""
         return not (self.clean or self.cache_kept)
 
     def _leave_owed_note(self) -> None:
@@ -256,7 +256,7 @@ class LogDirectory:
         self._keep(place, self.futures.pop(place))
 
     def set_aside(self, path: str, place: TopicPartition, topic_id: bytes) -> None:
-        """For deletion: a folder whose log is closed."""
+        """Rename the folder of a closed log, to be deleted later."""
         self.deletions.doom(path, place, topic_id)
         self.disk.sync_directory(self.path)
 
@@ -286,7 +286,7 @@ class LogDirectory:
         self.offsets.forget(places)
 
     def discard(self, half_made: Collection[FoundPartition]) -> None:
-        """Those that never held a record: a crash, or another directory that failed, kept them from being whole."""
+        """Delete partitions that never held a record: a crash or a failed directory interrupted their creation."""
         places = [TopicPartition(found.topic, found.partition) for found in half_made]
         for found, place in zip(half_made, places, strict=True):
             self.deletions.doom(found.path, place, found.topic_id or bytes(16))
@@ -294,13 +294,13 @@ class LogDirectory:
         fits(lambda: self.offsets.forget(places))
 
     def set_strays_aside(self, found: Collection[tuple[FoundPartition, str]], *, wall_ms: int) -> None:
-        """Rename them, each with why, and forget them: no record is deleted at a start (rule H4)."""
+        """Rename stray folders, note the reason of each, and forget them: no start deletes records (rule H4)."""
         places = [TopicPartition(one.topic, one.partition) for one, _ in found]
         for (one, reason), place in zip(found, places, strict=True):
             known = {name: offsets[place] for name, offsets in self.offsets.by_name() if place in offsets}
             strays.set_aside(self.disk, self.path, one, reason=reason, known=known, wall_ms=wall_ms)
         self.disk.sync_directory(self.path)
-        fits(lambda: self.offsets.forget(places))  # else a new log of that name tries again
+        fits(lambda: self.offsets.forget(places))  # else a new log of that name tries again to forget the old entries
 
     def forget_gone(self, kept: Collection[TopicPartition]) -> None:
         """Drop the checkpoints' entries of partitions that are not here, except those in `kept`, which are missing."""
@@ -316,7 +316,7 @@ class LogDirectory:
         self._checkpoint(checkpoint.RECOVERY_POINT, lambda log: log.recovery_point)
 
     def checkpoint_log_starts(self) -> None:
-        """After DeleteRecords and retention, before their files go."""
+        """Write the log starts; after DeleteRecords and retention, before the files go."""
         self._checkpoint(checkpoint.LOG_START, lambda log: log.log_start_offset)
 
     def checkpoint_high_watermarks(self) -> None:
@@ -324,7 +324,10 @@ class LogDirectory:
         self._checkpoint(checkpoint.REPLICATION, self.offsets.committed)
 
     def _checkpoint(self, name: str, of: Callable[[Log], int]) -> None:
-        """A log that ends at damage keeps what was noted of it: with its present end the rest would be forgotten."""
+        """Write one checkpoint.
+
+        The entry of a log that takes no writes because of damage stays: its present end would lower the entry.
+        """
         if self.failed is None:
             self.offsets.note(name, {place: of(log) for place, log in self.logs.items() if log.damaged_at is None})
 
@@ -362,7 +365,7 @@ class LogDirectory:
             raise OSError(errno.EIO, "its log directory has failed", path)
 
     def abandon(self) -> None:
-        """It is offline and others go on: let its logs go as they are. Its lock stays until `close`."""
+        """Drop the logs of an offline directory, without a sync; its lock stays until `close`."""
         logs = [*self.logs.values(), *self.futures.values()]
         self.logs.clear()
         self.futures.clear()
@@ -371,9 +374,9 @@ class LogDirectory:
                 log.close(clean=False)
 
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
-        """Close all logs and let the lock go. Only where everything was synced is the directory marked clean.
+        """Close all logs and let the lock go. The directory is marked clean only if everything was synced.
 
-        On a full disk it is not, and the next opening recovers.
+        On a full disk the mark is left out, and the next opening recovers.
         """
         clean = clean and self.failed is None and not self.unopened
         try:

@@ -25,14 +25,14 @@ class FoundPartition(NamedTuple):
     topic: str
     partition: int
     topic_id: bytes | None
-    """None where nothing that can be believed says so."""
+    """None if nothing that can be believed names it."""
     path: str
     beside: str | None = None
-    """The id of the log directory from or to which it was being moved, and in which it may be too (moving.py)."""
+    """The id of the log directory that the replica was being moved from or to; it may be there too (moving.py)."""
     came: bool = False
-    """It was being moved from there to here."""
+    """True if the replica was being moved from `beside` to here."""
     fault: str = ""
-    """The reason why it cannot be opened: its topic id is unknown, or the notes of its move cannot be read."""
+    """The reason why the partition cannot be opened: an unknown topic id, or unreadable notes of its move."""
     doubted: tuple[str, ...] = ()
     """The ids of log directories whose folder may as well be the replica."""
     recorded: TopicPartition | None = None
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 def find_partitions(disk: Disk, root: str) -> Found:
-    """Strays are not among them: they stay as they are (strays.py)."""
+    """Find the partitions of a log directory; strays are left as they are (strays.py)."""
     found = Found([], [], [])
     for name in disk.list(root):
         inside = posixpath.join(root, name)

@@ -28,8 +28,7 @@ FILES = ("incarnation", "incarnation.second")
 NO_EPOCH = -1
 _SIZE = 512
 _ATTEMPTS = 8
-"""Registrations that may have been begun since the last one that is known to have succeeded: later ones push the first
-out."""
+"""The most unconfirmed registrations that are noted; each later one drops the oldest."""
 
 
 class Incarnation(NamedTuple):
@@ -58,21 +57,21 @@ class Incarnation(NamedTuple):
         return self._replace(attempts=(*others, incarnation)[-_ATTEMPTS:])
 
     def registered(self, incarnation: str, epoch: int) -> Incarnation:
-        """A registration has succeeded: from now on the directory is its."""
+        """A registration has succeeded: from now on this incarnation owns the directory."""
         return self._replace(
             incarnation=incarnation, broker_epoch=epoch, closed=False, attempts=(), accepts_store=False
         )
 
 
 class Read(NamedTuple):
-    """The incarnation by the two files."""
+    """The incarnation that the two files tell."""
 
     incarnation: Incarnation | None
-    """None where neither can be read."""
+    """None if neither file can be read."""
     present: bool
-    """True if there is any file of it: a directory from before incarnations has none."""
+    """True if either file exists: a directory from before incarnations has none."""
     faults: tuple[str, ...]
-    """Faults of one of them or both."""
+    """Faults of one file or of both."""
 
 
 class Witness:
@@ -91,8 +90,8 @@ class Witness:
     def begin(self, registering: str, marker: str) -> bool:
         """Note that a run begins, which will register as `registering`; whether the last one ended cleanly.
 
-        The mark of a clean stop counts only if it is of the incarnation that is noted here (KIP-966's broker epoch):
-        one that was copied or left behind is no proof. It is noted before the mark is taken away.
+        The mark of a clean stop counts only if it names the incarnation that is noted here (KIP-966's broker epoch): a
+        mark that was copied or left behind is no proof. The new run is noted before the mark is removed.
         """
         self.found = found = read_incarnation(self._disk, self._directory)
         self.faults += found.faults if found.present else ()
@@ -123,12 +122,12 @@ class Witness:
             self._write(self.said._replace(metadata_version=version, metadata_crc=crc))
 
     def closing(self) -> None:
-        """Nothing is appended any more: with this a mark of a clean stop that is lost makes no directory older."""
+        """Note that nothing is appended any more: the loss of a clean-stop mark makes no directory older then."""
         if self.said is not None:
             self._write(self.said._replace(closed=True))
 
     def _write(self, said: Incarnation) -> None:
-        """On a full disk the old content stays; where there is none yet, the directory has no note of its own."""
+        """Write the account. On a full disk the old content stays; a directory without any stays without."""
         try:
             self.said = write_incarnation(self._disk, self._directory, said)
         except OSError as fault:
@@ -141,7 +140,8 @@ class Witness:
 def _why_no_proof(disk: Disk, marker: str, noted: int) -> str | None:
     """The fault of `.kafka_cleanshutdown`; None where it shows that the run of epoch `noted` ended cleanly.
 
-    Where no epoch is noted it may be of any, or empty, as older releases of Apache Kafka leave it.
+    If no epoch is noted, a mark of any epoch counts, and so does an empty one, which older releases of Apache Kafka
+    leave.
     """
     if disk.is_directory(marker):
         return f"{marker} is a directory, renamed now"
@@ -168,7 +168,7 @@ def _marked_epoch(body: bytes) -> int | None:
 
 
 def read_incarnation(disk: Disk, directory: str) -> Read:
-    """The newer of the two. One that cannot be read is damaged; OSError where there is no descriptor for it."""
+    """The newer of the two files. An unreadable file counts as damaged; OSError if no descriptor is left to open it."""
     found: dict[str, Incarnation] = {}
     faults: list[str] = []
     missing: list[str] = []
@@ -196,7 +196,7 @@ def read_incarnation(disk: Disk, directory: str) -> Read:
 
 
 def _why_older(first: tuple[str, Incarnation], second: tuple[str, Incarnation]) -> tuple[str, ...]:
-    """The first is written before the second: a crash leaves it one writing ahead, and nothing leaves it behind."""
+    """A warning if one file is older than a crash explains; a crash may leave the first file one writing ahead."""
     ahead = first[1].number - second[1].number
     if 0 <= ahead <= 1:
         return ()
@@ -205,7 +205,7 @@ def _why_older(first: tuple[str, Incarnation], second: tuple[str, Incarnation]) 
 
 
 def write_incarnation(disk: Disk, directory: str, said: Incarnation) -> Incarnation:
-    """Put it on disk, both times; as it was written."""
+    """Write both files, one after the other; return the incarnation as it was written."""
     said = said._replace(number=said.number + 1)
     for name in FILES:
         _write(disk, posixpath.join(directory, name), _encode(said))
@@ -225,7 +225,7 @@ def _write(disk: Disk, path: str, body: bytes) -> None:
 
 
 def _opened(disk: Disk, path: str) -> OpenFile | None:
-    """None where it may not be opened: another file can be put in its place."""
+    """Open a file; None if this process may not, since another file can be put in its place."""
     try:
         return disk.open(path)
     except PermissionError:

@@ -30,7 +30,7 @@ _NO_RIGHTS = (errno.EACCES, errno.EPERM)
 
 
 def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: int) -> list[str]:
-    """Rename those of a log that starts at `start`; the paths of all that were set aside there, now or before."""
+    """Rename the unexplained files of a log that starts at `start`; the paths of all files set aside there so far."""
     names = disk.list(directory)
     kept = _set_aside_among(directory, names)
     suspects = [name for name in names if name.endswith(_TEMPORARY)]
@@ -55,9 +55,10 @@ def set_aside_in(disk: Disk, directory: str) -> list[str]:
 def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: bool, wall_ms: int) -> str | None:
     """Rename the file of a log that an error names, if the log can be opened without it; its new path, else None.
 
-    Indexes and snapshots are made anew from the batches. A segment's offsets are refused, or fetched from another
-    replica. Without the last segment only checkpoints say where the log ends, and after a `clean` close alone they say
-    it all. So else the last one stays, and the log is offline; also where other rights would bring it back.
+    Indexes and snapshots are made anew from the batches. The offsets of a segment are refused, or fetched from another
+    replica. Without the last segment only checkpoints tell where the log ends, and they are complete only after a
+    `clean` close. After any other, the last segment stays in its place and the log is offline, even if changed
+    permissions would make the file readable again.
     """
     path = str(error.filename or "")
     folder, name = posixpath.split(path)
@@ -78,7 +79,7 @@ def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: b
 
 
 def aside_name(path: str, wall_ms: int) -> str:
-    """The name tells since when."""
+    """The name of a file once set aside, with the time of that."""
     return f"{path}.{wall_ms}{ASIDE}"
 
 
@@ -87,7 +88,7 @@ def _set_aside_among(directory: str, names: Iterable[str]) -> list[str]:
 
 
 def _unexplained(disk: Disk, path: str, bases: list[int], start: int) -> str:
-    """The reason why a file is not what its suffix says; "" where it is, or for an index, which is made again."""
+    """The reason why a file is not what its suffix says; "" if it is, and for an index, which is built anew."""
     name = posixpath.basename(path)
     if disk.is_directory(path):
         return "it is a directory"

@@ -50,7 +50,7 @@ from ottla.storage.values import Appended
 
 
 class Apart(Exception):
-    """The two logs have nothing in common any more: the copy is to begin anew."""
+    """The two logs have no history in common any more: the copy is to begin anew."""
 
 
 def future_name(place: TopicPartition, unique: str) -> str:
@@ -76,7 +76,7 @@ def begin(current: Log, destination: LogDirectory, unique: str, *, wall_ms: int)
             start_offset=start,
         )
     except OSError:
-        with suppress(OSError):  # else the next start does it
+        with suppress(OSError):  # else the next start sets the folder aside
             if current.disk.exists(path):
                 destination.set_aside(path, place, current.topic_id)
         raise
@@ -98,23 +98,24 @@ def place_of(log: Log) -> TopicPartition:
 
 
 def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int | ErrorCode:
-    """Copy the next batches, at least one; return their bytes, 0 where both logs end alike, or why that cannot be done
-    (CORRUPT_MESSAGE: what is served is damaged).
+    """Copy the next batches, at least one; return their bytes, 0 where both logs end alike.
 
-    Apart where nothing of the copy is in the served log's history any more.
+    An error code says why nothing was copied (CORRUPT_MESSAGE: the served log is damaged).
+
+    Raises Apart if no batch of the copy is in the served log's history any more.
     """
     _cut_back(current, future)
     offset = _next_offset(current, future)
     if offset < current.end_offset:
         if offset > future.end_offset:
-            future.chain.met_hole()  # batches that the served log has deleted since are a hole in its copy
+            future.chain.met_hole()  # offsets that the served log has deleted since are a hole in its copy
         read = current.read(offset, max_bytes, limit_offset=current.end_offset)
         if isinstance(read, ErrorCode):
             return ErrorCode.CORRUPT_MESSAGE if read == ErrorCode.KAFKA_STORAGE_ERROR else read
         if read.bytes:
             appended = future.append_run(read.data(), wall_ms=wall_ms)
             if isinstance(appended, Appended) and future.end_offset <= offset:
-                return ErrorCode.CORRUPT_MESSAGE  # not one whole batch: its length has changed
+                return ErrorCode.CORRUPT_MESSAGE  # not one whole batch came: a bit has flipped in its length
             return read.bytes if isinstance(appended, Appended) else appended
     if future.end_offset < current.end_offset:
         _end_alike(future, current.end_offset, wall_ms)
@@ -122,7 +123,7 @@ def copy_some(current: Log, future: Log, max_bytes: int, *, wall_ms: int) -> int
 
 
 def ahead(current: Log, future: Log, max_bytes: int) -> list[FileSlice]:
-    """The slices that `copy_some` is going to read, if nothing changes; to be released."""
+    """The slices that `copy_some` will read if nothing changes; the caller releases them."""
     offset = _next_offset(current, future)
     read = current.read(offset, max_bytes, limit_offset=current.end_offset) if offset < current.end_offset else None
     return [] if read is None or isinstance(read, ErrorCode) else read.slices
@@ -159,7 +160,7 @@ def _shared_end(current: Log, future: Log) -> int | None:
 
 
 def _end_alike(future: Log, end_offset: int, wall_ms: int) -> None:
-    """The offsets up to the served log's end hold no batches any more: they are deleted, or compacted away."""
+    """Let the copy end where the served log does, which holds no batches in between: deleted, or compacted away."""
     if future.size_bytes == 0:
         future.truncate_fully_to(end_offset, wall_ms=wall_ms)
     else:
@@ -170,7 +171,7 @@ def _end_alike(future: Log, end_offset: int, wall_ms: int) -> None:
 
 
 def prepare(current: Log, source: LogDirectory, future: Log, destination: LogDirectory) -> None:
-    """Put all of the future log on disk, where it ends as the served one does; may be repeated."""
+    """Put all of the future log on disk, when it ends where the served log does; may be repeated."""
     if future.end_offset != current.end_offset:
         raise InvariantBroken(f"{future.directory} ends at {future.end_offset}, the log that it replaces at "
                               f"{current.end_offset}")  # fmt: skip
@@ -185,7 +186,7 @@ def prepare(current: Log, source: LogDirectory, future: Log, destination: LogDir
 
 
 def _note_down(current: Log, source: LogDirectory, future: Log, destination: LogDirectory) -> None:
-    """In the destination's checkpoints; a start drops it from them where the replica has not come."""
+    """Write the replica's offsets into the destination's checkpoints; a start drops them if the move was not done."""
     place = place_of(current)
     coming = {
         RECOVERY_POINT: future.recovery_point,
@@ -197,9 +198,10 @@ def _note_down(current: Log, source: LogDirectory, future: Log, destination: Log
 
 
 def move_in(current: Log, future: Log, destination: LogDirectory) -> None:
-    """From here on a crash leaves a replica that is whole in the destination. The future log goes on from the served.
+    """Give the future log the replica's name; from here on a crash leaves a whole replica in the destination.
 
-    It raises before anything has changed in memory; where the name may be there all the same, the start sees to it.
+    The future log takes over the state of the served one. Nothing in memory has changed when this raises; if the rename
+    happened all the same, the next start deals with it.
     """
     place = place_of(current)
     path = posixpath.join(destination.path, str(place))
@@ -213,7 +215,7 @@ def move_in(current: Log, future: Log, destination: LogDirectory) -> None:
 
 
 def still_future(future: Log) -> bool:
-    """True if `move_in` has not even given it its name."""
+    """True if the future log's folder still has its future name: `move_in` has not renamed it."""
     return future.disk.exists(future.directory)
 
 
@@ -228,7 +230,7 @@ def move_out(current: Log, source: LogDirectory) -> None:
 
 
 def unmark(served: Log) -> None:
-    """This log is the replica from now on, and no copy that is found in the other directory later."""
+    """Remove the mark of a move: this log is the replica, whatever copy the other directory shows later."""
     path = posixpath.join(served.directory, MOVING)
     if served.disk.exists(path):
         served.disk.remove(path)
@@ -236,7 +238,7 @@ def unmark(served: Log) -> None:
 
 
 def abandon(future: Log, destination: LogDirectory) -> None:
-    """The future log is not wanted any more."""
+    """Delete a future log that is not wanted any more."""
     place = place_of(future)
     destination.futures.pop(place, None)
     path = future.directory
@@ -245,10 +247,10 @@ def abandon(future: Log, destination: LogDirectory) -> None:
 
 
 def is_newer(one: Log, other: Log) -> bool:
-    """True where the first of two logs that were alike was served since, and the second was not.
+    """True if the first of two logs that were alike has served since, and the second has not.
 
     The served log goes on in a later epoch or further in the same one; elections of leaders compare logs in the same
-    way (KIP-595). A log that has dropped all and begun again behind the other's end is newer, whatever its epochs.
+    way (KIP-595). A log that was emptied and began again behind the other's end is newer, whatever its epochs.
     """
     if one.log_start_offset > other.end_offset:
         return True
@@ -262,4 +264,4 @@ def _put_snapshot(future: Log, of: Log | None = None) -> None:
 
 
 def _nobody(offset: int) -> None:
-    """No request waits for the sync of a future log."""
+    """Do nothing: no request waits for the sync of a future log."""

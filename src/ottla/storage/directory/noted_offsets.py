@@ -1,6 +1,6 @@
 """The offsets that a log directory notes of its logs, in five checkpoints, beside the logs themselves.
 
-A number is in memory as it was last written: after a write that failed, on a full disk, the next round writes it again.
+Memory holds each number as it was last written. A write that failed, on a full disk, is repeated by the next round.
 directory.py says when to write; remembered.py reads and writes the files.
 """
 
@@ -29,13 +29,13 @@ class NotedOffsets:
         self._recovery_points: Offsets = {}
         self._log_starts: Offsets = {}
         self._copied_starts: Offsets = {}
-        """Larger than those in `_log_starts`, by the second copy."""
+        """Log starts for which the second copy has a larger value than `_log_starts`."""
         self._high_watermarks: Offsets = {}
         self._cleaned: Offsets = {}
         self._scrubbed: Offsets = {}
         """The offset to which the running pass of the scrub has come."""
         self._lowered: set[str] = set()
-        """Checkpoints that name offsets which a loss of power took."""
+        """The checkpoints with offsets that a loss of power took."""
 
     def load(self, here: Collection[TopicPartition]) -> None:
         """Read all. `here`: the partitions that are there; compaction and scrub of others are forgotten."""
@@ -85,11 +85,14 @@ class NotedOffsets:
         return noted if log.doomed else max(noted, log.bases[0])
 
     def high_watermark(self, place: TopicPartition) -> int:
-        """The checkpointed one; 0 where there is none."""
+        """The checkpointed high watermark; 0 where there is none."""
         return self._high_watermarks.get(place, 0)
 
     def committed(self, log: Log) -> int:
-        """The high watermark to write: it stays until the log is cut, also where a start does not know it yet."""
+        """The high watermark to write.
+
+        The checkpointed one stays until the log is cut, even if a start does not know it yet.
+        """
         return max(log.high_watermark, min(self.high_watermark(_place(log)), log.end_offset))
 
     def committed_for_sure(self, place: TopicPartition) -> int:
@@ -125,7 +128,7 @@ class NotedOffsets:
         self._cleaned.update(now)
 
     def before_cut(self, log: Log, offset: int) -> None:
-        """The log is about to be cut back to `offset`: no checkpoint may tell of more."""
+        """Lower the checkpoints of a log that is about to be cut back to `offset`."""
         place = _place(log)
         if self._cleaned.get(place, 0) > log.recovery_point:  # the log in its place is not compacted
             self.set_cleaned_to(*place, log.recovery_point)
@@ -134,7 +137,7 @@ class NotedOffsets:
             self._high_watermarks[place] = offset
 
     def replace(self, place: TopicPartition, coming: Mapping[str, int]) -> None:
-        """Note of one log, by checkpoint, exactly what `coming` says, and nothing where it says nothing."""
+        """Note exactly what `coming` says of one log, by checkpoint; drop its other entries."""
         for name in checkpoint.OFFSETS:
             offsets = self._of(name)
             if name in coming or place in offsets:
@@ -147,7 +150,7 @@ class NotedOffsets:
     def forget(self, places: Collection[TopicPartition]) -> None:
         """Drop the entries of partitions that are gone from every checkpoint; from memory once they are off the disk.
 
-        So a full disk that kept one is asked again before a new log takes its place.
+        So if a full disk prevents that, it is tried again before a new log of that name is made.
         """
         gone = set(places)
         for name in checkpoint.OFFSETS:
@@ -172,7 +175,7 @@ class NotedOffsets:
         self._files.stale |= self._lowered
 
     def write_lowered(self) -> None:
-        """May be repeated after an error."""
+        """Write the lowered checkpoints; may be repeated after an error."""
         for name in (checkpoint.REPLICATION, checkpoint.LOG_START):
             if name in self._lowered & self._files.stale:
                 self._files.write(name, self._of(name))
@@ -184,12 +187,12 @@ class NotedOffsets:
         return self._scrubbed.get(place, 0)
 
     def note_scrubbed(self, offsets: Offsets) -> None:
-        """The scrub has come so far in these partitions; a restart goes on from there."""
+        """Note the offset that the scrub has reached in each partition; a restart goes on from there."""
         self._scrubbed.update(offsets)
         self._files.write(checkpoint.SCRUBBED, self._scrubbed)
 
     def end_scrub(self) -> None:
-        """A pass has seen all closed segments."""
+        """Note the end of a pass, which has seen all closed segments."""
         self._scrubbed.clear()
         self._files.write(checkpoint.SCRUBBED, {})
 

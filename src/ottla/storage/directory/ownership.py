@@ -1,4 +1,4 @@
-"""Checks that a log directory may be used, by the files in it, and refuses it otherwise; a new one gets its id."""
+"""Checks by its files that this broker may use a log directory; gives a new directory its id."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OWN_NAMES = frozenset(
 _OF_DATA = frozenset(
     {checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.REPLICATION, checkpoint.CLEANER, *FILES}
 )
-"""Names that a log directory with records has, and nothing else has."""
+"""Names that only a log directory with records contains."""
 _MUST_HOLD = (
     "It must hold the lines version=1, cluster.id=, node.id= and directory.id=: write it by hand, or copy it from "
     "another log directory of this broker and give it its own directory.id, and start again."
@@ -71,7 +71,7 @@ def opened_lock(lock: Callable[[str], T], path: str) -> T:
 
 
 def refuse_foreign(disk: Disk, path: str, also_ours: Collection[str]) -> None:
-    """A directory with files, but without ours and without a `meta.properties`, belongs to another program."""
+    """Refuse a directory with files that are not ours and without `meta.properties`: it belongs to another program."""
     if not disk.exists(path):
         return
     if not disk.is_directory(path):

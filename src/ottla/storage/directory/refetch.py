@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class Contradiction(Exception):
-    """The leader's bytes are damaged themselves, or cannot have stood here."""
+    """The leader's bytes are damaged themselves, or contradict the log here."""
 
 
 class Refetched:
-    """The segment that is being built. `wanted` is the offset to ask for next, None once all is there."""
+    """The segment that is being built. `wanted` is the offset to fetch next; None once the segment is complete."""
 
     def __init__(self, log: Log, old: Segment, *, sparse: bool) -> None:
         """Creates its file; OSError where the disk has no room. `sparse`: compaction may have left holes."""
@@ -36,7 +36,7 @@ class Refetched:
         self._old = old
         self._sparse = sparse
         self._least = old.base_offset
-        """No batch to come may begin below."""
+        """The lowest base offset that the next batch may have."""
         self._size = old.size
         self.base_offset = old.base_offset
         self.end_offset = old.next_offset
@@ -49,7 +49,7 @@ class Refetched:
         self._synced: Slot[None] = Slot()
 
     def take(self, records: Buffer) -> int:
-        """Append the whole batches of an answer, as they are; how many bytes. Contradiction where they cannot be."""
+        """Append the whole batches of an answer as they are; return their bytes. Contradiction if they do not fit."""
         if self.wanted is None:
             raise InvariantBroken(f"the segment at {self.base_offset} is whole, and gets more batches")
         view = memoryview(records)
@@ -60,7 +60,7 @@ class Refetched:
             if position + header.size > len(view) and headers:
                 break
             if self._sparse and header.base_offset >= self.end_offset:
-                wanted = self.end_offset  # compaction has left the leader nothing more
+                wanted = self.end_offset  # compaction has left the leader no more batches of the segment
                 break
             self._check(header, view, wanted)
             headers.append(header)
@@ -79,7 +79,7 @@ class Refetched:
         return position
 
     def skip_to(self, offset: int) -> None:
-        """The leader has deleted the records below, and this log will delete them too."""
+        """Skip records below `offset`: the leader has deleted them, and this log will delete them too."""
         assert self.wanted is not None
         self.wanted = max(self.wanted, min(offset, self.end_offset))
         if self.wanted == self.end_offset:
@@ -97,7 +97,7 @@ class Refetched:
             raise Contradiction(f"the batch at offset {header.base_offset} cannot have stood here")
 
     def _fill_up(self) -> None:
-        """A closed segment covers all offsets up to the next one: else recovery would take its end for lost."""
+        """Let the segment cover all offsets up to the next one: else recovery would take its end for lost."""
         self.wanted = None
         first = max(self._new.next_offset, self.base_offset)
         if first < self.end_offset:
@@ -146,10 +146,10 @@ class Refetched:
         return self._old in log.segments[:-1] and self._old.size == self._size and not log.refusing
 
     def install(self) -> None:
-        """Take the old one's place; it `fits` and is synced."""
+        """Replace the old segment; call it only if this one `fits` and is synced."""
         log = self._log
         self._new.close()
-        with suppress(FileNotFoundError):  # it may be the segment that was missing
+        with suppress(FileNotFoundError):  # the file of the old segment may be missing: that was its damage
             log.disk.set_modified_ms(self._new.path(LOG), self._old.modified_ms())
         try:
             swap_in(log, [self.base_offset], self.end_offset, FETCHED)
@@ -158,7 +158,7 @@ class Refetched:
             raise
 
     def discard(self) -> None:
-        """Remove its files; those that were installed have other names by now."""
+        """Remove the files of a segment that was not installed; installed files have other names by now."""
         self._new.close()
         for suffix in SUFFIXES:
             self._log.disk.remove(self._new.path(suffix))

@@ -56,14 +56,14 @@ _DAY_MS = 86_400_000
 
 
 class Said(NamedTuple):
-    """One damage, and the remedy that loses least; "" where the sentence names it already."""
+    """One damage, and the remedy that loses least; "" if the text names the remedy already."""
 
     text: str
     remedy: str
 
 
 def is_log_directory(names: list[str]) -> bool:
-    """Judged by the names in it: any one of its own files is enough, as any other may be missing."""
+    """True if one of the names is ottla's own; any other file of a log directory may be missing."""
     return any(name.removesuffix(checkpoint.COPY) in _OURS for name in names)
 
 
@@ -92,7 +92,7 @@ def _opened(path: str, found: list[Said]) -> LogDirectory | None:
     disk, where = OverlayDisk(for_owner_of=path), posixpath.join(path, checkpoint.META_PROPERTIES)
     values: dict[str, str] = {}
     try:
-        with suppress(OSError):  # the opening says so
+        with suppress(OSError):  # opening the directory reports that
             values = checkpoint.parse_properties(disk.read(where).decode("utf-8", "replace"))
         disk.refuse_unwritable(path)
         owner = values.get("node.id", values.get("broker.id", ""))
@@ -138,7 +138,7 @@ def _open(directory: LogDirectory, one: FoundPartition, wall_ms: int, found: lis
     place = TopicPartition(one.topic, one.partition)
     fault, held = one.fault, directory.offsets.held(place)
     if one.topic_id is None and not held and recovery.never_held(directory.disk, one.path):
-        return  # a crash has kept it from being made
+        return  # a crash interrupted the creation of this partition
     if not fault:
         try:
             opened = directory.open_log(
@@ -152,7 +152,7 @@ def _open(directory: LogDirectory, one: FoundPartition, wall_ms: int, found: lis
             fault = recovery.sentence(error)
         else:
             found += [_remarked(place, remark) for remark in opened.recovered.remarks]
-            del directory.logs[place]  # thousands of them would need as many descriptors
+            del directory.logs[place]  # thousands of open logs would need as many descriptors
             opened.close(clean=False)
             return
     refused = f"; its offsets {held.start} to {held.stop - 1} are refused" if held else ""
@@ -183,7 +183,7 @@ class _Listener(logging.Handler):
 
 @contextmanager
 def _heard(found: list[Said]) -> Iterator[None]:
-    """Collect the warnings of storage, which are logged nowhere else meanwhile."""
+    """Collect the warnings of storage; they are not logged meanwhile."""
     log, listener = logging.getLogger("ottla.storage"), _Listener(found)
     propagated, log.propagate = log.propagate, False
     log.addHandler(listener)

@@ -30,7 +30,7 @@ from ottla.storage.directory.checkpoint import (
 log = logging.getLogger("ottla.storage")
 
 ASIDE = ".aside"
-"""Behind the name of something that stood in the way of a file, or that a start could not explain (strays.py)."""
+"""The suffix of something that was in the way of a file, or that a start could not explain (strays.py)."""
 _COPIED = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _NO_FILES = (errno.EMFILE, errno.ENFILE)
@@ -47,7 +47,7 @@ class Trust(Enum):
 
 
 class Remembered(NamedTuple):
-    """The numbers that were read, and why the file itself was not believed, where it was not."""
+    """The numbers of a checkpoint, and the reason if the file itself was not believed."""
 
     offsets: dict[TopicPartition, int]
     trust: Trust
@@ -65,7 +65,7 @@ class Identity(NamedTuple):
 
 
 def read_small(disk: Disk, path: str) -> bytes | None:
-    """A small file; None where it is missing, BadCheckpoint where there is something that cannot be read."""
+    """The content of a small file; None if it is missing, BadCheckpoint if it cannot be read."""
     try:
         return disk.read(path) if disk.exists(path) else None
     except OSError as error:
@@ -75,7 +75,7 @@ def read_small(disk: Disk, path: str) -> bytes | None:
 
 
 def clear_the_way(disk: Disk, path: str) -> None:
-    """A directory where a file belongs is renamed, so that the file can be written."""
+    """Rename a directory that is in the place of a file, so that the file can be written."""
     if not disk.is_directory(path):
         return
     aside, number = path + ASIDE, 1
@@ -108,7 +108,7 @@ def remembered_offsets(disk: Disk, path: str) -> Remembered:
 def remembered_identity(disk: Disk, path: str) -> Identity:
     """`partition.metadata`, or its second copy where it is damaged or missing.
 
-    A copy whose checksum holds is also believed rather than a file without one that says something else.
+    If the file has no checksum and the copy's holds, the copy is believed where they differ.
     """
     found, other, fault = None, None, f"{path} is missing"
     try:
@@ -140,24 +140,24 @@ class CheckpointFiles:
         self._disk = disk
         self._root = root
         self.trust: dict[str, Trust] = {}
-        """The trust in each file, as it was read."""
+        """The trust that each file deserved when it was read."""
         self.stale: set[str] = set()
-        """Those to be written though nothing has changed: they have no checksum, or the disk was full."""
+        """The checkpoints to write even without a change: they have no checksum, or the disk was full."""
 
     def vouched_for(self, name: str) -> bool:
-        """True if a checksum said that its numbers are those that were written."""
+        """True if a checksum proves that the numbers read are those that were written."""
         return self.trust.get(name) in (Trust.SEALED, Trust.COPIED)
 
     def load(self, name: str, here: Collection[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """With `here`, without the entries of partitions that are gone: a new topic may have an old one's name.
+        """Read a checkpoint; `here` leaves out partitions that are gone, since a new topic may have an old one's name.
 
-        A damaged one is written anew from its second copy; a disk that is full now is asked again at the next writing.
+        A damaged file is written anew from its second copy; if the disk is full, the next writing does it.
         """
         path = posixpath.join(self._root, name)
         read = remembered_offsets(self._disk, path)
         self.trust[name] = read.trust
         if read.trust is Trust.UNSEALED:
-            self.stale.add(name)  # the next round gives it a checksum
+            self.stale.add(name)  # the next round writes it with a checksum
         kept = {place: offset for place, offset in read.offsets.items() if here is None or place in here}
         damaged = read.trust in (Trust.COPIED, Trust.LOST)
         if damaged:

@@ -30,13 +30,13 @@ from ottla.storage.values import FULL_DISK, NO_RIGHTS, parse_directory_name
 NOTE = "stray"
 """ottla's own, in a stray folder."""
 BESIDE = ".note"
-"""Behind the name of a stray folder: its note, where the folder cannot be written to."""
+"""The suffix of a stray folder's note, for a folder that cannot be written to."""
 _NAME_MAX = 255
 _SINCE = "since.ms"
 
 
 class Stray(NamedTuple):
-    """Something that was set aside: a partition's folder, or a file (then `file` is its name in the partition)."""
+    """A partition's folder that was set aside, or a file (then `file` is its name in the partition)."""
 
     path: str
     topic: str
@@ -46,7 +46,7 @@ class Stray(NamedTuple):
     start_offset: int
     end_offset: int
     since_ms: int | None
-    """None where nothing says so: Apache Kafka, or an older release, has set it aside."""
+    """None if nothing tells: Apache Kafka, or an older release, has set it aside."""
     reason: str
     file: str = ""
 
@@ -73,7 +73,7 @@ def set_aside(
 
 
 def _write_note(disk: Disk, folder: str, note: Mapping[str, str], *, beside: str) -> None:
-    """On a full disk there is none yet."""
+    """Write the note of a stray folder; on a full disk it is written later."""
     body = format_properties(note)
     try:
         try:
@@ -120,7 +120,7 @@ def folder_in_words(disk: Disk, folder: str) -> tuple[TopicPartition, str]:
 
 
 def described(disk: Disk, path: str) -> Stray:
-    """All that can be said of something that was set aside."""
+    """The facts about a folder or a file that was set aside."""
     return _file(disk, path) if path.endswith(ASIDE) else _folder(disk, path)
 
 
@@ -176,7 +176,7 @@ def size_of(disk: Disk, path: str) -> int:
 
 
 def is_due(disk: Disk, path: str, *, wall_ms: int, retention_ms: int) -> bool:
-    """True if it was set aside `retention_ms` ago; where that time is not known it counts from now on."""
+    """True if a stray was set aside `retention_ms` ago; if that time is not known, it is counted from now on."""
     since = _since(disk, path)
     if since is None and not path.endswith(ASIDE):
         _write_note(disk, path, read_note(disk, path) | {_SINCE: str(wall_ms)}, beside=path + BESIDE)
@@ -184,7 +184,7 @@ def is_due(disk: Disk, path: str, *, wall_ms: int, retention_ms: int) -> bool:
 
 
 def remove(disk: Disk, one: Stray) -> None:
-    """For good."""
+    """Delete a stray for good."""
     if disk.is_directory(one.path):
         disk.remove_tree(one.path)
         disk.remove(one.path + BESIDE)

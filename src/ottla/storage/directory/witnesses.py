@@ -23,7 +23,7 @@ log = logging.getLogger("ottla.storage")
 
 
 class Believed(NamedTuple):
-    """A number to go by; `doubt` says why it is another one than was written down, where it is."""
+    """An offset to go by; `doubt` is the reason if it differs from the one that was written down."""
 
     offset: int
     doubt: str = ""
@@ -44,7 +44,7 @@ class Noted(NamedTuple):
 
 
 def compared(disk: Disk, directory: str, name: str, noted: Noted) -> tuple[int, int]:
-    """The log start offset and the recovery point; each number that is not taken as it was written down is said.
+    """The log start offset and the recovery point; a number that is not taken as written is logged with its reason.
 
     Leader epochs that contradict the log are renamed: they are taken from its batches then.
     """
@@ -75,7 +75,7 @@ def compared(disk: Disk, directory: str, name: str, noted: Noted) -> tuple[int, 
 
 
 class LogFiles:
-    """The facts that the files of a log show without its checkpoints."""
+    """The facts about a log that its files show without its checkpoints."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -107,9 +107,9 @@ class LogFiles:
             return [], False
 
     def start_by_epochs(self, *, sealed_only: bool = False) -> int | None:
-        """The log start offset by the leader epochs: the first of them is moved to the start when that moves.
+        """The log start offset by the leader epochs: the first epoch's start is moved along with it.
 
-        None where they do not say that it has moved: then the first epoch starts with the first batch.
+        None if the first epoch starts with the first batch: then the epochs do not tell that the log start has moved.
         """
         (entries, is_sealed), first = self.epochs(), self.first_header()
         if not entries or first is None or first.leader_epoch < 0 or (sealed_only and not is_sealed):
@@ -134,7 +134,7 @@ class LogFiles:
 
 
 def believed_start(files: LogFiles, noted: int | None, trust: Trust, *, clean: bool) -> Believed:
-    """The log start offset. After a crash a log may end below a start that was written down: its end was lost."""
+    """The log start offset. After a crash a log whose end was lost may end below its checkpointed start."""
     if not files.bases:
         return Believed(noted or 0)
     first, last = files.bases[0], files.bases[-1]
@@ -160,9 +160,9 @@ def believed_start(files: LogFiles, noted: int | None, trust: Trust, *, clean: b
 
 
 def believed_recovery_point(files: LogFiles, noted: int, trust: Trust, *, high_watermark: int, clean: bool) -> Believed:
-    """Below which the log was on disk. The log need not reach a number that nothing else bears out.
+    """The recovery point. Without a sound checksum or another witness, a number above the log's end is not taken.
 
-    Where the checkpointed high watermark lies above the log's end too, its end is lost indeed.
+    If the checkpointed high watermark lies above the log's end too, the end was really lost.
     """
     if clean or trust is Trust.SEALED or not files.bases or noted <= files.bases[-1]:
         return Believed(noted)
@@ -173,7 +173,7 @@ def believed_recovery_point(files: LogFiles, noted: int, trust: Trust, *, high_w
 
 
 def epochs_contradict(files: LogFiles, *, below: int) -> str:
-    """The reason why leader epochs that no checksum vouches for cannot be this log's; "" where they can.
+    """The reason why leader epochs without a checksum cannot belong to this log; "" if they can.
 
     Each epoch starts with a batch of that epoch, or of a later one where compaction has taken its batches. That holds
     below the recovery point: behind it a crash may have brought back what was cut off before the epoch began.

@@ -29,14 +29,14 @@ class _Gathering:
 
     thread: int | None = None
     put_off = False
-    """True if there was one."""
+    """True if a sync was put off."""
 
 
 _gathering = _Gathering()
 
 
 def sync_file_system(path: str) -> None:
-    """Everything dirty on the file system of `path`, in one call (200 files: 1 ms against 9 to 36)."""
+    """Sync everything dirty on the file system of `path`, in one call (200 files: 1 ms against 9 to 36)."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if not hasattr(_libc, "syncfs"):
@@ -69,7 +69,7 @@ def _mount_id(path: str) -> str:
 
 
 def _sync_each(paths: tuple[str, ...]) -> None:
-    """An error of one keeps no other from being synced; of several failures none is named, for it was not the one."""
+    """Sync each file system, even after an error of another; several errors are raised as one, which names no path."""
     faults: list[OSError] = []
     for path in paths:
         try:
@@ -83,16 +83,16 @@ def _sync_each(paths: tuple[str, ...]) -> None:
 
 
 def failed_sync(fault: OSError, path: str) -> OSError:
-    """An error that fails the directory (rule B3), also for ENOSPC, which would only refuse the next writes.
+    """Make an error that fails the directory (rule B3), also of ENOSPC, which would only refuse the next write.
 
-    After a failed sync the kernel counts the pages as written, and the next sync passes over the ones dropped here.
+    After a failed sync the kernel counts the pages as written, and the next sync passes over the pages dropped here.
     """
     return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Errors of calls on descriptors name no path, nor do those of files below one that is being removed."""
+    """Put the path into errors: those of calls on descriptors have none, and `rmtree` may name a file below it."""
     try:
         yield
     except OSError as fault:
@@ -125,7 +125,7 @@ class LocalFile:
             raise self._named(fault) from None
 
     def _write_rest(self, position: int, parts: Sequence[Buffer], written: int) -> None:
-        """A short write is most often the last bytes of a full disk: the next call then says which error it is."""
+        """Write what a short write left. Most often the disk is full; the next call then raises that error."""
         rest = memoryview(b"".join(parts))[written:]
         position += written
         while rest:
@@ -177,7 +177,7 @@ class LocalFile:
             raise failed_sync(fault, self.path) from fault
 
     def _named(self, fault: OSError) -> OSError:
-        """With the file's path: by it a broker with several log directories knows which of them has failed."""
+        """Add the file's path to an error: a broker with several log directories finds the failed one by it."""
         fault.filename = self.path
         return fault
 
@@ -199,7 +199,7 @@ class LocalFile:
 
 
 def opened_to_read(path: str) -> LocalFile:
-    """A file that need not be writable."""
+    """Open a file for reading; it need not be writable."""
     return LocalFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 
 
@@ -235,7 +235,7 @@ class LocalDisk:
         return LocalFile(path, os.open(path, flags, 0o644))
 
     def read(self, path: str) -> bytes:
-        """By bare descriptors: a start reads five small files of each log, and a file object costs four times that."""
+        """Read by a bare descriptor: a start reads five files of each log, and file objects cost four times more."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             pieces = [os.read(fd, _READ_BYTES)]
@@ -264,7 +264,7 @@ class LocalDisk:
 
     @contextlib.contextmanager
     def alone_in(self, directory: str) -> Iterator[None]:
-        """A start opens thousands of directories, and looks for a dozen names in each (bench/starts.py)."""
+        """Keep the names of `directory`: a start looks for a dozen of them in each of thousands (bench/starts.py)."""
         self._alone_in, self._names = directory, None
         try:
             yield
@@ -334,7 +334,7 @@ class LocalDisk:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def cache_id(self, path: str) -> str:
-        """The boot and the mount: a disk that was mounted anew lacks unsynced writes."""
+        """The ids of the boot and of the mount: after either changes, unsynced writes may be missing."""
         mount = _mount_id(path)
         try:
             with open("/proc/sys/kernel/random/boot_id") as file:
@@ -407,7 +407,7 @@ class DirectoryLock:
 
 
 def _mode(path: str) -> int | None:
-    """None where no file is there. Raises where stat() fails for another reason: the file must not count as missing."""
+    """The mode of a file; None if there is none. Raises if stat() fails for another reason."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -44,13 +44,13 @@ class MemoryFile:
             self.body.extend(bytes(size - len(self.body)))
 
     def sync(self, *, at_once: bool = False) -> None:
-        """Memory is as safe as it gets."""
+        """Do nothing: memory is as durable as this disk gets."""
 
     def hold(self) -> None:
-        """The garbage collector counts."""
+        """Do nothing: the garbage collector counts holders."""
 
     def release(self) -> None:
-        """The garbage collector counts."""
+        """Do nothing: the garbage collector counts holders."""
 
 
 class MemoryDisk:
@@ -118,7 +118,7 @@ class MemoryDisk:
         self._directories -= {name for name in self._directories if name == path or name.startswith(inside)}
 
     def sync_directory(self, path: str) -> None:
-        """Names are as durable as the rest."""
+        """Do nothing: names are as durable as the rest."""
 
     def gathered(self, *paths: str) -> AbstractContextManager[None]:
         return nullcontext()

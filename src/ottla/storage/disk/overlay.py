@@ -1,4 +1,4 @@
-"""A disk whose changes stay in memory, over real files that are only read: for rehearsals (directory/rehearsal.py)."""
+"""A disk over real files that are only read; changes stay in memory. For rehearsals (directory/rehearsal.py)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ottla.storage.disk.local import LocalDisk, LocalFile, opened_to_read, refus
 
 
 class OverlayFile:
-    """The first bytes of a real file, and the bytes written behind them or over them."""
+    """The first bytes of a real file, and the bytes written over them or behind them."""
 
     __slots__ = ("_base", "_holders", "_kept", "_real", "_tail", "changed", "path")
 
     def __init__(self, path: str, real: str | None) -> None:
-        """`real`: where the bytes lie that are there already; None for a new file. OSError where it cannot be read."""
+        """`real`: the place of the bytes that are there already; None for a new file. OSError if it cannot be read."""
         self.path = path
         self.changed = real is None
         self._real = real
         self._base: LocalFile | None = None
         self._holders = 1
         self._kept = 0 if real is None else self._opened(real).size()
-        """Bytes of the real file that still count; `_tail` begins behind them."""
+        """The number of bytes of the real file that still count; `_tail` begins behind them."""
         self._tail = bytearray()
 
     def fileno(self) -> int:
@@ -72,13 +72,13 @@ class OverlayFile:
             self._tail.extend(bytes(size - self.size()))
 
     def sync(self, *, at_once: bool = False) -> None:
-        """Memory is as safe as it gets."""
+        """Do nothing: memory is as durable as this disk gets."""
 
     def hold(self) -> None:
         self._holders += 1
 
     def release(self) -> None:
-        """The last one closes the real file; reading opens it again."""
+        """Close the real file with the last holder; the next read opens it again."""
         self._holders -= 1
         if self._holders == 0 and self._base is not None:
             self._base.release()
@@ -93,7 +93,7 @@ class OverlayDisk:
         self._under = LocalDisk()
         self._root = for_owner_of
         self._files: dict[str, OverlayFile] = {}
-        """Files that were opened."""
+        """The files that were opened."""
         self._made: set[str] = set()
         """Directories."""
         self._real: dict[str, str | None] = {}
@@ -169,7 +169,7 @@ class OverlayDisk:
         self._real[old], self._real[new] = None, real
 
     def _refuse_target(self, old: str, new: str) -> None:
-        """A file takes the place of a file, and a directory that of an empty directory."""
+        """Replace a file by a file, or an empty directory by a directory."""
         number = 0
         if not self.is_directory(posixpath.dirname(new)):
             number = errno.ENOENT
@@ -197,7 +197,7 @@ class OverlayDisk:
         self._real[path] = None
 
     def sync_directory(self, path: str) -> None:
-        """Names are as durable as the rest."""
+        """Do nothing: names are as durable as the rest."""
 
     def gathered(self, *paths: str) -> AbstractContextManager[None]:
         return nullcontext()
@@ -231,7 +231,7 @@ class OverlayDisk:
         return self._under.free_files()
 
     def free_bytes(self, path: str) -> int:
-        """Memory: a full disk keeps no rehearsal from its end."""
+        """Memory has room: a full disk does not stop a rehearsal."""
         return 1 << 62
 
     def _on_disk(self, path: str) -> str:

@@ -13,7 +13,7 @@ from ottla.storage.directory.remembered import clear_the_way, read_small
 
 
 def was_kept(disk: Disk, directory: str) -> bool:
-    """Compare the note with the page cache of now. One that says otherwise is emptied, until `leave_note`."""
+    """Compare the note with the present page cache; a note of another one is emptied, until `leave_note`."""
     path, now = posixpath.join(directory, PAGE_CACHE), _now(disk, directory)
     try:
         before = read_small(disk, path)
@@ -27,7 +27,7 @@ def was_kept(disk: Disk, directory: str) -> bool:
 
 
 def leave_note(disk: Disk, directory: str) -> None:
-    """Leave the note for the next start: from here on what is written may be expected, unless power is lost."""
+    """Leave the note for the next start: writes from here on are there then, unless power is lost."""
     path, now = posixpath.join(directory, PAGE_CACHE), _now(disk, directory)
     if read_small(disk, path) != now:
         _write(disk, path, now)

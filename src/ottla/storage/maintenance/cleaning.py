@@ -152,7 +152,7 @@ class _Transactions:
         self._seen_aborted: set[int] = set()
         self._committed: set[int] = set()
         self.kept: list[AbortedEntry] = []
-        """Aborted transactions whose data this pass discards: their markers and entries of the index stay."""
+        """The aborted transactions whose data this pass discards: their markers and index entries stay."""
 
     def discards(self, batch: Batch) -> bool:
         """True if the batch is aborted data, or a marker of a transaction that has no data left."""
@@ -215,7 +215,7 @@ class _Cleaner:
                 last = batch.owned()
         if last is not None:
             yield self._put(new, self._cleaned(last, is_last=last.next_offset <= end), last.size)
-        new.end_index()  # an older file in its place, which ends at the same offset, is found out by it
+        new.end_index()  # by it a start notices if an older file is in its place that ends at the same offset
         for entry in self._transactions.kept[kept_before:]:
             new.aborted.add(entry)
         for file in [new.file, *new.write_indexes()]:
@@ -234,7 +234,7 @@ class _Cleaner:
         return Progress(read_bytes + batch.size)
 
     def _cleaned(self, batch: Batch, *, is_last: bool) -> bytes | None:
-        """The batch as it stays, or None where it goes."""
+        """The batch as it stays; None if it is dropped."""
         self.records_before += batch.records_count
         discard = self._transactions.discards(batch)
         horizon = batch.delete_horizon_ms

@@ -30,13 +30,13 @@ class SegmentFacts(NamedTuple):
     next_offset: int
     size: int
     newest_ms: int
-    """Its largest timestamp, or where there is none the time of its last write."""
+    """The segment's largest timestamp; without one, the time of its last write."""
     first_ms: int
     index_bytes: int
 
 
 class LastOfProducer(NamedTuple):
-    """A producer's last batch: it stays, if empty, so that its state follows from the log."""
+    """A producer's last batch: it stays, emptied if need be, so that the producer's state follows from the log."""
 
     last_offset: int
     """-1 where only a marker is known."""
@@ -60,7 +60,7 @@ class CompactionPlan(NamedTuple):
     index_interval_bytes: int
     last_of_producers: dict[int, LastOfProducer]
     must: bool
-    """max.compaction.lag.ms has passed for its oldest uncompacted record."""
+    """True if max.compaction.lag.ms has passed for the log's oldest uncompacted record."""
     dirty_ratio: float
     aborted_behind: list[AbortedEntry]
     """Transactions with records in these segments, and the marker that aborts them in a later one."""
@@ -106,7 +106,7 @@ class CleanableRange(NamedTuple):
     clean_bytes: int
     dirty_bytes: int
     must: bool
-    """max.compaction.lag.ms has passed for its oldest uncompacted record."""
+    """True if max.compaction.lag.ms has passed for its oldest uncompacted record."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -117,7 +117,7 @@ class CleanableRange(NamedTuple):
 def cleanable_range(
     segments: list[SegmentFacts], config: TopicConfig, *, cleaned_to: int | None, limit_offset: int, now_ms: int
 ) -> CleanableRange:
-    """The sealed segments below `limit_offset` that are old enough, and from where on they are dirty."""
+    """The sealed segments below `limit_offset` that are old enough, and the offset from which on they are dirty."""
     start = segments[0].base_offset if segments else 0
     if cleaned_to is not None and segments and start <= cleaned_to <= segments[-1].next_offset:
         start = cleaned_to
@@ -139,7 +139,7 @@ def cleanable_range(
 
 
 def group_segments(segments: list[SegmentFacts], *, segment_bytes: int, index_bytes: int) -> list[list[SegmentFacts]]:
-    """Neighbours that fit into one segment together, so that compaction does not leave ever smaller ones."""
+    """Groups of neighbours that fit into one segment, so that compaction does not leave ever smaller ones."""
     groups: list[list[SegmentFacts]] = []
     size = indexed = 0
     for segment in segments:
@@ -185,7 +185,7 @@ def plan_compaction(log: Log, *, cleaned_to: int | None, now_ms: int) -> Compact
 
 
 def _aborted_behind(segments: list[Segment], end: int) -> list[AbortedEntry]:
-    """All are known: no transaction is open below `end`, which is stable, and each marker is committed."""
+    """The aborted transactions below `end`. All are known: `end` is stable, and each marker is committed."""
     return [entry for segment in segments for entry in segment.aborted.entries if entry.first_offset < end]
 
 
@@ -202,10 +202,10 @@ def _facts(segment: Segment) -> SegmentFacts:
 
 
 def install(log: Log, plan: CompactionPlan, result: CompactionResult) -> bool:
-    """Swap the cleaned segments in. False where the log changed meanwhile (truncated, expired): then nothing is done.
+    """Swap the cleaned segments in; False, with nothing done, if the log changed meanwhile (truncated, expired).
 
-    Nor where damage was found in it meanwhile: that is known by its place in the old files. Readers that hold slices
-    of those go on with them.
+    The same if damage was found meanwhile, as that is noted by its place in the old files. Readers that hold slices of
+    the old files go on with them.
     """
     wanted = [base for group in plan.groups[: result.groups] for base in group]
     sealed = [segment.base_offset for segment in log.segments[:-1]]
@@ -223,7 +223,7 @@ def install(log: Log, plan: CompactionPlan, result: CompactionResult) -> bool:
 
 
 def swap_in(log: Log, group: list[int], end: int, temporary: str) -> None:
-    """The synced files of this last suffix take the place of a group of sealed segments, which ends at `end`."""
+    """Replace a group of sealed segments, which ends at `end`, by the synced files of this last suffix."""
     base = group[0]
     new = Segment(log.disk, log.directory, base, created_ms=log.active.created_ms, last_suffix=temporary)
     for suffix in SUFFIXES[1:]:

@@ -34,7 +34,7 @@ class UnknownFile(Exception):
 
 
 class UnreadableFile(Exception):
-    """Nothing can be read from it: the text says why."""
+    """The file cannot be read; the text says why."""
 
 
 class Complaint(str):

@@ -100,7 +100,7 @@ class RebuiltIndexes:
         self._new.index_interval, self._new.max_entries = segment.index_interval, segment.max_entries
 
     def pieces(self) -> Iterator[None]:
-        """Read all headers; the caller may let others have their turn between two pieces."""
+        """Read all headers, a piece at a time; the caller may let others have their turn between two pieces."""
         for number, header in enumerate(scan_headers(self._segment.file, 0, self._segment.size)):
             self._new.note_header(header)
             self._new.forget_recent()
@@ -108,7 +108,7 @@ class RebuiltIndexes:
                 yield
 
     def install(self) -> None:
-        """Replace the files, on disk; a crash leaves none, and the next start makes them."""
+        """Replace the files durably; a crash leaves neither, and the next start builds them."""
         new, old = self._new, self._segment
         new.add_last_time()
         for index, made in ((old.index, new.index), (old.times, new.times)):

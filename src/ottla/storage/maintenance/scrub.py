@@ -137,7 +137,7 @@ def _indexed(disk: Disk, segment: ClosedSegment) -> Iterator[int]:
 
 
 def encode_segments(segments: Sequence[ClosedSegment]) -> bytes:
-    """For the child process."""
+    """The segment in the form that the child process reads."""
     return json.dumps(list(segments)).encode()
 
 
@@ -157,7 +157,7 @@ def decode_segments(body: bytes) -> list[ClosedSegment]:
 
 
 def encode_findings(findings: Sequence[Finding]) -> bytes:
-    """For the broker."""
+    """The segment in the form that the broker reads."""
     return json.dumps(list(findings)).encode()
 
 

@@ -22,13 +22,13 @@ class LeaderEpochs:
         self._entries: list[tuple[int, int]] = []
         self.latest = -1
         self.owed = False
-        """The checkpoint still has epochs that hold nothing."""
+        """True while the checkpoint still has epochs that hold nothing."""
 
     def relocate(self, directory: str) -> None:
         self._path = posixpath.join(directory, LEADER_EPOCHS)
 
     def load(self) -> str:
-        """Read the checkpoint; "", or why it says nothing that can be believed: then the log is asked (`replace`).
+        """Read the checkpoint; return "", or the fault for which the log's batches are read instead (`replace`).
 
         The batches of the log are its second copy: each carries its epoch.
         """
@@ -55,16 +55,16 @@ class LeaderEpochs:
         return (*before[-1:], *(entry for entry in self._entries if start_offset < entry[1] < end_offset))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` begins at `start_offset`; entries of epochs that turn out to hold nothing are dropped."""
+        """Begin `epoch` at `start_offset`; entries of epochs that turn out to hold nothing are dropped."""
         if epoch <= self.latest:
             return
         kept = [entry for entry in self._entries if entry[1] < start_offset]
         self._write([*kept, (epoch, start_offset)])
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEnd | None:
-        """The largest epoch at or below `epoch`, and where it ends; None for one newer than any here.
+        """The largest epoch at or below `epoch`, and the offset where it ends; None for one newer than any here.
 
-        An epoch older than all that are known ends where the first known one starts.
+        An epoch older than all known ones ends where the first known one starts.
         """
         if epoch < 0 or epoch > self.latest:
             return None
@@ -87,10 +87,10 @@ class LeaderEpochs:
         return found
 
     def cut_end(self, end_offset: int, *, at_once: bool = True) -> None:
-        """The log now ends at `end_offset`.
+        """The log now ends at `end_offset`: drop the epochs that start there or above.
 
-        Of epochs that held nothing the checkpoint may be rid later: by the next cut or the next epoch, and one of them
-        comes before any record. A clean start with thousands of logs need not write it twice (bench/starts.py).
+        With `at_once=False` the checkpoint keeps the dropped epochs until the next cut or the next epoch, either of
+        which comes before any record. A clean start with thousands of logs need not write it twice (bench/starts.py).
         """
         kept = [entry for entry in self._entries if entry[1] < end_offset]
         if at_once:

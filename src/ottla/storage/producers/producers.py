@@ -20,7 +20,7 @@ INT_MAX = 2**31 - 1
 LAST_EPOCH = 32767
 BATCHES_KEPT = 5
 MAX_PRODUCERS = 200_000
-"""At this many known producer ids new ones are refused: state goes by age only, never because there is much."""
+"""The number of known producer ids at which new ones are refused; only age removes known ones."""
 
 
 class Mark(NamedTuple):
@@ -43,8 +43,8 @@ class Mark(NamedTuple):
 class Guard:
     """The proof that a producer's coordinator is being asked whether this partition is in the transaction.
 
-    Held from the question to the first append. A marker takes it away, so that an answer that is late does not let
-    records into the next transaction: it is the object that counts, not that there is one (KAFKA-14884).
+    Held from the question to the first append. A marker removes it, so that a late answer does not let records into the
+    next transaction: guards are compared by identity (KAFKA-14884).
     """
 
     __slots__ = ("bumps", "epoch", "lowest_sequence", "since_ms")
@@ -164,11 +164,11 @@ class Producers:
         return state.repeated(batch.producer_epoch, batch.base_sequence, batch.last_sequence) is not None
 
     def forget_guards(self) -> None:
-        """This replica leads no more."""
+        """Drop all guards, as this replica leads no more."""
         self._guards.clear()
 
     def _check_guard(self, producer_id: int, epoch: int, base_sequence: int, guard: object | None) -> ErrorCode | None:
-        """A transactional batch must be of the open transaction, or bring the guard that still stands."""
+        """Refuse a transactional batch that is not of the open transaction and does not bring its guard."""
         state = self._states.get(producer_id)
         if state is not None and state.transaction_start >= 0 and state.epoch == epoch:
             return None

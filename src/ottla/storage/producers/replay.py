@@ -16,7 +16,7 @@ from ottla.storage.segment.segment import Segment
 
 
 class Replayed(NamedTuple):
-    """The offset from which on batches were read, and how many."""
+    """The offset from which on batches were read, and their number."""
 
     start: int
     batches: int
@@ -51,7 +51,7 @@ def replay_producers(
         segment.aborted.cut_end(start, base_offset=segment.base_offset)
         batches += replay_segment(producers, segment.aborted, segment, damage, start, end_offset)
         if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
-            rewritten.sync()  # no sync of a closed segment's indexes is to come
+            rewritten.sync()  # no later sync covers the indexes of a closed segment
             segment.aborted.close()
     return Replayed(start, batches)
 

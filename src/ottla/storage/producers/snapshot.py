@@ -27,7 +27,7 @@ _ENDED = struct.Struct(">qq")
 
 
 class BadSnapshot(Exception):
-    """A snapshot that is torn or not one."""
+    """The file is torn, or is no snapshot."""
 
 
 def snapshot_path(directory: str, offset: int) -> str:
@@ -106,7 +106,7 @@ def _decode_entry(body: bytes, at: int) -> tuple[int, ProducerState]:
 
 
 def _decode_marks(body: bytes, at: int, states: list[ProducerState]) -> int:
-    """Their end."""
+    """Read the earlier batches of each producer; return the position behind them."""
     try:
         for state in states:
             count = body[at]
@@ -136,7 +136,7 @@ def _decode_ended(body: bytes, at: int) -> list[tuple[int, int]]:
 def write_snapshot(disk: Disk, directory: str, offset: int, producers: Producers) -> OpenFile:
     """Write the state as of `offset`; the file is handed back, held, for the next sync (rule B1).
 
-    One that is there already says the same and may be synced: putting an unsynced one in its place could lose both.
+    A file that is there already says the same and may be synced: an unsynced one in its place could lose both.
     """
     path = snapshot_path(directory, offset)
     if disk.exists(path):
@@ -160,7 +160,7 @@ def snapshot_offsets(disk: Disk, directory: str) -> list[int]:
 
 
 def put_snapshot(disk: Disk, directory: str, offset: int, producers: Producers) -> None:
-    """Write and sync one; durable once the directory is synced too."""
+    """Write and sync a snapshot; durable once the directory is synced too."""
     file = write_snapshot(disk, directory, offset, producers)
     file.sync()
     file.release()

@@ -78,14 +78,14 @@ class AbortedIndex:
         return self._entries
 
     def begin_empty(self) -> None:
-        """A new segment has none: spares the look at the disk."""
+        """Note that a new segment has no file yet, which spares the look at the disk."""
         self._entries = []
 
     def add(self, entry: AbortedEntry) -> None:
         self.entries.append(entry)
 
     def write_out(self) -> OpenFile | None:
-        """Put new entries into the file; the file where there is one to sync."""
+        """Put new entries into the file; return the file if it needs a sync."""
         entries = self.entries
         if self._on_disk < len(entries):
             self._open().write_at(self._on_disk * ENTRY.size, [_packed(entries[self._on_disk :])])

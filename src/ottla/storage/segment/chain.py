@@ -48,7 +48,7 @@ class SegmentChain:
     # --- making segments ---
 
     def configure(self, config: TopicConfig) -> None:
-        """For segments that are made from now on, and the active one."""
+        """Apply a configuration to the active segment and to segments made from now on."""
         self.sparse = self.sparse or config.compacted
         self._index_interval = config.index_interval_bytes
         self._max_entries = max(1, config.segment_index_bytes // 12)
@@ -56,12 +56,12 @@ class SegmentChain:
             self.limit(self.active)
 
     def limit(self, segment: Segment) -> None:
-        """The density of its indexes, and their size."""
+        """Set the density and the largest size of a segment's indexes."""
         segment.index_interval = self._index_interval
         segment.max_entries = self._max_entries
 
     def made(self, base_offset: int, wall_ms: int) -> Segment:
-        """A segment that is not in the chain yet."""
+        """Make a segment, which is not in the chain yet."""
         segment = Segment(self.folder.disk, self.folder.path, base_offset, created_ms=wall_ms)
         self.limit(segment)
         return segment
@@ -69,42 +69,42 @@ class SegmentChain:
     # --- which there are ---
 
     def set(self, segments: list[Segment]) -> None:
-        """These and no others; at least one."""
+        """Replace the segments by these; at least one."""
         self.segments = segments
         self.bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
 
     def begin(self, segment: Segment) -> None:
-        """A new active segment; the one before is sealed."""
+        """Add a new active segment; the one before is sealed."""
         self.set([*self.segments, segment])
 
     def replace(self, first: int, count: int, segment: Segment) -> list[Segment]:
-        """One sealed segment takes the place of `count`, from the index `first` on; those."""
+        """Replace `count` sealed segments, from the index `first` on, by one; return the old ones."""
         old = self.segments[first : first + count]
         self.set([*self.segments[:first], segment, *self.segments[first + count :]])
         return old
 
     def met_hole(self) -> None:
-        """Offsets are missing between two batches, and nothing is lost."""
+        """Note that offsets are missing between two batches though nothing is lost."""
         self.sparse = True
 
     def renamed(self) -> None:
-        """The folder has another name."""
+        """Take the folder's new name."""
         for segment in self.segments:
             segment.relocate(self.folder.path)
 
     # --- segments on their way out ---
 
     def take_out(self, count: int, wall_ms: int) -> None:
-        """The first `count` segments leave the log; their files go later."""
+        """Take the first `count` segments out of the log; their files go later."""
         gone = self.segments[:count]
         self.set(self.segments[count:])
         self.doomed = [*self.doomed, *(Doomed(segment, wall_ms, renamed=False) for segment in gone)]
 
     def doom(self, segment: Segment, wall_ms: int, *, renamed: bool) -> None:
-        """A start has found a segment below the log's start."""
+        """Add a segment below the log's start, found at a start, to those whose files are to go."""
         self.doomed = [*self.doomed, Doomed(segment, wall_ms, renamed)]
 
     def still_doomed(self, doomed: Iterable[Doomed]) -> None:
-        """The files of all others are gone."""
+        """Forget the segments whose files are gone: all but `doomed`."""
         self.doomed = list(doomed)

@@ -57,19 +57,19 @@ class Damage:
         return sorted(self._by_base)
 
     def of(self, base_offset: int) -> tuple[Extent, ...]:
-        """In the segment from `base_offset` on, in the order of the file."""
+        """The damaged extents of the segment from `base_offset` on, in the order of the file."""
         return self._by_base.get(base_offset, ())
 
     def covers(self, offset: int) -> bool:
         return any(one.first_offset <= offset < one.next_offset for some in self._by_base.values() for one in some)
 
     def note(self, base_offset: int, extents: Sequence[Extent]) -> None:
-        """A segment was found damaged. It is so from now on, also where this raises: a full disk keeps no file."""
+        """Note the damage of a segment. It counts even if this raises, when a full disk has no room for the file."""
         self._by_base[base_offset] = tuple(extents)
         self._write()
 
     def keep(self, bases: Collection[int]) -> None:
-        """Keep only the damage of these segments: others were repaired, or are gone."""
+        """Keep only the damage of these segments: the others were repaired, or are gone."""
         kept = {base: extents for base, extents in self._by_base.items() if base in bases}
         if len(kept) != len(self._by_base):
             self._by_base = kept
@@ -89,7 +89,7 @@ class Damage:
 
 
 def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -> Iterator[Header]:
-    """The headers from `position` on, which is a boundary, but for those inside of the extents."""
+    """The headers from the boundary `position` on, without those inside of the extents."""
     for extent in extents:
         if extent.end > position:
             yield from scan_headers(segment.file, position, extent.position)
@@ -112,7 +112,7 @@ def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Fou
 def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
     """True if a segment lacks `offset`, up to `found` or to its end, because nothing is left there, as by compaction.
 
-    If a bit has flipped, the batch before the gap differs from its CRC, the headers do not lead to the other side, or
+    If a bit has flipped instead, the CRC of the batch before the gap fails, the headers do not lead across the gap, or
     their offsets do not rise up to it.
     """
     entry = segment.entry_below(offset)

@@ -28,10 +28,10 @@ class SparseIndex:
         self._entry = entry
         self._file: OpenFile | None = None
         self._last: tuple[int, int] | None = None
-        """The last entry of a sealed index, once it was read."""
+        """The last entry of a sealed index, once read."""
         self._on_disk = 0
         self._stale = False
-        """The file holds more behind the entries that count."""
+        """True if the file holds more behind the entries that count."""
         self.path = path
         self.count = 0
         self.keys: array[int] | None = array("q")
@@ -40,7 +40,7 @@ class SparseIndex:
     # -- in memory ---
 
     def add(self, key: int, value: int) -> None:
-        """Only while the segment is written."""
+        """Add an entry, only while the segment is written."""
         if self.keys is None:
             raise InvariantBroken(f"{self.path} is sealed, and gets an entry")
         self.keys.append(key)
@@ -48,7 +48,7 @@ class SparseIndex:
         self.count += 1
 
     def load(self) -> bool:
-        """Take the file's entries into memory, to go on writing; whether there is a file."""
+        """Take the file's entries into memory, to go on writing; return whether there is a file."""
         self.keys = array("q")
         self.values = array("i")
         is_there = self._disk.exists(self.path)
@@ -69,7 +69,7 @@ class SparseIndex:
         self.values = array("i")
 
     def open_sealed(self) -> bool:
-        """Stand on the file as it is; False where it is missing, torn, or its keys do not end above their start."""
+        """Use the file as it is; False if it is missing, torn, or its keys do not end above their start."""
         try:
             size = self._disk.file_size(self.path)
         except FileNotFoundError:
@@ -168,7 +168,7 @@ class SparseIndex:
         self.file().truncate(0)
 
     def replace(self, made: SparseIndex) -> None:
-        """Take the entries of another one, in memory, and put them into a new file, on disk."""
+        """Take the entries of another index, in memory, and write them to a new file durably."""
         self.keys, self.values = made.keys, made.values
         self.count, self._on_disk, self._stale = made.count, 0, False
         self.write_out()
@@ -187,14 +187,14 @@ class SparseIndex:
 
     def _block(self, at: int, count: int) -> bytes:
         size = self._entry.size
-        return self.file().read_at(at * size, count * size) if count else b""  # an empty one need not be opened
+        return self.file().read_at(at * size, count * size) if count else b""  # an empty file need not be opened
 
 
 def offset_index(disk: Disk, path: str) -> SparseIndex:
-    """Last offset of a batch (relative to the segment's base) to the batch's position."""
+    """The offset index: from the last offset of a batch, relative to the segment's base, to the batch's position."""
     return SparseIndex(disk, path, OFFSET_ENTRY)
 
 
 def time_index(disk: Disk, path: str) -> SparseIndex:
-    """Largest timestamp so far to the last offset (relative) of the batch that has it."""
+    """The time index: from the largest timestamp so far to the last offset (relative) of the batch that has it."""
     return SparseIndex(disk, path, TIME_ENTRY)

@@ -33,12 +33,12 @@ class IndexWitness:
         """The relative offset of the last time entry that came with an offset entry."""
         self._newest = -1
         self._begins = -1
-        """The relative offset at which the scan begins."""
+        """The relative offset where the scan begins."""
         self._last_time = times[-1] if times else None
-        """The last time entry, until its batch is met."""
+        """The last time entry, until the scan meets its batch."""
 
     def saw(self, header: Header) -> None:
-        """The scan has met a batch."""
+        """Note a batch that the scan has met."""
         last = header.last_offset - self._segment.base_offset
         if self._begins < 0:
             self._begins = header.base_offset - self._segment.base_offset
@@ -48,8 +48,7 @@ class IndexWitness:
             self._newest = max(self._newest, counted_timestamp(header))
 
     def lacks(self) -> bool:
-        """Once all is scanned: whether an entry that the scan has added should have been there before, or the last time
-        entry is of no batch."""
+        """True if the scan added an entry that should have been there, or no batch has the last time entry."""
         if self._newest > self._newest_before or (self._is_whole and self._time_of_no_batch()):
             return True
         keys = self._segment.index.keys or ()
@@ -57,7 +56,7 @@ class IndexWitness:
         return at < len(keys) and keys[at] <= self._paired and keys[at] < self._known_end - self._segment.base_offset
 
     def _time_of_no_batch(self) -> bool:
-        """True if the batch of the last time entry should have been met, and was not; none lies before the segment."""
+        """True if the scan should have met the last time entry's batch and did not; none lies before the segment."""
         if self._last_time is None or self._begins < 0:
             return False
         return self._last_time[1] < 0 or self._begins <= self._last_time[1]

@@ -54,7 +54,7 @@ def parse_header(view: bytes | memoryview, at: int, position: int) -> Header:
 
 
 def scan_headers(file: OpenFile, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Header]:
-    """Headers of whole batches from `position`, which is a boundary, up to `end`; stops at the first that is none."""
+    """Headers of whole batches from the boundary `position` up to `end`; stops at the first that is not whole."""
     chunk = b""
     start = position
     while position + HEADER_SIZE <= end:
@@ -74,7 +74,7 @@ def scan_headers(file: OpenFile, position: int, end: int, *, chunk_bytes: int = 
 def scan_batches(
     file: OpenFile, position: int, end: int, *, chunk_bytes: int = 16 * CHUNK_BYTES
 ) -> Iterator[tuple[Header, memoryview]]:
-    """Headers and bytes of whole batches from `position`; stops at the first that is none. CRCs are not checked."""
+    """Headers and bytes of whole batches from `position`, up to the first that is not whole. CRCs are not checked."""
     chunk = memoryview(b"")
     start = position
     while position + HEADER_SIZE <= end:

@@ -1,7 +1,7 @@
 """One segment: a file of batches with its indexes. Comes from log.py; owns its file; next door is disk/local.py.
 
-Only the last segment of a log is written. Of the batches written or scanned last it remembers the boundaries, so that
-a read of the hot tail starts and ends on a batch without looking into the file.
+Only the last segment of a log is written. It remembers the boundaries of the batches written or scanned last, so that a
+read of the hot tail starts and ends on a batch without looking into the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DELETED, CLEANED, FETCHED, SWAP = ".deleted", ".cleaned", ".fetched", ".swap"
 SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT = 4096
-"""Boundaries remembered; up to twice as many before the older half is dropped."""
+"""The boundaries remembered; the older half is dropped at twice as many."""
 LOOK_BYTES = 8192
 
 
@@ -45,7 +45,7 @@ def bases_in(names: Iterable[str]) -> list[int]:
 
 
 def counted_timestamp(batch: Header | Batch) -> int:
-    """The timestamp that a batch gives to the time index: none where compaction has left it empty."""
+    """The timestamp of a batch for the time index; none if compaction has left the batch empty."""
     return batch.max_timestamp if batch.records_count else -1
 
 
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """A segment that was taken out of its log; readers may still be sending from it."""
+    """A segment that was taken out of its log; readers may still be sending its bytes."""
 
     segment: Segment
     since_ms: int
@@ -116,7 +116,7 @@ class Segment:
         self.index_full = False
         self.since_entry = 0
         self.dropped: tuple[int, int] | None = None
-        """The first time entry that `restart_from` left out, as the scan will find it again."""
+        """The first time entry that `restart_from` left out, as the scan should find it again."""
         self.ends: list[int] = []
         """The recent batches: the offset after each, its position in the file, and its base offset."""
         self.positions: list[int] = []
@@ -168,7 +168,7 @@ class Segment:
             raise OSError(errno.EIO, f"cannot cut back a failed write: {worse}", self.path(LOG)) from worse
 
     def noted(self, position: int, size: int, base_offset: int, next_offset: int, max_timestamp: int) -> None:
-        """A batch stands at `position`, written just now or found there."""
+        """Note the batch at `position`, which was written just now or found there."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = next_offset - 1
@@ -193,16 +193,16 @@ class Segment:
         self.index_full = self.index.count >= self.max_entries
 
     def end_index(self) -> None:
-        """An entry for the last batch, where it has none: a longer or shorter `.log` file does not fit it then.
+        """Add an entry for the last batch, if it has none: a `.log` file of another length does not fit the index then.
 
-        A segment without timestamps keeps none, as its time index has none either.
+        A segment without timestamps gets none, as its time index has none either.
         """
         last = self.index.last()
         if self.max_timestamp >= 0 and (last is None or last[1] != self.positions[-1]):
             self._add_entries(self.next_offset - 1, self.positions[-1])
 
     def add_last_time(self) -> None:
-        """An entry for the largest timestamp so far, where there is none yet."""
+        """Add an entry for the largest timestamp so far, if it has none yet."""
         last = self.times.last()
         if self.max_timestamp >= 0 and (last is None or self.max_timestamp > last[0]):
             self.times.add(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
@@ -217,7 +217,7 @@ class Segment:
         return files if aborted is None else [*files, aborted]
 
     def seal(self) -> None:
-        """Nothing is written here any more; `write_indexes` came before."""
+        """Close the indexes for writing, once `write_indexes` has put them into their files."""
         self.index.sealed()
         self.times.sealed()
 
@@ -243,7 +243,7 @@ class Segment:
         return True
 
     def _has_timestamps(self) -> bool:
-        """True if a batch has one; those that compaction has emptied have none."""
+        """True if any batch has a timestamp; batches that compaction has emptied have none."""
         opened = self._file is None
         found = any(
             counted_timestamp(header) >= 0 for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES)
@@ -257,7 +257,7 @@ class Segment:
         """True if the last batches of a closed segment, from the last index entry on, end there and fill the file, and
         the time index knows a timestamp as large as theirs.
 
-        A log rolls across a hole that is too large for one segment; then the file ends in front of it.
+        A log begins a new segment behind a hole too large for one segment; then the file ends in front of the hole.
         """
         entry = self.index.last()
         position = entry[1] if entry is not None else 0
@@ -275,7 +275,7 @@ class Segment:
         return position == self.size and (expected == next_offset or next_offset - expected > MAX_RELATIVE_OFFSET)
 
     def sound_entries(self, size: int) -> int:
-        """The number of first index entries, in memory, that rise and lie inside of a file of this size."""
+        """The number of leading index entries, in memory, that rise and lie inside of a file of this size."""
         assert self.index.keys is not None
         keys, positions = self.index.keys, self.index.values
         if keys and not (keys[0] >= 0 and 0 <= positions[0] < size):
@@ -286,7 +286,7 @@ class Segment:
         return len(keys)
 
     def load_indexes(self) -> bool:
-        """Take the entries of both into memory, to go on writing; False where a file is missing."""
+        """Load both indexes into memory, to go on writing; False if a file is missing."""
         return self.index.load() and self.times.load()
 
     def read_first_timestamp(self) -> int:
@@ -300,8 +300,8 @@ class Segment:
     def restart_from(self, entries: int, header: Header | None = None, *, at_once: bool = True) -> int:
         """Keep the indexes up to the first `entries` of the offset index; return the position to go on scanning from.
 
-        It is the beginning where the time index is wrong. `header`: of the batch of the last entry, if known.
-        `at_once`: in the files too; else they stay until the next writing, as all that they hold is right.
+        That is the beginning of the file if the time index is wrong. `header`: the one of the last entry's batch, if
+        known. `at_once`: cut the files too; else they stay until the next writing, as all that they hold is right.
         """
         assert self.index.keys is not None
         self.index.keep(entries, at_once=at_once)
@@ -335,9 +335,10 @@ class Segment:
         return False
 
     def _sound_times(self, last: int, header: Header | None) -> int | None:
-        """The number of entries of the time index at or below a relative offset; None where one of them is wrong.
+        """The number of entries of the time index at or below a relative offset; None if one of them is wrong.
 
-        All have to rise; the last that stays, which says what is the largest timestamp so far, is looked up.
+        All entries must rise. The last one that stays, which holds the largest timestamp so far, is compared with its
+        batch.
         """
         self.dropped = None
         before, kept, border = (-1, -1), 0, (-1, -1)
@@ -356,9 +357,9 @@ class Segment:
         return kept if self.is_time_of(border) else None
 
     def has_wrong_time(self, *, is_whole: bool) -> bool:
-        """True if the time entry that was left out was none of what the scan has found: it belongs before it, then.
+        """True if the scan did not find the time entry that was left out, though the entry belongs to what was scanned.
 
-        One behind the end is of a batch that was lost, but where the segment is known to be whole.
+        An entry behind the end belongs to a lost batch; that is wrong only if the segment is known to be whole.
         """
         entry, self.dropped = self.dropped, None
         if entry is None:
@@ -368,7 +369,7 @@ class Segment:
         return not self.is_time_of(entry)
 
     def note_header(self, header: Header) -> None:
-        """A batch met while scanning from `restart_from` on. The one the last entry points at gets no second entry."""
+        """Note a batch met while scanning from `restart_from` on. The batch of the last entry gets no second entry."""
         self.noted(header.position, header.size, header.base_offset, header.next_offset, counted_timestamp(header))
 
     # -- reading ---
@@ -394,14 +395,14 @@ class Segment:
                     return Found(header.position, header.size, header.base_offset, header.next_offset)
             if begun:
                 return None
-            entry = self.index.floor(entry[0] - 1)  # this one points at no batch that ends there
+            entry = self.index.floor(entry[0] - 1)  # no batch ends where this entry points
         for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES):
             if header.next_offset > offset:
                 return Found(header.position, header.size, header.base_offset, header.next_offset)
         return None
 
     def entry_below(self, offset: int) -> tuple[int, int] | None:
-        """Last offset and position of a batch that ends at or below `offset`, by an index entry that is right."""
+        """The last offset and the position of a batch that ends at or below `offset`, by a correct index entry."""
         entry = self.index.floor(offset - self.base_offset)
         while entry is not None:
             for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=64):
@@ -424,7 +425,7 @@ class Segment:
     # -- cutting and leaving ---
 
     def truncate(self, offset: int) -> None:
-        """Drop the batches that reach to `offset` or above. This segment is the last and is written from now on."""
+        """Drop the batches that reach to `offset` or above; this segment is the last and is written from now on."""
         if self.index.keys is None:
             self.index.load()
             self.times.load()
@@ -433,7 +434,7 @@ class Segment:
         at = bisect_right(self.index.keys, offset - 1 - self.base_offset)
         for header in scan_headers(self.file, self.restart_from(at), size):
             if not self.next_offset < header.next_offset <= offset:
-                break  # where a bit has flipped in it, it may seem to lie below
+                break  # a flipped bit may make a batch seem to lie below
             self.note_header(header)
         self.file.truncate(self.size)
         if self.size == 0:
@@ -444,7 +445,7 @@ class Segment:
         return self._disk.modified_ms(self.path(LOG))
 
     def close(self) -> None:
-        """Let go of all files; slices that are still being sent keep theirs."""
+        """Close all files; slices that are still being sent keep theirs."""
         self.index.close()
         self.times.close()
         self.aborted.close()
@@ -453,7 +454,7 @@ class Segment:
             file.release()
 
     def relocate(self, directory: str) -> None:
-        """The folder has another name."""
+        """Take the folder's new name."""
         self.directory = directory
         self.index.path, self.times.path = self.path(INDEX), self.path(TIME_INDEX)
         self.aborted.path = self.path(ABORTED_INDEX)

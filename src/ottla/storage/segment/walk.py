@@ -64,19 +64,19 @@ def _nothing() -> Header | None:
 
 
 class Bounds(NamedTuple):
-    """The bounds that the batches of one segment keep to."""
+    """The limits that the batches of one segment keep to."""
 
     end_offset: int
-    """No batch reaches beyond."""
+    """No batch reaches beyond this offset."""
     closed: bool
-    """The last batch ends at `end_offset`, where the next segment begins."""
+    """True if the last batch ends at `end_offset`, where the next segment begins."""
     epochs: KnownEpochs
     sparse: bool = False
-    """Compaction may have left a hole in front of the last batch; before others the batch behind proves a hole."""
+    """True if compaction may have left a hole in front of the last batch; elsewhere the batch behind proves a hole."""
     start: int = 0
     """The start of the log: batches that are missing below were deleted, and a copy of the log never had them."""
     following: Callable[[], Header | None] = _nothing
-    """Reads the header of the next segment's first batch, a witness of the last epoch here; None without one."""
+    """Reads the header of the next segment's first batch, a witness of the last epoch here; None if there is none."""
 
 
 class Walk:
@@ -110,7 +110,7 @@ class Walk:
         self.expected = expected
         self.epoch = epoch
         self.met_hole = False
-        """A hole was proved by the batch behind it: this log, or the one that it copies, was compacted."""
+        """True once the batch behind a hole proved it: this log, or the one that it copies, was compacted."""
 
     def steps(self) -> Iterator[Header | Extent]:
         while self.position < self._size:
@@ -121,7 +121,7 @@ class Walk:
             yield self.all_the_rest()
 
     def _lacks_end(self) -> bool:
-        """True if the file ends in front of the next segment, though no batch is so far from it that it rolled."""
+        """True if the file ends in front of the next segment, at a gap too small for a log to roll across."""
         return self._bounds.closed and 0 < self._bounds.end_offset - self.expected <= LARGEST_HOLE
 
     def _sound(self) -> Iterator[Header]:
@@ -193,14 +193,14 @@ class Walk:
         return self.all_the_rest()
 
     def _may_follow(self, found: Header) -> bool:
-        """Behind damage: the batch keeps to the bounds, and the one behind it does not contradict its place."""
+        """True, behind damage, if a batch keeps to the bounds and the next one does not contradict its place."""
         if not self._fits(found):
             return False
         behind = self._header_at(found.position + found.size)
         return behind is None or behind.base_offset >= found.next_offset
 
     def all_the_rest(self) -> Extent:
-        """Nothing behind can be trusted. In a segment that is written, offsets end with the whole batches there."""
+        """The extent up to the file's end. In a segment that is written, offsets end with the whole batches there."""
         first, position, end = self.expected, self.position, self._bounds.end_offset
         if not self._bounds.closed:
             end = first + self._whole_span(position)
@@ -208,7 +208,10 @@ class Walk:
         return Extent(first, end, position, self._told_size)
 
     def _whole_span(self, position: int) -> int:
-        """Offsets of whole batches whose CRC holds, though not their place: no torn write leaves those."""
+        """The number of offsets in the batches from `position` on whose CRC holds though their offsets do not fit here.
+
+        A torn write cannot leave such batches.
+        """
         span = 0
         while (header := self._whole_batch(position)) is not None and header.last_offset_delta >= 0:
             span += header.last_offset_delta + 1
@@ -218,8 +221,8 @@ class Walk:
     def _candidates(self) -> Iterator[tuple[int, Callable[[Header], bool]]]:
         """The positions at which the next sound batch may begin, and further conditions on it.
 
-        Behind the bad batch's length if that is sound, else where the index says, else wherever a header can be. What
-        lies inside a batch may be a record that holds a copy of a batch, so it has to be the very next one.
+        First the position behind the bad batch, if its length is sound; then those of the index; then any that may be a
+        header. A record may hold a copy of a batch, so a position found without the index must be the very next batch.
         """
         start = self.position
         here = self._parsed(start)
