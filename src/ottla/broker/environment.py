@@ -48,9 +48,9 @@ class Environment:
         return self.follow.lease_valid()
 
     def disk_failed(self, error: OSError) -> None:
-        """The log directory that the error names has failed (rule B3)."""
+        """Report that the log directory that the error names has failed (rule B3)."""
         self.failures.disk_failed(error)
 
     def broken(self, error: Exception) -> None:
-        """The broker found its own state untrue (rule F)."""
+        """Report that the broker found its own state wrong (rule F)."""
         self.failures.broken(error)

@@ -13,7 +13,7 @@ log = logging.getLogger("ottla.node")
 
 
 class Failures:
-    """`reason` says why the broker stops, once it must."""
+    """Stops the broker for a failure that it cannot survive; `reason` is set then."""
 
     def __init__(self, on_fatal: Callable[[str], None]) -> None:
         """`on_fatal` is called once, with the reason why this broker stops."""
@@ -30,8 +30,8 @@ class Failures:
             self.on_fatal(why)
 
     def broken(self, error: Exception) -> None:
-        """An invariant is broken: no answer of this broker can be trusted any more (rule F)."""
-        self.stop_for(f"the broker found its own state untrue and stops: {''.join(format_exception(error))}")
+        """Stop for a broken invariant: no answer of this broker can be trusted any more (rule F)."""
+        self.stop_for(f"the broker found its own state wrong and stops: {''.join(format_exception(error))}")
 
     def disk_failed(self, error: OSError) -> None:
         """Take the log directory that the error names offline; with the last one the process stops (rule B3)."""

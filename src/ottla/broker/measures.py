@@ -71,7 +71,10 @@ OFFLINE_REPLICAS = Metric(
     "Replicas of this broker in failed log directories, or that cannot be opened and are the last of their partition.",
 )
 TROUBLED = Metric(
-    "ottla_replica_trouble", "gauge", "1 for each replica that is not served whole, with why.", (*_PARTITION, "reason")
+    "ottla_replica_trouble",
+    "gauge",
+    "1 for each replica that is not fully served, with the reason.",
+    (*_PARTITION, "reason"),
 )
 STRAYS = Metric(
     "ottla_stray_folders", "gauge", "Folders that a start has set aside (`ottla log strays`).", ("logdirectory",)
@@ -84,7 +87,7 @@ IN_SYNC_EXPANDS = Metric(
 )
 SCRUBBED = Metric("ottla_scrub_checked_bytes_total", "counter", "Bytes of closed segments checked for damage.")
 SCRUB_PASSES = Metric("ottla_scrub_passes_total", "counter", "Passes over all closed segments.")
-DAMAGED = Metric("ottla_damaged_segments", "gauge", "Segments known to be damaged: what is damaged is not served.")
+DAMAGED = Metric("ottla_damaged_segments", "gauge", "Segments known to be damaged; damaged records are not served.")
 REPAIRED = Metric("ottla_repaired_segments_total", "counter", "Damaged segments that were fetched from a peer.")
 REQUESTS = Metric("ottla_requests_total", "counter", "Requests by API.", ("api",))
 REQUEST_TIMES = Metric(
@@ -95,7 +98,7 @@ REQUEST_TIMES = Metric(
     ("api",),
 )
 BUGS = Metric("ottla_handler_failures_total", "counter", "Requests that failed by the broker's own fault.")
-MALFORMED = Metric("ottla_malformed_requests_total", "counter", "Connections closed for what was no request.")
+MALFORMED = Metric("ottla_malformed_requests_total", "counter", "Connections closed because of an invalid request.")
 SESSIONS = Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", "Fetch sessions kept.")
 SESSION_PARTITIONS = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "gauge", "Partitions in fetch sessions."

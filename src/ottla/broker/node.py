@@ -299,7 +299,7 @@ class Node:
         self._coordination.close()
 
     def _lapsed(self) -> None:
-        """The lease has run out: answer all requests that wait for a commit."""
+        """Answer all requests that wait for a commit, as the lease has run out."""
         for partition in self.replicas.all():
             partition.lapsed()
 
@@ -316,7 +316,7 @@ class Node:
         return self.around.options.config
 
     def _reconcile(self, changes: Changes) -> None:
-        """The metadata log is applied: adapt this broker to it."""
+        """Adapt this broker to the applied metadata."""
         metadata = self.metadata
         self._take_configs(changes)
         if changes.everything or changes.features:
@@ -335,7 +335,7 @@ class Node:
         for topic_id in gone:
             name = self._topics_here.pop(topic_id)
             self.around.options.forget(TopicId(topic_id))
-            if metadata.name_taken(name) is None:  # no new topic of that name meanwhile
+            if metadata.name_taken(name) is None:  # unless a new topic has that name by now
                 self.replicas.traffic.pop(name, None)
         if gone:
             self.groups.topics_deleted({name: topic_id for topic_id, name in gone.items()})

@@ -14,12 +14,12 @@ from ottla.kernel.story import Slot
 from ottla.metadata.entries import Body
 
 APPEND_COMMANDS = 200
-"""In one append: deciding a thousand topics in one turn would stall the loop."""
+"""The most commands in one append: deciding a thousand topics in one turn would stall the loop."""
 _APPEND_BYTES = 512 * 1024
 
 
 class Applied(NamedTuple):
-    """A command is done and its entries are applied here; they begin at `first_version`. None where all was so."""
+    """A command is done and its entries are applied here, from `first_version` on; None if nothing had to change."""
 
     first_version: int
     entries: tuple[Body, ...]
@@ -46,7 +46,7 @@ class Pending:
 
 
 class CommandQueue:
-    """First what others wait for, then the rest; each in the order in which it came."""
+    """Commands in two queues: those that others wait for go first; each queue keeps the order of arrival."""
 
     def __init__(self) -> None:
         self._urgent: deque[Pending] = deque()

@@ -64,15 +64,14 @@ async def hand_over(around: Environment, coordinating: Coordinating, led: Sequen
 async def say_farewell(around: Environment, closed: tuple[str, ...]) -> None:
     """Write the end of this incarnation into the metadata log, so that no other broker has to detect it.
 
-    `closed` are the directories that were closed cleanly: a copy made of one while the broker ran then counts as
-    older.
+    `closed` are the directories that were closed cleanly: a copy made of one while the broker ran then counts as older.
     """
     me = around.metadata.brokers.get(around.broker)
     if me is not None and me.epoch == around.follow.broker_epoch and len(around.metadata.brokers) > 1:
         farewell = FenceBroker(me.broker_id, me.epoch, stopped=True, closed=closed)
         outcome = await around.follow.submit(farewell, FAREWELL_IN_MS)
         if isinstance(outcome, ApiError):
-            log.info("left without a word: %s", outcome)
+            log.info("could not record a clean shutdown: %s", outcome)
 
 
 def _others(around: Environment) -> bool:

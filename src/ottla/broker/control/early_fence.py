@@ -117,7 +117,7 @@ class EarlyFence:
         self._look()
 
     def _look(self) -> None:
-        """Look after brokers now, and again when it is our turn, in case the brokers before us did nothing."""
+        """Have dead brokers handled now, and again when it is our turn, in case the brokers before us did nothing."""
         if self._refusing:
             around = self._around
             around.follow.look_after_brokers()

@@ -81,9 +81,9 @@ class Incarnations:
             return
         self.older[directory.path] = RolledBack((), found_in(found.incarnation, closed=directory.clean), name(expected))
         if found.incarnation is None:
-            why = "its files 'incarnation' are missing or damaged, so that nobody can say of when it is"
+            why = "its files 'incarnation' are missing or damaged, so its age is unknown"
         else:
-            why = f"it is of broker epoch {found.incarnation.broker_epoch}, and was used after that"
+            why = f"its files are of broker epoch {found.incarnation.broker_epoch}, and it was used since"
         log.warning(
             "the log directory %s is older than what the cluster knows of it (%s): restored from a copy, or rolled "
             "back. None of its replicas leads or counts before it has fetched what others hold. If that was a "
@@ -95,7 +95,7 @@ class Incarnations:
         return directory.path in self.older
 
     def was_away(self, directory: LogDirectory) -> bool:
-        """True if the broker last ran without this directory, so that what lies in it may be older than elsewhere."""
+        """True if the broker last ran without this directory, so that its replicas may be older than elsewhere."""
         me, expected = self._around.metadata.brokers.get(self._around.broker), self._expected(directory.directory_id)
         return me is not None and (expected is None or expected.incarnation != me.incarnation)
 
@@ -223,7 +223,7 @@ async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[st
 
 
 def why_older(found: Incarnation, me: BrokerState | None, version: int, crc: int | None) -> str | None:
-    """The reason why this store cannot be the one that the directory has seen; None if it may be.
+    """The reason why this store cannot be the one that the directory was used with; None if it may be.
 
     `crc`: the checksum of the store's entry at the version noted in the directory, if the entry is still there.
     """

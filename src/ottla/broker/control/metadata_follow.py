@@ -69,7 +69,7 @@ class MetadataFollow:
         self._deadlines = deadlines
         self._entropy = entropy
         self.incarnation = entropy.bytes(16)
-        """Tells the registration of this run from those of other runs."""
+        """The id that tells the registration of this run from those of other runs."""
         self._last_entry: bytes | None = None
         """The entry of the applied version; None if that came with a snapshot."""
         self._sequence = int.from_bytes(entropy.bytes(7), "big")

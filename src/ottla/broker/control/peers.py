@@ -250,7 +250,7 @@ class _Link:
             at = 5 if asked.api.response_header_version(asked.version) else 4
             answer: Any = decoder(asked.api.response, asked.version)(frame, at)[0]
         except (MalformedMessage, StructError, KeyError, ValueError, IndexError) as fault:
-            self.fail(ConnectionAbortedError(f"broker {self.way.broker} sent what is no answer: {fault}"))
+            self.fail(ConnectionAbortedError(f"broker {self.way.broker} sent an answer that cannot be read: {fault}"))
             return
         if asked.deadline is not None:
             asked.deadline.cancel()

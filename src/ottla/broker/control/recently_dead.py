@@ -1,7 +1,7 @@
 """Brokers that died a moment ago: Metadata still lists them, as Apache Kafka's does until their session has ended.
 
-A client that no longer finds the broker of a leader in Metadata gives its connection up. librdkafka does so in the
-middle of moving the partition, and then waits for a timer of one second before it asks the new leader.
+A client that no longer finds the broker of a leader in Metadata closes its connection to it. librdkafka does so while
+it moves the partition, and then waits for a timer of one second before it asks the new leader.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ class Coordinator(ABC, Generic[S]):
 
     @abstractmethod
     def _run(self, partition: Partition, answers_from_ms: Callable[[], int]) -> ShardRunner[S]:
-        """A runner with a new shard."""
+        """Make a runner with a new shard."""
 
     def _ended(self, runner: ShardRunner[S]) -> None:
-        """A runner's leadership is over."""
+        """Note that a runner's leadership is over."""
 
     # Roles
 

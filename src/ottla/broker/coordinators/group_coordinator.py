@@ -59,7 +59,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         )
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Options that may change while the broker runs apply to shards loaded from now on, and to waits."""
+        """Take new options: they apply to shards loaded from now on, and to waits."""
         self._settings = settings_of(config)
         self._commit_timeout_ms = config.offsets_commit_timeout_ms
 

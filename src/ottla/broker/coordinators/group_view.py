@@ -62,7 +62,7 @@ class GroupOptions:
 
 
 def _made(layers: Layers, overrides: Mapping[str, str]) -> ConsumerSettings:
-    """A group's own options lie within the broker's bounds, which may have moved since they were set."""
+    """Make a group's options; its own values are kept within the broker's bounds, which may have moved since."""
     group, broker = layers.group(overrides), layers.broker()
     session_ms = broker.group_consumer_session_timeout_ms
     if "consumer.session.timeout.ms" in overrides:

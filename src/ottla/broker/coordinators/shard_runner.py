@@ -305,7 +305,7 @@ class ShardRunner(Generic[S]):
             self._check = self._around.deadlines.at(deadline_ms, self._overdue)
 
     def _release(self, replies: list[Reply]) -> None:
-        """The lease is looked at when an answer leaves (rule A12)."""
+        """Let answers leave, if the lease is still valid (rule A12); else send the clients to another coordinator."""
         may_answer = self._around.may_lead()
         for ticket, answer in replies:
             ticket.fill(answer if may_answer else ErrorCode.NOT_COORDINATOR)
@@ -330,7 +330,7 @@ class ShardRunner(Generic[S]):
             self._serve_if_committed()
 
     def _overdue(self) -> None:
-        """End the waits whose records were not committed in time: those clients learn that the outcome is unknown."""
+        """End the waits whose records were not committed in time: these clients learn that the outcome is unknown."""
         self._check = None
         now_ms = self._around.clock.mono_ms()
         error = coordinator_error(ErrorCode.REQUEST_TIMED_OUT)
@@ -367,7 +367,7 @@ class ShardRunner(Generic[S]):
         if self.phase is not Phase.LOADING or self._partition.log.high_watermark < self._through:
             return
         now_ms = self._around.clock.mono_ms()
-        if (wait_ms := self._answers_from_ms() - now_ms) > 0:  # it may end sooner: the other broker is back and knows
+        if (wait_ms := self._answers_from_ms() - now_ms) > 0:  # ends sooner if the other broker comes back
             if not self._waits_for_lease:
                 self._waits_for_lease = True
                 self._around.deadlines.at(now_ms + min(wait_ms, LOOK_AGAIN_MS), self._look_again)
@@ -391,7 +391,7 @@ class ShardRunner(Generic[S]):
             read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
             if isinstance(read, ErrorCode):
                 if offset >= partition_log.log_start_offset:
-                    log.error("%s-%d cannot be loaded at offset %d, and who asks for it waits: error %d",
+                    log.error("%s-%d cannot be loaded at offset %d, and its clients wait: error %d",
                               self._partition.topic, self._partition.index, offset, read)  # fmt: skip
                     self._partition.suspect(offset)
                     yield _REFUSED

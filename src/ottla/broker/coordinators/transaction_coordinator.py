@@ -75,7 +75,7 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
     def end_of_transaction(self, transactional_id: str, until_ms: int) -> Slot[bool]:
         """True once no markers of the transaction are on their way any more, False at `until_ms`.
 
-        It may have ended before this is called: the answer that said otherwise was held until its commit.
+        The transaction may have ended before this is called: the shard's answer was held until its commit.
         """
         slot: Slot[bool] = Slot()
         if self.now_ms() >= until_ms:
@@ -108,14 +108,14 @@ class TransactionCoordinator(Coordinator[TransactionShard]):
         return replace(self._settings, transaction_version=features.level(self._cluster.metadata, TRANSACTION_VERSION))
 
     def take_features(self) -> None:
-        """The levels of the metadata state hold for the shards that serve, too."""
+        """Give the feature levels of the metadata to the shards that serve, too."""
         level = features.level(self._cluster.metadata, TRANSACTION_VERSION)
         for runner in self.runners():
             if runner.shard.settings.transaction_version != level:
                 runner.shard.finalized(level)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Options that may change while the broker runs apply to shards loaded from now on."""
+        """Take new options: they apply to shards loaded from now on."""
         self._settings = settings_of(config)
 
 

@@ -164,7 +164,7 @@ def _broker_problem(name: str, after: dict[str, str]) -> ApiError | None:
 
 def _not_dynamic(declared: Option, name: str) -> ApiError | None:
     if declared.name == MIN_IN_SYNC and name != ALL_BROKERS:
-        # it decides which replicas stay eligible (KIP-966), which must not depend on the present leader
+        # this option decides which replicas stay eligible (KIP-966), which must not depend on the present leader
         return ApiError(ErrorCode.INVALID_CONFIG, f"{MIN_IN_SYNC} can be set for all brokers or for a topic only.")
     if declared.scope is Scope.READ_ONLY:
         return ApiError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{declared.name}]")

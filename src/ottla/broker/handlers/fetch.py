@@ -256,8 +256,10 @@ def _nearer(call: Call, rack: str, watch: Watch, partition: Partition) -> Broker
 
 
 def _refused(call: Call, watch: Watch, partition: Partition, error: ErrorCode) -> FetchedPartition:
-    """The answer to a refused read. Damage is KAFKA_STORAGE_ERROR, and clients ask again; if no other replica can ever
-    lead, they are told that the records are lost. Unknown damage is searched for.
+    """The answer to a refused read.
+
+    Damage is KAFKA_STORAGE_ERROR, and clients ask again; if no other replica can ever lead, they are told that the
+    records are lost. A read that met unknown damage has the log checked.
 
     Only the leader answers that an offset is out of range: a follower may lack records, and consumers would start
     over elsewhere.
@@ -271,7 +273,7 @@ def _refused(call: Call, watch: Watch, partition: Partition, error: ErrorCode) -
     elif error == ErrorCode.OFFSET_OUT_OF_RANGE and leader is None:
         return _error(watch.index, ErrorCode.NOT_LEADER_OR_FOLLOWER, _leader_of(call, watch))
     refused = _error(watch.index, error)
-    if error == ErrorCode.OFFSET_OUT_OF_RANGE and call.peer is not None:  # a repair continues at our start
+    if error == ErrorCode.OFFSET_OUT_OF_RANGE and call.peer is not None:  # a repair goes on at our start
         refused = refused._replace(log_start_offset=log.log_start_offset)
     return refused
 
@@ -317,7 +319,7 @@ def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partitio
     if told is None and leader is not None and follower.broker not in leader.committed_in_sync:
         call.node.replicas.in_sync.look(partition)
     if told is None and watch.fetch_offset < log.log_start_offset:
-        told = Refused(ErrorCode.OFFSET_OUT_OF_RANGE)  # it has to begin at our start, which the answer names
+        told = Refused(ErrorCode.OFFSET_OUT_OF_RANGE)  # the follower has to begin at our start, which the answer names
     if told is None:
         return None
     error, diverging = (int(told.error), None) if isinstance(told, Refused) else (0, (told.epoch, told.end_offset))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.compaction")
 _TURN_BYTES = 256 << 10
 PUT_OFF_MS = 600_000
-"""The time for which a log is left alone after a compaction failed, except by damage in the log."""
+"""The time for which a log is not compacted again after a failure other than damage in the log."""
 
 
 class CompactionWork(Protocol):
@@ -128,8 +128,8 @@ class Compactor:
         return best
 
     def _is_left_alone(self, key: tuple[bytes, int], partition: Partition) -> bool:
-        """True for a log that must wait: after a bad batch until it is repaired or its start has moved, after another
-        failure for a while."""
+        """True for a log that must wait: after a bad batch, until the batch is repaired or the log's start has moved;
+        after another failure, for a while."""
         if self._around.clock.mono_ms() < self._put_off.get(key, 0):
             return True
         return self._damaged.get(key) == partition.log.log_start_offset

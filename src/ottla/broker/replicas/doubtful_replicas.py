@@ -41,9 +41,9 @@ class DoubtfulReplicas:
     def short(self) -> ReplicasByTopic:
         """Replicas that may lack the last acknowledged records: written without syncs, and without a clean stop.
 
-        Also those with another end than before: a torn end cannot reach there, so records are damaged or missing. And
-        those that are missing although they count as complete, if no other copy can have their records: a crash came
-        before their creation, or the only disk of a broker without other replicas was replaced.
+        Also replicas with another end than before: a torn end cannot reach there, so records are damaged or missing.
+        And missing replicas that count as complete, if no other copy can have their records: a crash came before their
+        creation, or the only disk of a broker without other replicas was replaced.
         """
         found = [key for key, opened in self._directories.recovered.items() if self.is_short(opened)]
         found += (key for key, lost in self.missing() if not lost)
@@ -58,8 +58,8 @@ class DoubtfulReplicas:
         return (opened.write_caching and doubtful) or lacks_end
 
     def rolled_back(self) -> tuple[RolledBack, ...]:
-        """Replicas in older copies of directories, and missing ones: an older directory may be from before they were
-        made. With `write.caching` they count as short instead, and wait for no other replica."""
+        """Replicas in older copies of directories, and missing ones: an older directory may be from before their
+        creation. With `write.caching` such replicas count as short instead, and wait for no other replica."""
         missing = [key for key, _ in self.missing()]
         directories = self._directories
         found: list[RolledBack] = []
@@ -74,7 +74,7 @@ class DoubtfulReplicas:
         return self._around.options.topic_config(self._around.metadata.topics[TopicId(key[0])]).write_caching
 
     def missing(self) -> Iterator[tuple[Key, bool]]:
-        """Each with whether somebody, or another disk of ours, may hold what it lacks.
+        """Pairs of (missing replica, whether another broker or directory of ours may hold its records).
 
         A log in a directory that is new since the last registration counts as missing, as it may be an older one. With
         `write.caching` acknowledged records need not last, so a replica that lost some need not wait for others.

@@ -49,7 +49,7 @@ class FetchPlaces:
         """Partitions whose state may have changed since we last told the leader; others cost nothing (rule E5)."""
         self._looked_ms = 0
         self._resting: dict[Key, tuple[int, int]] = {}
-        """(until, for how long) a partition is not asked for after an answer that could not be used."""
+        """(time, pause): the partition is not fetched until then, after an answer that could not be used."""
         self._unsynced: dict[Key, None] = {}
         """Partitions with something that is not on disk yet: the next fetch waits for the last of them."""
 

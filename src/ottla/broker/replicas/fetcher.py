@@ -81,7 +81,7 @@ class ReplicaFetches:
         upkeep: LogUpkeep,
         short_leaders: ShortLeaders,
     ) -> None:
-        """`throttle` limits replicas that catch up here."""
+        """`throttle` limits the replicas here that catch up."""
         self.around = around
         self.replicas = replicas
         self.peers = peers
@@ -101,7 +101,7 @@ class ReplicaFetches:
             fetch.add(partition)
 
     def say_again(self, partition: Partition) -> None:
-        """Tell the leader our position again, although nothing has changed here: it may have dropped it."""
+        """Tell the leader our position again though nothing has changed here: the leader may have dropped it."""
         fetch = self._from.get(partition.leader_id)
         if fetch is not None and not self.closed:
             fetch.add(partition)
@@ -143,12 +143,12 @@ class LeaderFetch:
         self._started: list[Key] = []
         """Partitions in which records were deleted because the leader has deleted them."""
         self._cuts: list[Callable[[], None]] = []
-        """The truncations that the present answer demands."""
+        """The truncations that the present answer requires."""
         self._lowered = False
-        """True if these have cut committed records off."""
+        """True if these truncations have cut committed records off."""
 
     def add(self, partition: Partition) -> None:
-        """Ask for it from now on; also where the leader's session holds it, from before it was left."""
+        """Fetch the partition from now on; the leader's session may still have it from an earlier time."""
         key = (partition.topic_id, partition.index)
         self._places.add(key, partition)
         partition.tell_on_disk(partial(self._is_on_disk, key))
@@ -188,7 +188,7 @@ class LeaderFetch:
 
     def _report(self, story: Slot[None]) -> None:
         def ended() -> None:
-            """The story has ended by a bug: stop the broker, which would otherwise follow no leader without notice."""
+            """Stop the broker if the story has ended by a bug: else it would follow no leader without notice."""
             if isinstance(story.error, Exception):
                 self._around.broken(story.error)
             else:
@@ -212,7 +212,7 @@ class LeaderFetch:
                 continue
             if self._fetches.closed:
                 break
-            if response is None:  # overtaken: the leader has it, and waits for the session's next fetch
+            if response is None:  # overtaken: the leader has this fetch, and waits for the session's next one
                 self._session_epoch += 1
                 continue
             if response.error_code != ErrorCode.NONE:
@@ -308,7 +308,7 @@ class LeaderFetch:
                         partition, place = self._places.partitions.get(key), places.get(key)
                         if partition is not None and place is not None:
                             self._take_partition(key, partition, place[0], part)
-            for cut in self._cuts:  # each syncs step by step, as a crash must find its steps in order
+            for cut in self._cuts:  # each syncs its steps one by one, as a crash must find them in order
                 cut()
         except OSError as error:
             self._around.disk_failed(error)
@@ -367,7 +367,7 @@ class LeaderFetch:
                 follower.on_started_over(todo.offset)
                 held.set_high_watermark(follower.high_watermark)
         except OSError as error:
-            if error.errno in FULL_DISK and not held.refusing:  # nothing was cut; it is tried again once there is room
+            if error.errno in FULL_DISK and not held.refusing:  # nothing was cut; tried again once there is room
                 self._say_refused(key, held, str(error))
                 self._places.rest(key)
                 if isinstance(todo, StartOver) and partition.leader_starts(todo.offset):
@@ -388,7 +388,7 @@ class LeaderFetch:
                 self._say_refused(key, held, _what(appended))
                 self._places.rest(key)
                 return
-            begins_inside = appended.base_offset < held.log_start_offset  # its first segment does not tell its start
+            begins_inside = appended.base_offset < held.log_start_offset  # no segment's name tells this start
             if held.synced_offset < held.end_offset:
                 self._around.syncer.submit(held)
         self._places.rested(key)

@@ -90,7 +90,8 @@ class InSyncSets:
     def look(self, partition: Partition) -> None:
         """Propose another in-sync set, if there should be one.
 
-        A fetch may lead here before a late round: the time that the round is about to forgive is left out (rule A5).
+        A fetch may call this before a late round has run: the delay of the round is not held against replicas (rule
+        A5).
         """
         around, leader, keeper = self._around, partition.leader, partition.keeper
         if leader is None or keeper is None or not around.may_lead():
@@ -123,8 +124,8 @@ class InSyncSets:
     def _lag_max_ms(self, partition: Partition) -> int:
         """The longest allowed lag; at least the lease for internal topics.
 
-        A deposed coordinator may not know of it, and answer until it gives its successor a receipt. It stays in sync,
-        so its successor cannot commit without it before its lease has ended (rule A12).
+        A deposed coordinator may go on answering until it fetches from its successor. While it is in sync, the
+        successor commits nothing without it; so the allowed lag is at least a lease (rule A12).
         """
         lag_max_ms, lease_ms = self._around.config.replica_lag_time_max_ms, self._around.follow.lease.length_ms
         return max(lag_max_ms, lease_ms) if partition.is_internal else lag_max_ms
@@ -137,7 +138,7 @@ class InSyncSets:
         if topic is None or state is None or not (state.adding or state.removing):
             return None
         if state.partition_epoch != leader.partition_epoch or leader.proposed_in_sync != leader.committed_in_sync:
-            return None  # the change under way completes it, if possible
+            return None  # the open proposal completes it, if possible
         if partition in self._completing or with_reassignment_completed(state, metadata, topic) == state:
             return None
         if any(broker not in leader.registered for broker in state.in_sync):

@@ -29,7 +29,7 @@ def _lags(partitions: Iterable[Partition]) -> dict[int, list[int]]:
     """[records, partitions] for each follower of a partition that is led here.
 
     The records are those that the follower lacks. The partitions are those in which the leader has had no fetch of the
-    follower since either of them started: what it lacks there is unknown, and not counted in the records.
+    follower since either of them started: the records that the follower lacks there are unknown, and not counted.
     """
     lags: dict[int, list[int]] = {}
     for partition in partitions:

@@ -170,7 +170,11 @@ class LogDirectories:
                         max(remark.first_offset, remark.next_offset - 1), remark.bytes, remark.what)  # fmt: skip
 
     def _compare_with_unreadable(self) -> None:
-        """A replica was opened, and a folder of it in another directory was not: it is set aside, or may be newer."""
+        """Settle replicas with one opened and one unreadable folder.
+
+        The unreadable folder is set aside; if it may be the newer one, the opened log is closed and the replica is
+        offline.
+        """
         for key in [key for key in self.unreadable.by_key if key in self.recovered]:
             opened = self.recovered[key]
             directory, place = self.of(opened), moving.place_of(opened)
@@ -211,7 +215,7 @@ class LogDirectories:
                 self.broken_off += [(found, directory) for found in directory.found_futures]
 
     def _settled(self, moved: Log, source: Log) -> Log:
-        """The one of two copies that stays."""
+        """Choose the copy that stays, and delete the other one."""
         kept, left = (source, moved) if moving.is_newer(source, moved) else (moved, source)
         log.warning("%s was being moved: it stays in %s", moving.place_of(kept), self.of(kept).path)
         kept.start_as(left)
@@ -246,8 +250,8 @@ class LogDirectories:
     def _has(self, key: Key, state: PartitionState) -> bool:
         """True if the replica is here, as far as known while a directory has failed.
 
-        An empty log may have been begun here and then made in the failed directory: it does not count, unless the
-        partition has no other replica.
+        An empty log does not count, unless the partition has no other replica: the replica may have been begun here and
+        then made in the failed directory.
         """
         opened, here = self.recovered.get(key), self._around.broker
         if opened is None or opened.end_offset or len(state.replicas) == 1:
@@ -281,7 +285,7 @@ class LogDirectories:
         return () if self.online else tuple(self._new_ids.values())
 
     def is_doubtful(self, directory: LogDirectory) -> bool:
-        """True if it is older than what the cluster knows of it, or new to the cluster: it may lack records."""
+        """True if the directory is older than the cluster knows it, or new to the cluster: it may lack records."""
         is_new = bool(self.known) and directory.directory_id not in self.known
         return is_new or self.incarnations.is_older(directory)
 
@@ -450,4 +454,4 @@ def _unknown(path: str) -> int:
 
 
 def nobody(offset: int) -> None:
-    """A placeholder until the partition exists: no sync is submitted before."""
+    """Do nothing, as a placeholder until the partition exists: no sync is submitted before."""

@@ -90,7 +90,7 @@ class LogUpkeep:
         return self._note(self.checkpoint_log_starts)
 
     def note_lower_high_watermarks(self) -> None:
-        """Write lower high watermarks after committed records were cut off: else their log would look short later."""
+        """Write lower high watermarks after committed records were cut off: else the log would look too short later."""
         self._note(self.checkpoint_high_watermarks)
 
     def _note(self, checkpoint: Callable[[], None]) -> bool:

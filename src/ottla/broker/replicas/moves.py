@@ -127,7 +127,7 @@ class ReplicaMoves:
             return ErrorCode.NONE
         target = self._directories.online_at(path)
         if target is None or self._directories.failed:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # a future log may be in the failed one
+            return ErrorCode.KAFKA_STORAGE_ERROR  # the failed directory may hold a future log
         try:
             self._begin(key, partition, target)
         except OSError as error:
@@ -258,7 +258,7 @@ class ReplicaMoves:
         if move.target.failed is not None:
             return _LATER_MS  # the directory is being taken offline
         if future.refusing:
-            self.begin_anew(move.partition)  # it was interrupted in the middle of a change
+            self.begin_anew(move.partition)  # a change of the future log was interrupted half-way
         if move.dropped:
             return self._begin_again(move)
         if current.refusing or current.damage or self._is_compacting(move.partition):
@@ -344,7 +344,7 @@ class ReplicaMoves:
                 self._around.disk_failed(error)
 
     def _ended(self, story: Slot[None]) -> None:
-        """The story has ended: a bug in it stops the broker, as one in replication does."""
+        """Note the end of the story; a bug in it stops the broker, as a bug in replication does."""
         if isinstance(story.error, Exception):
             self._around.broken(story.error)
         else:

@@ -32,7 +32,7 @@ class OfflineReplicas:
         self._directories = directories
         self._busy = False
         self._online: dict[Key, bool] = {}
-        """Replicas that were offline and are served; true where it has yet to be told that one may lack its end."""
+        """Replicas that were offline and are served again; true while the cluster is to be told of a missing end."""
 
     def holds(self, topic_id: bytes, index: int) -> bool:
         return (topic_id, index) in self._directories.offline
@@ -47,7 +47,7 @@ class OfflineReplicas:
             state = metadata.partition(*key)
             if state is None or here not in state.replicas:
                 if TopicId(key[0]) not in metadata.topics or state is not None:
-                    del offline[key]  # a log that returns with the directory is a stray then
+                    del offline[key]  # if the directory comes back, this log is a stray
             elif here not in state.offline:
                 untold.append(key)
         if untold:
@@ -56,7 +56,10 @@ class OfflineReplicas:
             self._tell(BringOnline(by_topic(untold), short=by_topic([key for key in untold if self._online[key]])))
 
     def _untold_online(self) -> list[Key]:
-        """Those that count as offline in the cluster; later too, as a report that got lost may be applied late."""
+        """Replicas served again here that the metadata still lists as offline.
+
+        The list is checked at every look, as a lost report may be applied late.
+        """
         untold: list[Key] = []
         for key in sorted(self._online):
             state = self._around.metadata.partition(*key)
@@ -67,7 +70,7 @@ class OfflineReplicas:
         return untold
 
     def is_online(self, key: Key, *, short: bool) -> None:
-        """A replica that was offline is served from now on; `short`: it may lack its end."""
+        """Serve a replica that was offline; `short`: its log may lack its end."""
         self._online[key] = short
         self.look()
 

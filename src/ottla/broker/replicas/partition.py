@@ -175,7 +175,7 @@ class Partition:
             self._starts_moved()
 
     def settled_in(self, partition_epoch: PartitionEpoch) -> None:
-        """True if everything in the metadata of this partition epoch is carried out here."""
+        """Note that the metadata of this partition epoch is fully carried out here."""
         self.partition_epoch = partition_epoch
 
     def resign(self, error: ErrorCode) -> None:
@@ -190,7 +190,7 @@ class Partition:
         self.mark()
 
     def lapsed(self) -> None:
-        """The lease has run out: waiting clients are sent to the next leader, which may be this broker again."""
+        """Send waiting clients to the next leader, as the lease has run out; it may be this broker again."""
         self.waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.start_waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.mark()
@@ -220,7 +220,7 @@ class Partition:
         self._take_synced()
 
     def registered_changed(self, registered: dict[BrokerId, BrokerEpoch]) -> None:
-        """Brokers have registered again: they may have lost what they held before (rule A8)."""
+        """Note that brokers have registered again: they may have lost what they held before (rule A8)."""
         if self.leader is not None and self.leader.registered != registered:
             self.leader.on_registered(registered, now_ms=self._around.clock.mono_ms())
 
@@ -385,7 +385,7 @@ class Partition:
     # --- what happens to the log ---
 
     def on_synced(self, offset: int) -> None:
-        """The log is synced up to `offset`."""
+        """Note that the log is synced up to `offset`."""
         leader = self.leader
         if leader is not None:
             self._advance(leader.on_own_sync(SyncedOffset(offset), now_ms=self._around.clock.mono_ms()))

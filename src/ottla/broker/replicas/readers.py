@@ -34,7 +34,7 @@ class Readers:
         return bool(self._watches)
 
     def mark(self) -> None:
-        """Something that readers see has changed."""
+        """Tell all watches that something has changed that readers see."""
         for watch in self._watches:
             watch.session.mark(watch)
 
@@ -46,7 +46,7 @@ class Readers:
         self._listeners.remove(listener)
 
     def committed(self, high_watermark: int) -> None:
-        """The high watermark has moved."""
+        """Tell the listeners of a new high watermark."""
         for watch in self._watches:
             watch.session.mark(watch)
         for listener in self._listeners:

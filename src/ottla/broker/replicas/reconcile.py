@@ -90,7 +90,7 @@ class Replicas:
         coordinating: Coordinating,
         care: Care,
     ) -> None:
-        """The broker cannot go on without the log directory `needed`; `throttle` limits replicas that catch up."""
+        """`needed`: the log directory that the broker needs to go on. `throttle` limits replicas that catch up."""
         self._around = around
         self._coordinating = coordinating
         self._care = care
@@ -164,7 +164,7 @@ class Replicas:
             self._work()
 
     def _take_in(self, key: tuple[bytes, int], short: bool) -> None:
-        """A replica that could not be opened at the start is open; it may be short of its end."""
+        """Serve a replica that could not be opened at the start and is open now; `short`: its log may lack its end."""
         self._unsettled[key] = None
         if not self._working:
             self._work()
@@ -281,7 +281,7 @@ class Replicas:
         return {broker_id: broker.epoch for broker_id, broker in self._around.metadata.brokers.items()}
 
     def stopped(self, partition: Partition) -> None:
-        """A log was to be cut behind damage, and stays as it is: act on what the metadata says."""
+        """Act on what the metadata says of a log that was to be cut behind damage, and takes no more writes."""
         state = self._around.metadata.partition(partition.topic_id, partition.index)
         if state is not None and self.by_id.get((partition.topic_id, partition.index)) is partition:
             self._see_to_damage(partition, state)
@@ -291,8 +291,8 @@ class Replicas:
     def _see_to_damage(self, partition: Partition, state: PartitionState) -> None:
         """Repair closed segments; rebuild a log with other damage once it is in no in-sync or eligible set.
 
-        A log whose end was found damaged at the start was removed from them by the registration (rule A7); one that was
-        to be cut behind damage asks for that itself.
+        A log whose end was found damaged at the start was removed from them by the registration (rule A7); a log that
+        was to be cut behind damage asks for that itself.
         """
         held, here = partition.log, self._around.broker
         if held.damaged_at is None or not state.has_leader or here in (state.leader, *state.in_sync, *state.eligible):
@@ -325,10 +325,10 @@ class Replicas:
     # --- directories, a few in a turn ---
 
     def _work(self) -> None:
-        """Remove logs first: their names become free, and a full disk gets room."""
+        """Remove logs before others are made: their names become free, and a full disk gets room."""
         self._working = False
         if not self._open:
-            return  # closed meanwhile; the next start goes on
+            return  # the broker was closed meanwhile; the next start goes on
         try:
             if self._to_put_away:
                 self._put_some_away()
@@ -348,7 +348,7 @@ class Replicas:
         if error.errno not in _NO_ROOM:
             self._around.disk_failed(error)
             return
-        if str(error) != self._said:  # it is tried every second
+        if str(error) != self._said:  # else one warning a second
             self._said = str(error)
             log.warning("no room for a new partition, trying again: %s", error)
         if not self._working:
@@ -357,7 +357,7 @@ class Replicas:
 
     def _put_some_away(self) -> None:
         some = self._to_put_away[:_IN_A_TURN]
-        self.removal.later()  # even if the disk is too full to note it: deleting makes room
+        self.removal.later()  # even if the disk is too full to note the removal: deleting makes room
         self.directories.each(lambda directory: directory.delete_logs(some))
         del self._to_put_away[: len(some)]
 
@@ -389,7 +389,7 @@ class Replicas:
         if error.errno not in _NO_ROOM:
             self._around.disk_failed(error)
         elif not self._trying_again:
-            log.warning("no room for a new partition, or for what one notes down, trying again: %s", error)
+            log.warning("no room for a new partition or for its checkpoints, trying again: %s", error)
         if not self._trying_again:
             self._trying_again = True
             self._around.deadlines.after(_WORK_AGAIN_MS, self._try_again)
@@ -424,7 +424,7 @@ class Replicas:
         self._reconcile_partition(topic, topic.partitions[index])
 
     def together(self, count: int) -> AbstractContextManager[None]:
-        """Gather syncs: a new log needs ten, a new leader two, its followers too; those of many logs go together."""
+        """Gather syncs, to do those of many logs together: a new log needs ten, a new leader or follower two."""
         return self._disk.gathered(*self.directories.usable_paths) if count > _FEW else nullcontext()
 
     def start_on_disk(self, partition: Partition) -> int:

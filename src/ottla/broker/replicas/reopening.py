@@ -1,9 +1,9 @@
 """Opens replicas that the start could not open because the disk was full, once there is room.
 
-Called by reconcile.py. Only those are tried that are offline, or that are to lead: if other replicas count, one is
-fetched anew instead (unreadable.py). Each is recovered as after a crash, in one turn of the loop. One that only a
-start can compare with another directory, or with what the cluster knows of its own, stays offline until then, with the
-reason.
+Called by reconcile.py. Only replicas that are offline or are to lead are tried; if other replicas count, a replica is
+fetched anew instead (unreadable.py). Each is recovered as after a crash, in one turn of the loop. A replica that must
+first be compared with another directory, or with what the cluster knows of its own, stays offline until the next start,
+with the reason.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.replicas")
 _FIRST_MS = 10_000
 _LONGEST_MS = 160_000
-"""The pause doubles with each vain attempt: each may read all that was not checked yet of a log."""
+"""The pause doubles with each vain attempt: each may read all of a log that was not checked yet."""
 _ROOM = 1 << 20
 """The free bytes of a disk without which opening a replica is not tried."""
 
@@ -41,7 +41,7 @@ class Reopening:
         self._on_open = on_open
         self._pause_ms = _FIRST_MS
         self._vain: dict[Key, int] = {}
-        """The number of vain attempts: those with the fewest come first, so that none keeps others waiting."""
+        """The number of vain attempts; the replica with the fewest is tried first, so that none holds others up."""
         self._due = False
         self._closed = False
 
@@ -98,7 +98,7 @@ class Reopening:
             return False
 
     def _why_not(self, one: Unreadable) -> str:
-        """The reason why only a start, which compares directories before it registers, may open it; else empty."""
+        """The reason why only a start, which compares directories before it registers, may open `one`; else empty."""
         directories, directory = self._directories, one.directory
         if directories.is_doubtful(directory):
             return "its log directory is not the one that the cluster knows, or an older copy"

@@ -140,8 +140,15 @@ class Repairs:
         slot.when_full(lambda: ended(slot.result()))
 
     def _withdraw(self, partition: Partition, epoch: LeaderEpoch) -> None:
-        """Leave the sets. Then reconcile.py begins with an empty log; a refused command is repeated."""
-        log.warning("%s-%d takes nothing behind its damage: it asks to count no more", partition.topic, partition.index)
+        """Leave the in-sync and eligible sets; reconcile.py then begins with an empty log.
+
+        A refused command is repeated.
+        """
+        log.warning(
+            "%s-%d is damaged where it would have to be cut or extended: it leaves the in-sync set, to be fetched anew",
+            partition.topic,
+            partition.index,
+        )
         self._around.follow.submit(WithdrawReplica(TopicId(partition.topic_id), partition.index, epoch))
 
     # --- fetching anew ---
@@ -161,7 +168,7 @@ class Repairs:
             replica.on_refetch_failed(self._around.clock.mono_ms())
         except OSError as error:
             if self._is_here(partition, held) and (error.errno not in FULL_DISK or held.refusing):
-                raise  # in the middle of a swap; a log that is gone has lost its files too
+                raise  # in the middle of a swap; a deleted log has lost its files too
             log.warning("%s-%d is not repaired yet: %s", partition.topic, partition.index, error)
             replica.on_refetch_failed(self._around.clock.mono_ms())
         finally:

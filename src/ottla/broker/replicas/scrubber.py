@@ -35,7 +35,7 @@ _RUN_BYTES = 256 << 20
 _RUN_SEGMENTS = 1000
 _TURN_BYTES = 256 << 10
 _SUSPICIOUS = 3
-"""A peer that is sent the same offset this many times in a row has refused the answers."""
+"""The number of reads of one offset in a row after which a peer has refused the answers."""
 _SUSPECT_AGAIN_MS = 600_000
 _MOST_SENT = 10_000
 

@@ -1,4 +1,5 @@
-"""Leaders that lack what was committed: a follower that would have to cut it off reports its leader (rule A11).
+"""Leaders that lack committed records: a follower that would have to cut such records off reports its leader (rule
+A11).
 
 Called by fetcher.py after the follower has refused the cut (replication/follower.py). If the reporting replica counts,
 the cluster removes the leader from the sets and elects another one (cluster/partitions.py).

@@ -34,7 +34,7 @@ def throttles(deadlines: Deadlines, config: BrokerConfig) -> tuple[Throttle, Thr
 
 
 class Throttle:
-    """A limit of bytes per second in one direction: after some have passed, no more do until their time is over."""
+    """A limit of bytes per second in one direction: bytes that have passed delay the next ones."""
 
     def __init__(self, deadlines: Deadlines, rate: int) -> None:
         self.rate = rate

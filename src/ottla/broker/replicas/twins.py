@@ -28,10 +28,10 @@ class Ages(Protocol):
     """Knowledge of how old log directories are."""
 
     def is_older(self, directory: LogDirectory) -> bool:
-        """True if it is an older copy of the directory that the cluster knows."""
+        """True if the directory is an older copy of the one that the cluster knows."""
 
     def was_away(self, directory: LogDirectory) -> bool:
-        """True if the broker last ran without it."""
+        """True if the broker last ran without the directory."""
 
 
 class Place(NamedTuple):
@@ -45,11 +45,11 @@ class Twins(NamedTuple):
     """The folders of replicas that were found more than once, by path, sorted by what they are."""
 
     unmade: set[str]
-    """Begun in one directory and made in another after a disk failed or was full: they never held a record."""
+    """Folders that were begun before the replica was made in another directory: they never held a record."""
     older: dict[str, str]
-    """In directories that are older copies, or were away, while another one holds the replica; with the reason."""
+    """Folders in directories that are older copies, or were away, while another holds the replica; with the reason."""
     undecided: dict[str, str]
-    """Each may be the replica, with the reason why it is not opened."""
+    """Folders that each may be the replica, with the reason why none is opened."""
 
 
 def sort_twins(
@@ -113,7 +113,7 @@ def _without_unneeded(
 
 
 def _is_a_move(places: Sequence[Place]) -> bool:
-    """True if these are the two halves of one move, which storage/directory/moving.py tells apart."""
+    """True if these are the two halves of one move; storage/directory/moving.py decides between them."""
     if len(places) != 2:
         return False
     (one, here), (other, there) = places
@@ -121,7 +121,7 @@ def _is_a_move(places: Sequence[Place]) -> bool:
 
 
 def _has_held(disk: Disk, place: Place) -> bool:
-    """True if it has held a record, or cannot be read: then it may have."""
+    """True if the folder has held a record, or cannot be read: then it may have held one."""
     found, directory = place
     name = TopicPartition(found.topic, found.partition)
     if any(offsets.get(name) for _, offsets in directory.offsets.by_name()):
@@ -132,7 +132,7 @@ def _has_held(disk: Disk, place: Place) -> bool:
 
 
 def _doubt(disk: Disk, places: Sequence[Place], twins: Twins) -> None:
-    """Say of each that it may be the replica, and note it there."""
+    """Mark each of these folders as possibly the replica, with a note in each."""
     name = TopicPartition(places[0].found.topic, places[0].found.partition)
     for place in places:
         others = [other for other in places if other is not place]
@@ -151,7 +151,7 @@ def _doubt(disk: Disk, places: Sequence[Place], twins: Twins) -> None:
 
 
 def _settle(disk: Disk, found: FoundPartition) -> None:
-    """The other folders are gone: this one is the replica. If that cannot be noted, the next start finds it again."""
+    """Drop the note of doubt, as the other folders are gone. If that fails, the next start does it again."""
     with suppress(OSError):
         disk.remove(posixpath.join(found.path, MOVING))
         disk.sync_directory(found.path)

@@ -49,7 +49,7 @@ class Unreadable(NamedTuple):
     directory: LogDirectory
     reason: str
     lacked_room: bool = False
-    """True if its disk was full."""
+    """True if the disk of the replica was full."""
 
 
 class UnreadableReplicas:
@@ -149,7 +149,7 @@ class UnreadableReplicas:
     def miss(self, directory: LogDirectory, opened: Container[Key]) -> None:
         """Note replicas whose folder is gone although it held records.
 
-        One that still counts stays missing: a new, empty one could reuse its offsets if no other replica is left.
+        A replica that still counts stays missing: a new, empty one could reuse its offsets if no other replica is left.
         """
         missed: list[TopicPartition] = []
         for place, held in directory.gone.items():
@@ -232,7 +232,7 @@ class UnreadableReplicas:
         self._see_whether_all_are_open(one.directory)
 
     def _see_whether_all_are_open(self, directory: LogDirectory) -> None:
-        """Once all logs of a directory are open or set aside, a stop may mark it as clean again."""
+        """Let a stop mark a directory as clean again, once all of its logs are open or set aside."""
         directory.unopened = any(one.directory is directory for found in self.by_key.values() for one in found)
 
     def make_way(self, directory: LogDirectory, topic: Topic, index: int) -> None:
@@ -242,7 +242,7 @@ class UnreadableReplicas:
             self._give_up(key, "its name belongs to another topic now")
 
     def _give_up(self, key: Key, why: str) -> None:
-        """Set its folders aside, each once; those in a directory that has failed are left to a later start."""
+        """Set the replica's folders aside, each once; those in a failed directory are left to a later start."""
         found = self.by_key[key]
         directories = [one.directory for one in found]
         while found:
@@ -263,7 +263,7 @@ class UnreadableReplicas:
 def costs_the_directory(found: FoundPartition, error: Exception) -> bool:
     """True if an error fails the whole directory, not just one partition's files.
 
-    A failed sync does: it may have dropped pages of any file (rule B3). A full disk does not.
+    A failed sync fails the directory, as it may have dropped pages of any file (rule B3). A full disk does not.
     """
     if not isinstance(error, OSError) or error.errno in FULL_DISK:
         return False

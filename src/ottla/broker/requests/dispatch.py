@@ -65,7 +65,7 @@ class _Suspended:
         except StopIteration as end:
             try:
                 parts = encode(self._call, end.value)
-            except Exception as error:  # else it would be raised in the code that filled the slot
+            except Exception as error:  # else the exception would be raised in the code that filled the slot
                 parts = self._dispatch.failed(self._call, self._request, error)
         except Exception as error:
             parts = self._dispatch.failed(self._call, self._request, error)
@@ -120,7 +120,7 @@ class Dispatch:
             self._services.broken(error)
         except (MalformedMessage, StructError, UnicodeDecodeError, IndexError) as fault:
             self.malformed += 1
-            log.warning("%s sent what is no request: %s; closed", _who(connection), fault)
+            log.warning("%s sent an invalid request: %s; closed", _who(connection), fault)
             connection.close()
 
     def _serve(self, connection: ServerConnection, frame: memoryview) -> None:

@@ -92,7 +92,7 @@ class Deadlines:
                 callback = heapq.heappop(heap)[2].callback
                 if callback is not None:
                     callback()
-        finally:  # one that fails must not skip the others
+        finally:  # a callback that fails must not skip the others
             if heap and (self._timer is None or heap[0][0] < self._timer_at_ms):
                 self._arm(heap[0][0])
 
