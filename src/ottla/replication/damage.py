@@ -14,8 +14,10 @@ from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch
 
 FIRST_LEAD_AGAIN_MS = 2000
 LONGEST_LEAD_AGAIN_MS = 60_000
-"""A damaged replica that must lead again leads for a while, so that another damaged replica may fetch from it: longer
-each time, as a large repair takes long, and not long at first, as its damaged records cannot be read meanwhile."""
+"""The time for which a damaged replica leads that must lead again, so that another damaged replica can fetch from it.
+
+Short at first, as the damaged records cannot be read meanwhile; longer each time, as a large repair takes long.
+"""
 FIRST_BACK_OFF_MS = 1000
 LONGEST_BACK_OFF_MS = 300_000
 
@@ -40,7 +42,7 @@ class Withdraw(NamedTuple):
 
 
 class Keep(NamedTuple):
-    """No other replica has the records: damaged ones are refused to readers, and stay as they are."""
+    """Do nothing: no other replica has the records. Damaged ones are refused to readers, and stay as they are."""
 
 
 class Later(NamedTuple):
@@ -95,7 +97,7 @@ class DamagedReplica:
         return Refetch(leader, leader_epoch)
 
     def on_resign_refused(self) -> None:
-        """Another broker changed the partition meanwhile: the resignation may be repeated at once."""
+        """Note that another broker changed the partition meanwhile: the resignation may be repeated at once."""
         self._resign_not_before_ms = 0
         self._lead_again_ms //= 2
 

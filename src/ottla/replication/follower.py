@@ -90,11 +90,11 @@ class FollowerReplica:
         overruled: bool = False,
         committed_before: EndOffset = NOTHING,
     ) -> None:
-        """`lasting`: committed records stay committed. They need not without syncs, or if any replica may lead.
+        """`lasting`: committed records stay committed. Without syncs, or if any replica may lead, they may be lost.
 
         `overruled`: a leader was elected uncleanly after our records were written; until our log agrees with the
-        present leader's, that one may lack committed records. `committed_before`: the high watermark in our checkpoint,
-        from before a start; the leader may not have told us of it yet.
+        present leader's, that leader may lack committed records. `committed_before`: the high watermark in our
+        checkpoint, from before a start; the leader may not have told us of it yet.
         """
         self.leader = leader
         self.epoch = epoch
@@ -105,7 +105,7 @@ class FollowerReplica:
         self.lasting = lasting
         self.overruled = overruled
         self.unfitting: tuple[EndOffset, int] | None = None
-        """Our end, and the base offset of a leader's batch that begins before it: as the last answer said."""
+        """Our end, and the base offset of the leader's batch that begins before it, by the last answer."""
         self.agreed = False
         """True once the leader has found our log to be on its history."""
         self.failed: str | None = None
@@ -148,9 +148,10 @@ class FollowerReplica:
     ) -> StartOver | None:
         """The leader's records do not continue at our end: begin at its start if it has deleted all that we hold.
 
-        It cannot tell then whether our log is on its history, and its log may start inside the batch that we lack. If
-        the log is `cached` (written without syncs), a crash may have left us other batches of the same epoch: begin
-        there as well. No checksum covers `base_offset`, the first batch's: it is believed when a second answer says it.
+        The leader cannot tell then whether our log is on its history, and its log may start inside the batch that we
+        lack. If the log is `cached` (written without syncs), a crash may have left us other batches of the same epoch:
+        begin there as well. No checksum covers `base_offset`, the first batch's: it is believed when a second answer
+        says it.
         """
         if leaders_start >= end_offset:
             return StartOver(EndOffset(leaders_start))
@@ -162,7 +163,8 @@ class FollowerReplica:
     def _lies_elsewhere(self, answer: Answered, end_offset: int) -> bool:
         """True if our end cannot be reached from the leader's log.
 
-        Our end may be above the leader's if committed records need not last: we have deleted them, and it lost them.
+        Our end may be above the leader's if committed records need not last: we deleted records that the leader has
+        lost.
         """
         if answer.log_start_offset > end_offset:
             return True
@@ -202,5 +204,5 @@ class FollowerReplica:
         return self.high_watermark
 
     def on_started_over(self, offset: EndOffset) -> None:
-        """The log was emptied. All records below the leader's start were committed and deleted, or need not last."""
+        """Note that our log was emptied; its records were committed and deleted, or need not last."""
         self.high_watermark = offset if not self.keeps_committed else max(self.high_watermark, offset)

@@ -73,15 +73,16 @@ class InSyncKeeper:
         if any(broker not in leader.registered for broker in wanted):
             return None  # the metadata will soon tell which brokers have gone
         members = tuple((broker, leader.registered[broker]) for broker in leader.replicas if broker in wanted)
-        for broker in sorted(joining):  # its lag counts from now on: else it would leave right after it has joined
+        for broker in sorted(joining):  # else its lag, counted from before, would make it leave at once
             leader.caught_up(broker, spoke[broker])
         leader.propose(frozenset(wanted))
         self._in_flight = Proposal(leader.epoch, leader.partition_epoch, members, shrinks=not now_in <= wanted)
         return self._in_flight
 
     def may_join(self, broker: BrokerId, eligible: Collection[BrokerId]) -> bool:
-        """True if it has shown every committed record, and records of this epoch: else it may lack records that earlier
-        leaders committed and that we do not know of yet (KAFKA-7128). Deleted records must be deleted there too."""
+        """True if the replica has shown every committed record, and records of this epoch: else it may lack records
+        that earlier leaders committed and that we do not know of yet (KAFKA-7128). Deleted records must be deleted
+        there too."""
         leader = self._leader
         held = leader.held[broker]
         return (
@@ -131,13 +132,13 @@ class InSyncKeeper:
         return leader.withdraw()
 
     def on_unknown(self, proposal: Proposal) -> None:
-        """The outcome is unknown: another set may be proposed, and both count."""
+        """Note that the outcome is unknown: another set may be proposed, and both count."""
         self._unknown_at = proposal.partition_epoch
         if proposal is self._in_flight:
             self._in_flight = None
 
     def on_done(self, proposal: Proposal) -> None:
-        """The proposal's entries are applied."""
+        """Note that the proposal's entries are applied."""
         if proposal is self._in_flight:
             self._in_flight = None
         self._conflicts = 0

@@ -32,13 +32,13 @@ class Held(NamedTuple):
     end_then: EndOffset
     """Our end at the replica's last fetch: if its next one reaches this end, it had caught up at that time."""
     shown: bool = False
-    """True once it has given a receipt in this epoch; what it told earlier leaders is not known here."""
+    """True once the replica has given a receipt in this epoch; receipts to earlier leaders are not known here."""
     log_start: int = 0
-    """The start of its log, also after a crash."""
+    """The start of the replica's log, as it is after a crash too."""
 
 
 class Refused(NamedTuple):
-    """The fetch is not a receipt: nothing was recorded."""
+    """The fetch is not a receipt; nothing was recorded."""
 
     error: ErrorCode
 
@@ -112,7 +112,10 @@ class LeaderReplica:
 
     @property
     def proposed_in_sync(self) -> frozenset[BrokerId]:
-        """Every replica of the committed set and of the proposals that no applied entry has ended yet."""
+        """Every replica of the committed set and of open proposals.
+
+        An applied entry of a later partition epoch ends a proposal, and so does a refusal (decision 0019).
+        """
         return self._proposed_in_sync
 
     @property
@@ -232,7 +235,7 @@ class LeaderReplica:
             self._held[broker] = held._replace(caught_up_ms=at_ms)
 
     def propose(self, in_sync: frozenset[BrokerId]) -> None:
-        """Add a proposal: until an applied entry ends it, its replicas count beside the committed ones."""
+        """Add a proposal: until an applied entry or a refusal ends it, its replicas count beside the committed ones."""
         self._proposed_in_sync = self._proposed_in_sync | in_sync
 
     def withdraw(self) -> EndOffset | None:
@@ -260,21 +263,21 @@ class LeaderReplica:
         return self._commit()
 
     def on_registered(self, registered: Mapping[BrokerId, BrokerEpoch], *, now_ms: int) -> None:
-        """Brokers have come back: what their former incarnations held on disk is not known to be there (rule A8)."""
+        """Forget what former incarnations of these brokers held: it may not be on disk any more (rule A8)."""
         for broker, held in self._held.items():
             if broker != self.me and registered.get(broker) != self._registered.get(broker):
                 self._held[broker] = Held(SyncedOffset(0), now_ms, held.caught_up_ms, self.epoch_start)
         self._registered = registered
 
     def on_late_tick(self, late_ms: int) -> None:
-        """The loop stood still: nobody could be heard meanwhile, so nobody is late for it (rule A5)."""
+        """Forgive the time in which the loop stood still, as no receipt could be read meanwhile (rule A5)."""
         for broker, held in self._held.items():
             self._held[broker] = held._replace(seen_ms=held.seen_ms + late_ms, caught_up_ms=held.caught_up_ms + late_ms)
 
     # --- options ---
 
     def on_min_in_sync(self, min_in_sync: int) -> EndOffset | None:
-        """`min.insync.replicas` was set anew; the new high watermark, or None."""
+        """Take a new `min.insync.replicas`; return the new high watermark, or None."""
         self._min_in_sync = min_in_sync
         return self._commit()
 

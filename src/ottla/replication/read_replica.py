@@ -12,10 +12,10 @@ from ottla.replication.leader import LeaderReplica
 
 
 def nearest(leader: LeaderReplica, racks: Mapping[BrokerId, str | None], rack: str, offset: int) -> BrokerId | None:
-    """The follower in `rack` that holds most; None where the leader is there itself, or nobody there holds `offset`.
+    """The follower in `rack` that holds most; None if the leader is there itself, or no replica there holds `offset`.
 
-    Apache Kafka would also send a consumer to a replica that has left the in-sync set but holds the offset; here it
-    must be in sync, so that nobody is sent to where little arrives.
+    Apache Kafka would also send a consumer to a replica that has left the in-sync set but holds the offset; here the
+    replica must be in sync, so that no consumer waits at one that receives little.
     """
     if racks.get(leader.me) == rack:
         return None
