@@ -72,11 +72,11 @@ class Administrator:
         self.random = Random(f"administrator-{workload.plan.seed}")
         self.peer = workload.peer("administrator")
         self.done = dict.fromkeys(ACTS, 0)
-        """The number of answers without an error, by act."""
+        """The number of successful acts, by kind."""
         self._idle = True
         self._deleted: dict[bytes, None] = {}
         self._made_anew: set[str] = set()
-        """Names of topics that were deleted: a broker that has not heard of it may answer for the one before."""
+        """Names of topics that were deleted once: a broker that lags behind may still answer for the earlier one."""
 
     async def run(self) -> None:
         for plan in self.workload.plan.topics:
@@ -92,7 +92,7 @@ class Administrator:
     def _actions(self) -> list[Callable[[], Coroutine[Any, None, None]]]:
         actions = [self._recreate, self._delete_records, self._delete_records, self._configure]
         plan = self.workload.plan
-        if plan.brokers > plan.replication:  # there is somewhere to move replicas to
+        if plan.brokers > plan.replication:  # there are brokers to move replicas to
             actions += [self._reassign, self._reassign]
         if plan.more_directories:
             actions += [self._alter_directory] * 2 * len(actions)
@@ -103,7 +103,7 @@ class Administrator:
         return actions
 
     def _topic_to_move(self) -> KnownTopic | None:
-        """Among others, where there are transactions, a topic of which they are made."""
+        """A topic whose replicas or leaders to move; in worlds with transactions often one that they depend on."""
         transactions = self.workload.transactions
         topics = () if transactions is None else transactions.topics()
         if transactions is None or not topics or transactions.random.random() < _OTHERS_MOVED_SHARE:
@@ -115,7 +115,7 @@ class Administrator:
         return _SHORT_PAUSE_US if plan.moves_leaders or plan.more_directories else _PAUSE_US
 
     async def settled(self, peer: Peers) -> None:
-        """Wait until nothing is half done."""
+        """Wait until no act is half done."""
         while not self._idle:
             await peer.sleep_us(_AGAIN_US)
 
@@ -135,7 +135,7 @@ class Administrator:
         if response is None or response.topics[0].error_code:
             return None
         topic_id = bytes(response.topics[0].topic_id)
-        return None if topic_id in self._deleted else topic_id  # a broker that has not heard of it yet
+        return None if topic_id in self._deleted else topic_id  # from a broker that does not know of the deletion
 
     async def _recreate(self) -> None:
         topic = next((topic for topic in self.workload.topics() if not topic.plan.stable), None)
@@ -194,7 +194,7 @@ class Administrator:
             self.done["replicas reassigned"] += 1
 
     async def _alter_directory(self) -> None:
-        """One broker's replica of a partition goes to one of its log directories, perhaps that in which it is."""
+        """Move one broker's replica of a partition to one of its log directories, perhaps the one that it is in."""
         topic = self._topic_to_move()
         if topic is None:
             return
@@ -207,7 +207,7 @@ class Administrator:
             self.done[DIRECTORY_ALTERED] += 1
 
     async def _move_leaders(self) -> None:
-        """Move one partition's leader to another replica, and back perhaps before everybody has heard of it."""
+        """Move one partition's leader to another replica, and perhaps back before every broker has learned of it."""
         topic = self._topic_to_move()
         if topic is None:
             return
@@ -225,7 +225,7 @@ class Administrator:
             await self.prefer(name, index, now.leader_id, now.replica_nodes)
 
     async def prefer(self, name: str, index: int, leader: int, replicas: list[int]) -> None:
-        """It is to be preferred, and then the preferred one to lead; who led stays in sync."""
+        """Make `leader` the first replica, then ask for a preferred election; the former leader stays in sync."""
         in_order = [leader, *(broker for broker in replicas if broker != leader)]
         partition = ReassignablePartition(partition_index=index, replicas=in_order)
         asked = ReassignableTopic(name=name, partitions=[partition])
@@ -245,7 +245,7 @@ class Administrator:
         await self._edit(_TOPIC, topic.plan.name, edit)
 
     async def _require(self) -> None:
-        """More or fewer replicas in sync, or again as many as the next best option says: of a topic, or of all."""
+        """Set min.insync.replicas to 1..replication, or delete it: on one topic or as the default of all brokers."""
         topic = self.workload.some_topic(self.random)
         if topic is None:
             return
@@ -257,14 +257,14 @@ class Administrator:
         )
         kind, name = self.random.choice(((_TOPIC, topic.plan.name), (_BROKER, _ALL_BROKERS)))
         if self.workload.a_disk_is_lost():
-            return  # who is eligible for it may be so no more (KIP-966), and it would be the last
+            return  # an eligible replica may lose that status (KIP-966), and it would be the last one
         self.workload.keep_disks(True)
         error = await self._edit(kind, name, edit)
         self.workload.keep_disks(error is None)
         self.done[REQUIRED_EDITED] += error == 0
 
     async def _edit(self, kind: int, name: str, edit: AlterableConfig) -> int | None:
-        """The error code; None without an answer, so that the edit may come yet."""
+        """The error code; None without an answer: the edit may still be applied."""
         resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[edit])
         response = await self.peer.ask(IncrementalAlterConfigsRequest(resources=[resource]))
         return None if response is None else response.responses[0].error_code

@@ -1,7 +1,7 @@
-"""Members of one KIP-848 group in a simulated world: who is told what, whose commits are taken, and that all ends well.
+"""Members of one KIP-848 group in a simulated world: checks their assignments, their commits, and that they converge.
 
-A partition is told to one member only in each epoch, and to no member while another one that the coordinator still
-counts has not given it up. Once it was told to the next member, commits of the one before are refused.
+In each epoch a partition is assigned to one member only, and to none while another member that the coordinator still
+counts has not released it. Once the next member was told of it, commits of the one before are refused.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ ASSIGNED_ACTS = (_MOVED,)
 
 
 class AssignedGroup:
-    """The members, and what they were told; a broken promise fails the world."""
+    """The members, and the partitions that each was told; a broken promise fails the world."""
 
     def __init__(self, setting: Setting, members: int) -> None:
         self.setting = setting
         self.members = [AssignedMember(number, self) for number in range(members)]
         self.done = dict.fromkeys(ASSIGNED_ACTS, 0)
-        """The number of times that each happened."""
+        """The number of acts by kind."""
         self.refused_commits = 0
-        """Commits of members whose partition another one had been told of."""
+        """Commits of members whose partition another member had been told of."""
         self._settled = False
         self._told: dict[tuple[Place, int], str] = {}
         self._newest: dict[Place, tuple[int, str]] = {}
@@ -52,7 +52,7 @@ class AssignedGroup:
         return next((topic for topic in self.setting.topics() if topic.plan.name == "kept"), None)
 
     def was_told(self, member_id: str, epoch: int, places: set[Place]) -> None:
-        """A member was answered in an epoch, and may read these partitions in it."""
+        """Note that a member was answered in an epoch, and may read these partitions in it."""
         for place in places:
             holder = self._told.setdefault((place, epoch), member_id)
             if holder != member_id:
@@ -66,12 +66,12 @@ class AssignedGroup:
                 self._newest[place] = (epoch, member_id)
 
     def superseded(self, member_id: str, epoch: int, place: Place) -> bool:
-        """True if another member was told of a partition in an epoch above that of this one."""
+        """True if another member was told of the partition in a later epoch than `epoch`."""
         newest = self._newest.get(place)
         return newest is not None and newest[0] > epoch and newest[1] != member_id
 
     def has_settled(self) -> bool:
-        """True if at some moment since the end began all members were in one epoch, and shared all partitions."""
+        """True if, at some moment since the end began, all members were in one epoch and shared all partitions."""
         self._settled = self._settled or self._is_settled()
         return self._settled
 
@@ -83,7 +83,7 @@ class AssignedGroup:
 
 
 class AssignedMember:
-    """One member: it sends heartbeats, commits, and sometimes leaves or is not heard of any more."""
+    """One member: it sends heartbeats, commits, and sometimes leaves or falls silent."""
 
     def __init__(self, number: int, group: AssignedGroup) -> None:
         self.number = number
@@ -94,9 +94,9 @@ class AssignedMember:
         self.epoch = 0
         self.owned: set[Place] = set()
         self.reading: set[Place] = set()
-        """The partitions that the member owns, and those it has given up without saying so yet."""
+        """The partitions that the member owns, and those that it has released but not reported as released yet."""
         self.taken: set[Place] = set()
-        """Partitions that it reads, and another member was told of: it must have been put out."""
+        """Partitions that the member reads though another was told of them: the member must have been expelled."""
         self._said: set[Place] | None = None
         self._says_all = True
         self._lives = 0
@@ -142,7 +142,7 @@ class AssignedMember:
     # Heartbeats
 
     def _request(self, *, epoch: int) -> ConsumerGroupHeartbeatRequest:
-        """A member says all of itself when it joins or an answer was lost, else what it owns where that is new."""
+        """A heartbeat: with every field after a join or a lost answer, else with owned partitions if they changed."""
         request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=self.member_id, member_epoch=epoch)
         if self._says_all:
             request.rebalance_timeout_ms, request.subscribed_topic_names = _REBALANCE_MS, ["kept"]
@@ -178,7 +178,7 @@ class AssignedMember:
             self._coordinator, self._says_all = None, True
         else:
             if taken and epoch > 0:
-                self.setting.failed(f"{self.member_id} counts, and another was told of what it had not given up")
+                self.setting.failed(f"{self.member_id} still holds a partition that another was told of")
             self._take(answer, saying)
 
     def _take(self, answer: ConsumerGroupHeartbeatResponse, said: set[Place]) -> None:
@@ -195,7 +195,7 @@ class AssignedMember:
     # Commits
 
     async def _commit(self) -> None:
-        """Commit for a partition that the member believes to be its own: it may have been put out meanwhile."""
+        """Commit for a partition that the member believes to own; it may have been expelled meanwhile."""
         if not self.owned or self._coordinator is None:
             return
         topic_id, index = self.random.choice(sorted(self.owned))

@@ -1,6 +1,6 @@
 """Bits that flip in closed segments on simulated disks, drawn apart from all other faults.
 
-faults.py counts and heals; checkers/decay.py remembers what is wrong where.
+faults.py counts and heals them; checkers/decay.py remembers where each one is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BitFlips:
         self._random = Random(f"decay-{faults.world.plan.seed}")
 
     def begin(self) -> None:
-        """Apart from the others, so that it shifts none of them."""
+        """Schedule the flips by random numbers of their own, so that the other faults of a seed stay the same."""
         self._world.loop.call_later(self._random.randint(*_EVERY_MS), self._flip_now)
 
     def _flip_now(self) -> None:
@@ -41,7 +41,10 @@ class BitFlips:
             self.begin()
 
     def flip(self) -> bool:
-        """In a closed segment that others have too, of what recovery does not read again; where a CRC covers it."""
+        """Flip one bit, in the length or from the magic byte on, in a closed segment.
+
+        The segment lies below the recovery point, and another in-sync replica holds it unharmed.
+        """
         random = self._random
         machine = random.choice(list(self._world.machines.values()))
         segments = self._closed_segments(machine)

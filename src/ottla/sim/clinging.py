@@ -1,6 +1,6 @@
 """A client of the simulated workload that stays with leaders whose lease has ended: they must not answer (rule A12).
 
-It writes and reads where a broker that was cut off from the store, or stood still, takes itself for the leader.
+It writes to and reads from brokers that were cut off from the store, or stood still, and still believe that they lead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_BYTES = 10_000
 
 
 class ClingingClient(Producer):
-    """One such client, which never asks anybody who leads."""
+    """One such client, which never looks up leaders."""
 
     async def run(self) -> None:
         while not self.workload.ending:
@@ -35,7 +35,7 @@ class ClingingClient(Producer):
         self.peer.close()
 
     async def _write(self, peer: Peer, found: LateLeader) -> None:
-        """One batch, sent once; it may be there, as the lease may be renewed before it comes."""
+        """Send one batch once; it may be appended, as the lease may be renewed before it arrives."""
         if not await peer.connect():
             return
         batch, log = self.new_batch(), found.topic.log(found.partition)
@@ -44,7 +44,7 @@ class ClingingClient(Producer):
         self.answered(log, batch, await peer.ask(request, most=self.version(found.topic)))
 
     async def _read(self, peer: Peer, found: LateLeader) -> None:
-        """From the end that the broker knows, in no epoch: whatever it answers but an error is wrong."""
+        """Fetch from the end that the broker knows, without a leader epoch; any answer but an error is an anomaly."""
         place = TopicPartition(found.topic.plan.name, found.partition)
         wanted = {place: WantedPartition(found.topic.topic_id, found.high_watermark, -1, _MOST_BYTES)}
         await peer.ask(fetch_request(SessionRequest(0, -1, wanted, {}), max_wait_ms=0, max_bytes=_MOST_BYTES))

@@ -1,4 +1,4 @@
-"""`ottla sim`: runs worlds from seeds and says what they did; an anomaly ends it with the command that replays it."""
+"""`ottla sim`: runs worlds from seeds and reports on them; an anomaly ends it with the command to replay it."""
 
 from __future__ import annotations
 
@@ -68,23 +68,23 @@ def _results(seeds: Sequence[int], run: Callable[[int], Result], jobs: int) -> I
 
 
 def _shown(worlds: Iterator[Result], count: int) -> AbstractContextManager[Iterable[Result]]:
-    """The results as they come; how many there are yet is shown on a terminal."""
+    """The results as they come; on a terminal with a progress bar."""
     if count == 1 or not sys.stderr.isatty():
         return nullcontext(worlds)
     return click.progressbar(worlds, length=count, label="worlds", show_pos=True, file=sys.stderr)
 
 
 def _one(seed: int, brokers: int, on_note: Note | None) -> Result:
-    """Run one world. Complaints of simulated brokers are silenced; a world is gone before the next begins."""
+    """Run one world. Log lines of simulated brokers are silenced; a world is freed before the next begins."""
     log = logging.getLogger("ottla")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
-    gc.freeze()  # so that collections in the meantime look at this world alone
+    gc.freeze()  # so that collections during the run look at this world alone
     try:
         return run_seed(seed, on_note, brokers=brokers)
     finally:
         gc.unfreeze()
-        gc.collect()  # this ends the stories that still waited; what they held is free with the next
+        gc.collect()  # the first ends stories that still waited, the second frees what they held
         gc.collect()
         log.setLevel(level)
 
@@ -127,7 +127,7 @@ def _acts(brokers: int) -> list[str]:
 
 
 def _too_little(results: list[Result], brokers: int) -> str:
-    """The counts that a campaign has not reached and must reach to say anything; a few seeds alone may miss one."""
+    """The counts that a campaign must reach to be conclusive, and has not; single seeds are not judged so."""
     if len(results) < _CAMPAIGN_SEEDS:
         return ""
     kinds = CLUSTER_FAULTS if brokers > 1 else FAULTS
@@ -144,6 +144,6 @@ def _too_little(results: list[Result], brokers: int) -> str:
 
 
 def command(arguments: Sequence[str]) -> int:
-    """The command as the program calls it."""
+    """The command as the program registers it."""
     _sim.main(args=list(arguments), prog_name="ottla sim", standalone_mode=True)
     return 0

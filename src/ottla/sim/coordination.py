@@ -1,7 +1,7 @@
-"""The coordination store as a broker may meet it at its worst: slow, silent, late; but linearizable and durable.
+"""The coordination store with its worst legal behaviour: slow, silent, late; but linearizable and durable.
 
-Requests and answers take time drawn from a seed. An append's answer may be lost, after it was done, before it was
-done, or long before it is done: then it lands when nobody waits for it any more (rule C1). The store itself is
+Requests and answers take time drawn from a seed. The answer of an append may be lost. The append itself may have been
+done, may never be done, or may be done long after its caller gave up (rule C1). The store itself is
 `coordination/memory.py`; the simulated brokers see it through this.
 """
 
@@ -31,14 +31,14 @@ class CoordinationFaults(NamedTuple):
     """The severity of store faults. Shares are of all requests; times in microseconds, even between two bounds."""
 
     way_us: tuple[int, int] = (50, 2000)
-    """One way, there or back."""
+    """The time of one way, there or back."""
     lost_answer: float = 0.0
     lost_request: float = 0.0
     late: float = 0.0
-    """Done only after its answer was given up."""
+    """The share of requests that are done only after their callers gave up."""
     lost_hint: float = 0.0
     patience_us: int = 400_000
-    """After which a request without an answer is given up."""
+    """The time after which a request without an answer is given up."""
 
 
 CALM = CoordinationFaults()
@@ -49,7 +49,7 @@ SLOW = CoordinationFaults(way_us=(20_000, 300_000), patience_us=2_000_000)
 
 
 class SimCoordination:
-    """One broker's way into the store. `cut` separates the two; `crash` ends the broker without a word."""
+    """One broker's connection to the store. `cut` separates the two; `crash` ends the broker without notice."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class SimCoordination:
         session_us: int = 0,
         guard: Guard = _unguarded,
     ) -> None:
-        """`session_us` passes between a broker's end and the others' seeing it: 0 where a lock tells at once.
+        """`session_us`: the time between a broker's end and its notice by others; 0 if a lock shows it at once.
 
-        `guard` wraps what reaches the broker: a paused process hears nothing before it goes on.
+        `guard` wraps all callbacks of the broker: a paused process gets them only when it goes on.
         """
         self.name = "the simulated store"
         self._store = store
@@ -79,7 +79,7 @@ class SimCoordination:
         self.appends = 0
         self.unknown = 0
         self.heard_us = 0
-        """The moment at which the last request left that was answered: no lease counts from a later one."""
+        """The time at which the last answered request was sent: no lease counts from a later time."""
         store.join(broker_id, self)
 
     # Coordination
@@ -129,18 +129,18 @@ class SimCoordination:
     # Faults
 
     def crash(self) -> None:
-        """The broker is gone: no slot is filled any more, and its session ends when it ends."""
+        """End the broker: no slot is filled any more; its session ends by its timeout."""
         if not self._ended:
             self._ended = True
             self._loop.call_after_us(self._session_us, lambda: self._store.leave(self._broker_id, self))
 
     def expire(self) -> None:
-        """The others take the broker for dead, whatever it is."""
+        """End the broker's session, whatever the state of the broker."""
         self._store.live.pop(self._broker_id, None)
         self._store.tell_others(self._broker_id)
 
     def revive(self) -> None:
-        """The others see the broker again."""
+        """Make the broker known as alive again."""
         self._store.join(self._broker_id, self)
 
     # The way there and back
@@ -164,7 +164,7 @@ class SimCoordination:
             self._loop.call_after_us(there_us, lambda: self._arrive(run, slot, sent_us, answers=answers))
 
     def _arrive(self, run: Callable[[], T], slot: Slot[T], sent_us: int, *, answers: bool) -> None:
-        """At the store. What left before a crash or a cut still lands."""
+        """Run a request at the store, also one that was sent before a crash or a cut."""
         try:
             value = run()
         except LookupError as error:
@@ -179,7 +179,7 @@ class SimCoordination:
         answer()
 
     def _tell(self, after_us: int, callback: Callable[[], None]) -> None:
-        """The broker hears of it, if it is there still."""
+        """Call the broker back later, if it still exists."""
         self._loop.call_after_us(after_us, self._guard(lambda: None if self._ended else callback()))
 
     def _lost(self) -> Unknown:

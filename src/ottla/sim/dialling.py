@@ -1,7 +1,7 @@
-"""`kernel.seams.Network` in the simulated world: how one incarnation of a broker reaches the others.
+"""`kernel.seams.Network` in the simulated world: connections of one incarnation of a broker to the others.
 
 machine.py gives one to each incarnation. Connections are those of network.py: the other broker's end is the real
-server's, and what is blocked between two hosts is blocked here too.
+server's, and hosts that are blocked there are blocked here too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Find = Callable[[str, int], "Incarnation | None"]
 
 
 class Dialler:
-    """Connects to whoever serves at an address."""
+    """Connects to the broker that serves at an address."""
 
     def __init__(self, loop: SimLoop, network: Network, host: str, find: Find, guard: Guard) -> None:
         self._loop = loop
@@ -55,7 +55,7 @@ class Dialler:
         self._loop.call_after_us(network.way_us(), self.guard(arrive))
 
     def vanish(self) -> None:
-        """The process is gone: the others see its connections close."""
+        """End the process: the others see its connections close."""
         for connection in list(self.open):
             connection.wire.close()
         self.open.clear()

@@ -1,6 +1,6 @@
 """Faults of one of several log directories of a broker, and of the swap of a replica between two.
 
-Comes from faults.py, which draws when; the simulated disk does the harm.
+faults.py draws the times; the simulated disk carries the faults out.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SWAP_OPERATIONS = 5
 
 
 class DirectoryFaults:
-    """Part of `Faults`: each says whether it has struck now."""
+    """Part of `Faults`. Each method returns True if its fault has struck now."""
 
     def __init__(self, faults: Striking) -> None:
         self._faults = faults
         self._random = faults.random
 
     def fail_one(self) -> bool:
-        """Every operation in one log directory fails, until the machine is rebooted."""
+        """Fail every operation in one log directory, until the machine is rebooted."""
         machine, in_a_swap = self._faults.pick(), self._random.random() < 0.5
         path = self._random.choice(machine.directories)
         if in_a_swap:
@@ -48,8 +48,11 @@ class DirectoryFaults:
         return True
 
     def lose_one(self) -> bool:
-        """Another, empty disk takes the place of one log directory's; the broker's others are as they were, and work
-        until it has registered without what is lost: beside one that has failed nothing is said to be gone."""
+        """Replace the disk of one log directory by an empty one.
+
+        The broker's other directories work until it has registered without the lost one: beside a failed directory no
+        directory is reported as lost.
+        """
         machine = self._faults.pick()
         current, disk = machine.current, machine.disk
         does_without = disk.broken or (current is not None and current.node.replicas.directories.failed)
@@ -65,7 +68,7 @@ class DirectoryFaults:
         return True
 
     def has_loss_to_tell(self, machine: Machine) -> bool:
-        """True if something of its disk is gone, and another fault might keep its broker from saying so."""
+        """True if the broker has a loss to report, which another fault of its disk might prevent."""
         return bool(machine.more_directories) and self._faults.world.invariants.is_lost(machine.broker_id)
 
     def cut_power_in_a_swap(self, machine: Machine) -> bool:
@@ -76,7 +79,7 @@ class DirectoryFaults:
         return self._wait_for_a_swap(machine, "power cut in the middle", cut)
 
     def _wait_for_a_swap(self, machine: Machine, kind: str, strike: Callable[[], bool]) -> bool:
-        """It strikes between two steps of storage/directory/moving.py, where there is a swap, and counts then."""
+        """Strike between two steps of storage/directory/moving.py at the next swap, and count the fault then."""
 
         def now() -> None:
             if strike():

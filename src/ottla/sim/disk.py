@@ -1,8 +1,7 @@
-"""A simulated disk: what is written is in the page cache; what is synced survives a crash; the rest may, in part.
+"""A simulated disk: writes are in the page cache; synced ones survive a crash; the others may survive in part.
 
 Stands in for storage/disk/local.py. A crash keeps, per file, any of the un-synced 512-byte sectors and size changes,
-and, per directory, any of the un-synced names; `crash` draws one legal state, `legal_states` walks through all of
-them.
+and, per directory, any of the un-synced names; `crash` draws one legal state, `legal_states` walks through all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ottla.sim.disk_nodes import DirectoryNode, FileNode, settle_below
 
 
 class PowerCut(BaseException):
-    """Raised by the operation at which `cut_after` ran out: the process is gone, what it held is lost."""
+    """Raised by the operation at which `cut_after` ran out: the process is gone with all that it held."""
 
 
 class Fault(NamedTuple):
@@ -33,7 +32,7 @@ class Fault(NamedTuple):
 
 
 class Ambush(NamedTuple):
-    """A fault at the `after`-th operation from the next rename of a folder whose name ends so."""
+    """A fault at the `after`-th operation from the next rename of a folder whose name has this suffix."""
 
     suffix: str
     after: int
@@ -119,20 +118,23 @@ class SimDisk:
         self.root = DirectoryNode()
         self.wall_ms = wall_ms
         self.capacity_bytes = capacity_bytes
-        """Bytes of all files together; beyond, writes come short and raise ENOSPC. May be changed at any time."""
+        """The most bytes of all files together; beyond it, writes are short and raise ENOSPC.
+
+        May be changed at any time.
+        """
         self.crashes = 0
         self.operations = 0
         """Writes, truncations, syncs and changes of names so far."""
         self.cut_after: int | None = None
-        """The power goes before the operation of this number: PowerCut."""
+        """The number of the operation before which the power goes, with PowerCut."""
         self.broken: dict[str, None] = {}
-        """Directories in and below which everything fails with EIO, until the next crash: all but `exists`,
-        `is_directory` and what is asked of the volume."""
+        """Directories in and below which every operation fails with EIO until the next crash, except `exists`,
+        `is_directory` and questions about the volume."""
         self._faults: list[Fault] = []
         self._ambush: Ambush | None = None
         self._gathering = False
         self._put_off = False
-        """True if something was to be synced since `gathered` began."""
+        """True if a sync was put off since `gathered` began."""
 
     # -- faults ---
 
@@ -142,11 +144,11 @@ class SimDisk:
         self._faults.append(Fault(operation, error, where, skip))
 
     def lie_in_wait(self, suffix: str, after: int, strike: Callable[[], None]) -> None:
-        """`strike` before the `after`-th operation, counted from 0, after the next rename of what ends so begins."""
+        """Call `strike` before the `after`-th operation (from 0) after the next rename of a folder with this suffix."""
         self._ambush = Ambush(suffix, after, strike)
 
     def forget_faults(self) -> None:
-        """No error is to come any more, nor a power cut."""
+        """Drop all pending errors and power cuts."""
         self._faults = []
         self._ambush = None
         self.broken = {}
@@ -154,11 +156,11 @@ class SimDisk:
 
     @property
     def to_fail(self) -> int:
-        """The number of operations that have yet to fail."""
+        """The number of pending errors."""
         return len(self._faults)
 
     def refuse_broken(self, path: str) -> None:
-        """Raise where a directory that holds it has failed."""
+        """Raise if the path is in a failed directory."""
         for directory in self.broken:
             if path == directory or path.startswith(directory + posixpath.sep):
                 raise OSError(errno.EIO, f"simulated failure of {directory}", path)
@@ -178,7 +180,7 @@ class SimDisk:
         return None
 
     def operate(self, operation: str, path: str) -> None:
-        """Count an operation that changes something; the power may go, or the operation fail."""
+        """Count an operation that changes something; the power may be cut, or the operation may fail."""
         self._spring()
         if self.cut_after is not None and self.operations >= self.cut_after:
             raise PowerCut
@@ -187,7 +189,7 @@ class SimDisk:
             raise fault
 
     def _spring(self, renamed: str | None = None) -> None:
-        """Let the fault that lies in wait strike, or come closer."""
+        """Let a pending ambush strike, or count down."""
         ambush = self._ambush
         if ambush is None:
             return
@@ -200,7 +202,7 @@ class SimDisk:
                 ambush.strike()
 
     def room(self, file: FileNode, position: int, length: int) -> int:
-        """The number of `length` bytes to be written that still fit."""
+        """The number of `length` bytes to write that still fit."""
         grows = position + length - len(file.body)
         if grows <= 0 or self.capacity_bytes >= 1 << 62:
             return length
@@ -211,7 +213,7 @@ class SimDisk:
         return sum(len(file.body) for _, file in self._walk(self.root, ""))
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
-        """Rot at rest: in the cache and on the disk."""
+        """Flip a bit at rest: in the page cache and on the disk."""
         file = self._file(path)
         file.settle()
         file.body[position] ^= 1 << bit
@@ -222,14 +224,14 @@ class SimDisk:
         return self._directory(path).copied()
 
     def put_back(self, path: str, copy: DirectoryNode) -> None:
-        """The copy stands in the place of the directory; nobody has it open."""
+        """Replace a directory, which no process has open, by the copy."""
         self.replace(path)
         directory, name = self._parent(path)
         directory.change(None, name, copy.copied())
         directory.settle()
 
     def replace(self, path: str) -> None:
-        """Put another, empty disk in the place of what was mounted there; that one works."""
+        """Replace what is mounted at the path by another, empty disk, which works."""
         self.broken.pop(path, None)
         directory, name = self._parent(path)
         directory.change(name, None, None)
@@ -238,12 +240,12 @@ class SimDisk:
     # -- crashes ---
 
     def crash(self, random: Random) -> None:
-        """The power goes and comes back: one legal state is drawn, all open files are dead."""
+        """Cut the power and reboot: one legal state is drawn, all open files are dead."""
         crash(self.root, random)
         self._reboot()
 
     def lose_unsynced(self) -> None:
-        """The harshest crash: nothing that was not synced is there."""
+        """Crash in the harshest way: everything un-synced is lost."""
         crash(self.root, None)
         self._reboot()
 
@@ -252,7 +254,7 @@ class SimDisk:
         self.forget_faults()
 
     def legal_states(self, limit: int = 100_000) -> Iterator[SimDisk]:
-        """A disk for every state that a crash now may leave; ValueError where they are more than `limit`."""
+        """A disk for every state that a crash now may leave; ValueError if there are more than `limit`."""
         for tree in list(legal_trees(self.root, limit)):
             disk = SimDisk(wall_ms=self.wall_ms, capacity_bytes=self.capacity_bytes)
             plant(disk.root, tree)
@@ -338,8 +340,8 @@ class SimDisk:
 
     @contextmanager
     def gathered(self, *paths: str) -> Iterator[None]:
-        """Nothing is durable before the end, where all below the paths is: a power cut before that finds things in any
-        order."""
+        """Put off all syncs to the end, when everything below the paths is synced: a power cut before that may keep any
+        of the changes."""
         assert not self._gathering
         self._gathering, self._put_off = True, False
         try:
@@ -353,7 +355,7 @@ class SimDisk:
                 self._sync_below(paths)
 
     def alone_in(self, directory: str) -> AbstractContextManager[None]:
-        """Every look is one, so that each can fail."""
+        """Do nothing: here every look-up is an operation, so that each can fail."""
         return nullcontext()
 
     def put_off(self) -> bool:
@@ -362,7 +364,7 @@ class SimDisk:
         return self._gathering
 
     def _sync_below(self, paths: tuple[str, ...]) -> None:
-        """Each as one file's sync: where it fails, the pages are dropped."""
+        """Sync everything below the paths, each file by itself; pages of a failed sync are dropped."""
         fault: OSError | None = None
         for path in paths:
             directory = self._directory(path)
@@ -443,7 +445,7 @@ class SimDisk:
 
 
 def _failed_sync(fault: OSError, path: str) -> OSError:
-    """The same error as on the real disk, whatever made the sync fail."""
+    """Make the same error as the real disk, for any cause of a failed sync."""
     return FailedSync(errno.EIO, f"a sync failed: {fault.strerror}", path)
 
 

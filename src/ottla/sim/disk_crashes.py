@@ -10,7 +10,7 @@ from ottla.sim.disk_nodes import DirectoryNode, FileNode, draw, subsets
 
 
 def crash(directory: DirectoryNode, random: Random | None) -> None:
-    """Leave one legal state of it and all that is below; without `random` the harshest, all that is un-synced gone."""
+    """Leave one legal state of a directory and all below; without `random`, everything un-synced is lost."""
     kept = draw(directory.pending, random)
     directory.names = directory.after_crash(kept)
     directory.settle()
@@ -25,7 +25,7 @@ def crash(directory: DirectoryNode, random: Random | None) -> None:
 
 
 def legal_trees(directory: DirectoryNode, limit: int) -> Iterator[dict[str, object]]:
-    """By name a file's bytes or such a tree, for every legal state; ValueError where they are more than `limit`."""
+    """Every legal state: from names to the bytes of a file or another such tree; ValueError above `limit` states."""
     seen: set[str] = set()
     for kept in subsets(directory.pending):
         names = directory.after_crash(kept)
@@ -47,7 +47,7 @@ def legal_trees(directory: DirectoryNode, limit: int) -> Iterator[dict[str, obje
 
 
 def plant(directory: DirectoryNode, tree: dict[str, object]) -> None:
-    """Put such a tree into an empty directory, all of it on its disk."""
+    """Put such a tree into an empty directory, all of it durable."""
     for name, content in tree.items():
         if isinstance(content, dict):
             below = DirectoryNode()

@@ -1,4 +1,4 @@
-"""Files and directories of the simulated disk: as processes see them, as the last sync left them, what is between.
+"""Files and directories of the simulated disk: as processes see them, as last synced, and the un-synced changes.
 
 A crash keeps any of the un-synced changes; `disk.py` makes the operations on these, `disk_crashes.py` the crashes.
 """
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 SECTOR_BYTES = 512
 _ALL_SUBSETS_UP_TO = 6
-"""Un-synced pieces of one file of which every subset is a state; of more: prefixes, and each one missing."""
+"""The most un-synced changes of which every subset is a state; of more, only prefixes and all-but-one subsets."""
 
 
 class Change(NamedTuple):
@@ -60,7 +60,7 @@ class FileNode:
         self.pending = []
 
     def after_crash(self, kept: Sequence[Change], stretched: bool) -> bytes:
-        """With only these of its un-synced changes; `stretched`: the size came through, its sectors did not."""
+        """The content with only these un-synced changes; `stretched`: the new size is kept without its sectors."""
         body = bytearray(self.disk_body)
         for change in kept:
             _apply(body, change)
@@ -69,7 +69,7 @@ class FileNode:
         return bytes(body)
 
     def copied(self) -> FileNode:
-        """A file with the same bytes, all of it on its disk."""
+        """A file with the same bytes, all of them durable."""
         copy = FileNode(self.modified_ms)
         copy.body, copy.disk_body = bytearray(self.body), bytearray(self.body)
         return copy
@@ -98,7 +98,7 @@ class DirectoryNode:
         self.pending = []
 
     def copied(self) -> DirectoryNode:
-        """The same with all that is below, as processes see it."""
+        """A copy with all that is below, as processes see it."""
         copy = DirectoryNode()
         copy.names = {name: node.copied() for name, node in self.names.items()}
         copy.settle()
@@ -139,7 +139,7 @@ def _rename(names: dict[str, FileNode | DirectoryNode], change: NameChange) -> N
 
 
 def settle_below(directory: DirectoryNode) -> None:
-    """Put it and all that is below on the disk."""
+    """Make a directory and all that is below durable."""
     directory.settle()
     for node in directory.names.values():
         if isinstance(node, DirectoryNode):
@@ -149,7 +149,7 @@ def settle_below(directory: DirectoryNode) -> None:
 
 
 def subsets(changes: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Every subset, in order; of a long list every prefix, and all but one of each."""
+    """Every subset, in order; of a long list only the prefixes and the subsets that lack one change."""
     count = len(changes)
     if count <= _ALL_SUBSETS_UP_TO:
         for kept in itertools.product((False, True), repeat=count):
@@ -162,7 +162,7 @@ def subsets(changes: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def draw(changes: Sequence[T], random: Random | None) -> Sequence[T]:
-    """None, all, a prefix, or each by a coin: disks do all of these."""
+    """A random subset: none, all, a prefix, or each by a coin, as real disks may keep any of these."""
     if random is None or not changes:
         return []
     way = random.randrange(4)

@@ -1,5 +1,8 @@
-"""A producer of the simulated workload that raises its own epoch again and again, as idempotent clients do after an
-error (KIP-360), and sends a batch in the epoch before once the new one is in the log: that one must be refused."""
+"""A producer of the simulated workload that raises its own epoch again and again.
+
+Idempotent clients do so after an error. Once a batch of the new epoch is in the log, this one sends one of the epoch
+before, which must be refused (KIP-360).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class EpochRaiser(Producer):
         self._kept = 0
 
     def keeps_from(self, log: LogKey) -> int | None:
-        """The newest batch, which tells a log of our epoch, stays."""
+        """The offset of the newest batch, which has to stay, as the log knows our epoch by it."""
         return self._kept if log == self._log else None
 
     async def run(self) -> None:
@@ -44,7 +47,7 @@ class EpochRaiser(Producer):
         self.peer.close()
 
     async def _begin(self) -> KnownTopic | None:
-        """A producer id, and where to write; None where the world ends first."""
+        """Get a producer id and choose a topic; None if the world ends first."""
         while not self.workload.ending:
             topics = [topic for topic in lasting_topics(self.workload) if topic.plan.retained]
             if topics:
@@ -57,7 +60,7 @@ class EpochRaiser(Producer):
         return None
 
     async def _settle(self, topic: KnownTopic, partition: int, epoch: int) -> bool:
-        """Send the first batch of an epoch until it is acknowledged; False where the world ends first."""
+        """Send the first batch of an epoch until it is acknowledged; False if the world ends first."""
         batch, log = self.new_batch(0), topic.log(partition)
         self.sent(batch, log, _ALL, idempotent=True)
         request = self.request(batch, topic, partition, _ALL, (self._id, epoch), Codec.NONE)
@@ -72,7 +75,7 @@ class EpochRaiser(Producer):
         return False
 
     async def _come_late(self, topic: KnownTopic, partition: int, epoch: int) -> None:
-        """A batch of an epoch that is over, sent once."""
+        """Send one batch of an epoch that is over, once."""
         peer = await self.peer.leader(topic.plan.name, partition)
         if peer is None or not await peer.connect():
             return

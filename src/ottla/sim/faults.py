@@ -1,7 +1,7 @@
-"""Faults of a simulated world and their times: drawn from the seed, counted by kind, and healed at the end.
+"""Faults of a simulated world and their times: drawn from the seed, counted by kind, and ended at the end.
 
-world.py owns one; the simulated disk, network, clock and coordination do the harm. The supervisor that starts a dead
-broker again lives here too: how long that takes is part of the harm.
+world.py owns one; the simulated disk, network, clock and coordination carry the faults out. The supervisor that
+restarts a dead broker is here too, as the time that it takes is part of the fault.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _STALLS_MS = (200, 4000)
 _SOON_MS = (20, 300)
 _LOOK_MS = 2
 _CLOCK_MS = 20 * 60 * 1000
-"""No jump moves the clock further than this from the truth: no timestamp becomes one that topics refuse."""
+"""The most that the clock may be off: so no timestamp becomes one that topics refuse."""
 
 
 class Faults:
-    """`begin` sets the faults of the plan going, `heal` ends them all."""
+    """`begin` starts the faults of the plan, `heal` ends them all."""
 
     def __init__(self, world: Stage) -> None:
         self.world = world
         self.random = Random(f"faults-{world.plan.seed}")
         self.counts: dict[str, int] = dict.fromkeys(FAULTS if world.plan.brokers == 1 else CLUSTER_FAULTS, 0)
         self.recoveries_cut = 0
-        """Power cuts while a broker was not serving yet."""
+        """The number of power cuts while a broker was not serving yet."""
         self.healed = False
         self.of_directories = DirectoryFaults(self)
         self._rollbacks = Rollbacks(self)
@@ -100,7 +100,7 @@ class Faults:
         self._next()
 
     def strike_by(self, kind: str) -> None:
-        """Strike by this kind of fault, and count it if it could strike."""
+        """Strike by this kind of fault, and count it if it was possible."""
         if self._makers[kind]():
             self.count(kind)
 
@@ -109,8 +109,10 @@ class Faults:
         self.world.disturbed(kind)
 
     def heal(self) -> None:
-        """All is well from here on; the broker is started if it is not there, and in a while where it does without one
-        of its directories."""
+        """End all faults.
+
+        Brokers that do not run are started; those without one of their directories are restarted later.
+        """
         self.healed = True
         self._rollbacks.heal()
         world = self.world
@@ -131,14 +133,14 @@ class Faults:
                 machine.start()
 
     def pick(self) -> Machine:
-        """The broker that a fault strikes."""
+        """Choose the machine that a fault strikes."""
         machines = list(self.world.machines.values())
         return machines[0] if len(machines) == 1 else self.random.choice(machines)
 
     # the broker's end, and its return
 
     def broker_ended(self, machine: Machine) -> None:
-        """Its process is gone: it is started again in a while."""
+        """Start the broker again in a while, as its process has ended."""
         self.world.loop.call_later(self.random.randint(*_RESTART_MS), lambda: self._start_again(machine))
 
     def _start_again(self, machine: Machine) -> None:
@@ -147,7 +149,7 @@ class Faults:
             machine.start()
 
     def went_offline(self, current: Incarnation) -> None:
-        """A broker goes on without some of its log directories, until somebody starts it again."""
+        """Restart in a while a broker that goes on without some of its log directories."""
         self.world.loop.call_later(self.random.randint(*_STALLS_MS), lambda: self._see_to(current))
 
     def _see_to(self, current: Incarnation) -> None:
@@ -161,12 +163,11 @@ class Faults:
             self._end(machine)
 
     def reboots(self) -> bool:
-        """True if a machine whose disk has failed is rebooted before its broker is started again: never once all is
-        well, as the power goes no more."""
+        """True if a machine with a failed disk reboots before its broker restarts; never after the faults."""
         return self.random.random() < 0.5 and not self.healed
 
     def lose_power(self, machine: Machine) -> None:
-        """The machine stands still and loses what its disk may lose."""
+        """Stop the machine; its disk loses un-synced changes."""
         self.recoveries_cut += machine.current is not None and not machine.current.serving
         machine.vanish()
         if self.random.random() < self.world.plan.harsh:
@@ -190,7 +191,7 @@ class Faults:
         return True
 
     def _power_cut_in_the_middle(self) -> bool:
-        """Between two operations of the disk to come, be it of an append, a checkpoint or a recovery."""
+        """Cut the power between two coming operations of the disk, of an append, a checkpoint or a recovery."""
         machine = self.pick()
         if machine.disk.cut_after is not None:
             return False
@@ -198,11 +199,11 @@ class Faults:
             return self.of_directories.cut_power_in_a_swap(machine)
         machine.disk.cut_after = machine.disk.operations + self.random.randint(1, 60)
         if machine.current is not None and self.random.random() < 0.5:
-            self._end(machine)  # so that it strikes the start
+            self._end(machine)  # so that the cut comes during the start
         return True
 
     def _kill(self) -> bool:
-        """kill -9: what was written stays, synced or not."""
+        """Kill the process (kill -9): all writes stay, synced or not."""
         machine = self.pick()
         if machine.current is None:
             return False
@@ -223,10 +224,10 @@ class Faults:
 
         def ended() -> None:
             if machine.current is not current:
-                return  # something else has struck it meanwhile
+                return  # another fault has ended this process meanwhile
             try:
                 left.result()
-            except OSError:  # the process ends with what its disk said, and the machine is rebooted
+            except OSError:  # the process stops with its disk's error, and the machine is rebooted
                 if not self.healed:
                     self.lose_power(machine)
                     return
@@ -236,7 +237,7 @@ class Faults:
         return True
 
     def _kill_while_joining(self) -> bool:
-        """Wait at a leader whose way to the store is slow for a replica that it lets in; its broker dies then."""
+        """Slow a leader's way to the store, wait until it proposes a replica as in sync, and kill that broker."""
         leading = self.pick()
         if leading.serving is None:
             return False
@@ -260,9 +261,9 @@ class Faults:
     # its disk
 
     def _lost_disk(self) -> bool:
-        """Another, empty disk takes its place: where others have what it held, and are not waited for themselves.
+        """Replace a broker's disk by an empty one, if `may_lose_disk` allows it.
 
-        Its line may fail first: then what its broker has sent before arrives in the days of the next.
+        In half of the cases its outgoing packets are held back first, so that they arrive after the replacement.
         """
         machine = self.pick()
         if not self.world.invariants.may_lose_disk(machine.broker_id):
@@ -282,8 +283,10 @@ class Faults:
             self.broker_ended(machine)
 
     def _fail(self, operation: str, *, skip: int) -> bool:
-        """One operation of the disk to come fails with EIO: no read while another disk is lost, as what cannot be read
-        at a start may be the last copy."""
+        """Let one coming operation of the disk fail with EIO.
+
+        No read fails while another disk is lost, as a replica that cannot be read at a start may be the last copy.
+        """
         machine, skip = self.pick(), self.random.randint(0, skip)
         lost = [other for other in self.world.machines if self.world.invariants.is_lost(other)]
         if self.of_directories.has_loss_to_tell(machine) or (operation == "read" and lost):
@@ -324,7 +327,10 @@ class Faults:
         return self.cut_from_store(machine, self.random.choice((longer_ms, session_ms, session_ms + longer_ms)))
 
     def cut_from_store(self, machine: Machine, lasts_ms: int) -> bool:
-        """Its session ends when it has said nothing for as long as sessions last, and its lease before."""
+        """Cut a broker off from the store.
+
+        Its lease ends, then its session, when the store has not heard it for so long.
+        """
         cut_off = machine.current
         if cut_off is None or machine.coordination_cut:
             return False
@@ -353,11 +359,11 @@ class Faults:
     # among several brokers
 
     def _pause(self) -> bool:
-        """SIGSTOP, and later SIGCONT: its clock's callbacks come late, all of them."""
+        """Stop a process (SIGSTOP), and let it go on later (SIGCONT): all its callbacks come late."""
         return self._pause_one(0)
 
     def _long_pause(self) -> bool:
-        """Longer than its session lasts: others lead when it goes on, and it does not know yet."""
+        """Stop a process for longer than its session: others lead when it goes on, which it does not know yet."""
         return self._pause_one(self._session_ms)
 
     def _pause_one(self, longer_ms: int) -> bool:
@@ -373,7 +379,7 @@ class Faults:
         return int(dict(self.world.plan.broker_texts)["broker.session.timeout.ms"])
 
     def _expired_session(self) -> bool:
-        """The others take a broker for dead that is not; it comes back when its session does."""
+        """Let others take a live broker for dead, until its session comes back."""
         stopped = self.pick().current
         if stopped is None:
             return False
@@ -382,5 +388,5 @@ class Faults:
         return True
 
     def for_a_while(self, end: Callable[[], None]) -> None:
-        """Call `end` when a fault of usual length is over."""
+        """Call `end` after the usual time of a fault."""
         self.world.loop.call_later(self.random.randint(*_LASTS_MS), end)

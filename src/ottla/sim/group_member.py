@@ -38,7 +38,7 @@ _JOIN_AGAIN = (
 
 
 class GroupMember:
-    """The only member of its group; what it commits follows what it read."""
+    """The only member of its group; its commits follow its reads."""
 
     def __init__(self, group: str, workload: Setting) -> None:
         self.group = group
@@ -119,7 +119,7 @@ class GroupMember:
         if synced is None or synced.error_code:
             return False
         if synced.assignment != b"all":
-            return False  # a member that is no more leads still
+            return False  # a former member still leads the group
         self._generation = generation
         return True
 
@@ -201,7 +201,7 @@ class GroupMember:
         )
         if response is None:
             if not self.peer.alone:
-                self._generation = -1  # perhaps another coordinates the group by now
+                self._generation = -1  # another broker may coordinate the group by now
             return
         errors = {
             (topic.name, part.partition_index): part.error_code

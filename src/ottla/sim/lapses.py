@@ -1,6 +1,6 @@
 """Brokers that are cut off from the store for longer than their lease lasts, drawn apart from all other faults.
 
-A client stays with them meanwhile (clinging.py); faults.py cuts them off, counts and heals.
+A client keeps asking them meanwhile (clinging.py); faults.py cuts them off, counts and heals them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Lapses:
         self._world.loop.call_later(self._random.randint(*_FIRST_MS), self._strike)
 
     def _strike(self) -> None:
-        """The lease lasts for two thirds of the session."""
+        """Cut a broker off for longer than its lease, which lasts two thirds of the session."""
         if self._faults.healed:
             return
         session_ms = int(dict(self._world.plan.broker_texts)["broker.session.timeout.ms"])

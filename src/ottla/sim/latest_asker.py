@@ -1,5 +1,7 @@
-"""A client of the simulated workload that asks for the latest offset of one log after the other, above all of leaders
-that have just begun: these may not know yet what is committed, and must say so (KIP-207)."""
+"""A client of the simulated workload that asks for the latest offsets of one log after the other.
+
+It prefers leaders that have just begun: such a leader may not know yet what is committed, and must say so (KIP-207).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class LatestAsker:
         self.peer.close()
 
     async def _ask(self, topic: KnownTopic, partition: int) -> bool:
-        """True where the leader told us."""
+        """Ask once; True if the leader answered with an offset."""
         peer = await self.peer.leader(topic.plan.name, partition)
         if peer is None:
             return False

@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 
 class SimTimer:
-    """One thing to do; `cancel` before its time forgets it."""
+    """A callback and its time; `cancel` before that drops it."""
 
     __slots__ = ("callback",)
 
@@ -35,7 +35,7 @@ class SimLoop:
         self.wall_start_ms = wall_start_ms
         self.turns = 0
         self.on_note: Callable[[int, str], None] | None = None
-        """Hears every line of the trace, with its virtual time in microseconds."""
+        """Gets every line of the trace, with its virtual time in microseconds."""
 
     def mono_ms(self) -> int:
         return self.now_us // 1000
@@ -47,7 +47,7 @@ class SimLoop:
         return self.call_after_us(delay_ms * 1000, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """In a later turn at the same moment, after whatever was asked for before it (as event loops do)."""
+        """Call back in a later turn at the same moment, after all earlier calls of `call_soon`, as event loops do."""
         self._push(self.now_us, float(self._count), callback)
 
     def call_after_us(self, delay_us: int, callback: Callable[[], None]) -> SimTimer:
@@ -60,7 +60,7 @@ class SimLoop:
         return timer
 
     def note(self, what: str) -> None:
-        """A line of the trace; two runs of one seed have the same `trace_hash`."""
+        """Add a line to the trace; two runs of one seed have the same `trace_hash`."""
         self._trace.update(f"{self.now_us} {what}\n".encode())
         if self.on_note is not None:
             self.on_note(self.now_us, what)
@@ -71,13 +71,13 @@ class SimLoop:
 
     @property
     def next_us(self) -> int | None:
-        """The time of the next thing to be done; None where nothing is left."""
+        """The time of the next callback; None if there is none."""
         while self._heap and self._heap[0][3].callback is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def turn(self) -> bool:
-        """Do the next thing; False where nothing is left."""
+        """Run the next callback; False if there is none."""
         while self._heap:
             at_us, _, _, timer = heapq.heappop(self._heap)
             callback = timer.callback
@@ -90,7 +90,7 @@ class SimLoop:
         return False
 
     def run_until(self, reached: Callable[[], bool], *, within_ms: int) -> bool:
-        """Turn until `reached`; False where it was not, within that much virtual time."""
+        """Turn until `reached`; False if that does not happen within so much virtual time."""
         limit_us = self.now_us + within_ms * 1000
         while not reached():
             if not self._heap or self._heap[0][0] > limit_us or not self.turn():

@@ -1,6 +1,6 @@
 """A machine with a broker on it: the disk outlives the broker, and each start is a new incarnation of the real Node.
 
-world.py owns machines; whatever an incarnation asked to be called back for is dropped once it is gone (`guard`).
+world.py owns machines; callbacks of an incarnation are dropped once it is gone (`guard`).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Clock:
 
 
 class Incarnation:
-    """One run of the broker, from start to its end of whatever kind."""
+    """One run of the broker, from its start to its end."""
 
     def __init__(self, machine: Machine, number: int) -> None:
         self.machine = machine
@@ -72,9 +72,9 @@ class Incarnation:
         self.leaving = False
         self.fatal: str | None = None
         self.disk_failed = False
-        """It stopped, or could not start, because its disk failed."""
+        """True if the process stopped, or could not start, because its disk failed."""
         self.seen_to = False
-        """Somebody has seen that it does without some of its log directories."""
+        """True once a restart is planned for the log directories that the process does without."""
         self.shared = memoryview(bytearray(SHARED_BYTES))
         self.pool = PoisonedPool(_POOL_BYTES)
         self.address = (machine.host, PORT)
@@ -114,15 +114,15 @@ class Incarnation:
             on_fatal=self._fatal,
             network=self.dialler,
         )
-        if machine.session_us:  # else the store tells of a death at once
+        if machine.session_us:  # else the store reports a death at once
             self.node.fence_early()
         self.max_frame_bytes = self.node.config.socket_request_max_bytes
         self.started: Slot[None] = Slot()
         self._finds_older_store = False
-        """It began its start with an older store, and may refuse for that also where the newer one is back by now."""
+        """True if the start found an older store: it may refuse for that even if the newer one is back by then."""
 
     def lease_ended_us(self) -> int:
-        """The latest end of its lease, by what it has heard from the store so far (rule A12)."""
+        """The latest possible end of the lease, by the answers of the store so far (rule A12)."""
         session_ms = self.node.config.broker_session_timeout_ms
         return self.coordination.heard_us + (session_ms * 2 // 3 + 1) * 1000
 
@@ -139,7 +139,7 @@ class Incarnation:
     def _started(self) -> None:
         try:
             self.started.result()
-        except OSError as error:  # the store or the disk: the supervisor tries again
+        except OSError as error:  # an error of the store or the disk: the supervisor tries again
             self.disk_failed = error.errno is not None
             self._fatal(f"could not start: {error}")
             return
@@ -177,7 +177,7 @@ class Incarnation:
         return guarded
 
     def go_on(self) -> None:
-        """After a pause: what came meanwhile, in its order."""
+        """Run the callbacks that came during a pause, in their order."""
         missed, self._missed = self._missed, []
         for callback in missed:
             self.clock.call_soon(callback)
@@ -191,7 +191,7 @@ class Incarnation:
     # the end
 
     def vanish(self) -> None:
-        """The process is gone without a word."""
+        """End the process at once, without notice."""
         self.alive = self.serving = False
         self.coordination.crash()
         if self.dialler is not None:
@@ -228,41 +228,41 @@ class Machine:
         self.seed = seed
         self.texts = texts
         self.wall_off_ms = 0
-        """The distance of this machine's wall clock from the truth."""
+        """The offset of this machine's wall clock from the true time."""
         self.disk = self._new_disk()
         self.more_directories: tuple[str, ...] = ()
-        """Log directories beside DATA."""
+        """The log directories besides DATA."""
         self.store_elsewhere = False
-        """DATA holds no metadata store: the broker may go on without it."""
+        """True if DATA holds no metadata store, so that the broker may go on without DATA."""
         self.store_is_older = False
-        """A copy stands in the place of the metadata store: its broker must refuse to start."""
+        """True while a copy is in the place of the metadata store: the broker must refuse to start."""
         self.sync_us = (100, 1000)
         self.coordination_faults: CoordinationFaults = CALM
         self.coordination_cut = False
         self.session_us = 0
-        """The time between its broker's end and the moment at which others see it."""
+        """The time between the end of the machine's broker and its notice by others."""
         self.paused = False
         self.working_since_us = 0
-        """The time since which its broker serves without a pause."""
+        """The time since which the machine's broker serves without a pause."""
         self.touched = False
-        """Its broker has done something that no judge has looked at yet."""
+        """True if the broker has done something since the judges last looked."""
         self.on_nothing: Callable[[Syncable], None] = no_matter
-        """For a judge: called with a log that has nothing to sync."""
+        """Called for a judge, with a log that has nothing to sync."""
         self._dialler_of: Callable[[Guard], Dialler] | None = None
         self.current: Incarnation | None = None
         self.past: list[Incarnation] = []
-        """Kept until the world ends, so that nothing of them is finalized in the middle of a run."""
+        """Earlier incarnations, kept until the world ends, so that none is finalized in the middle of a run."""
 
     def _new_disk(self) -> SimDisk:
         return SimDisk(wall_ms=lambda: self.loop.wall_ms() + self.wall_off_ms)
 
     def lose_disk(self) -> None:
-        """The disk is replaced by an empty one; its broker's process is gone."""
+        """Replace the disk by an empty one; the broker's process must have ended."""
         assert self.current is None
         self.disk = self._new_disk()
 
     def lose_directory(self, path: str) -> None:
-        """One log directory's disk alone."""
+        """Replace the disk of one log directory."""
         assert self.current is None
         self.disk.replace(path)
 
@@ -272,7 +272,7 @@ class Machine:
 
     @property
     def power_gone(self) -> bool:
-        """The operation at which the power was to go has been reached."""
+        """Note that the operation was reached at which the power goes."""
         disk = self.disk
         return disk.cut_after is not None and disk.operations >= disk.cut_after
 
@@ -286,15 +286,15 @@ class Machine:
         return f"broker-{self.broker_id}"
 
     def dialler(self, guard: Guard) -> Dialler | None:
-        """The way of an incarnation to other brokers; None where there is no network."""
+        """An incarnation's connections to other brokers; None without a network."""
         return None if self._dialler_of is None else self._dialler_of(guard)
 
     def join_network(self, network: Network, find: Find) -> None:
-        """Incarnations to come reach those that `find` knows by address."""
+        """Let later incarnations reach the brokers that `find` knows by address."""
         self._dialler_of = lambda guard: Dialler(self.loop, network, self.host, find, guard)
 
     def pause(self) -> None:
-        """SIGSTOP: the process stands still, the machine does not. Others see its session end when it has."""
+        """Stop the process but not the machine (SIGSTOP). Others see its session end by its timeout."""
         self.paused = True
         stopped = self.current
         if stopped is not None:
@@ -305,7 +305,7 @@ class Machine:
             stopped.coordination.expire()
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Let the process go on (SIGCONT)."""
         if self.paused:
             self.working_since_us = self.loop.now_us
         self.paused = False
@@ -320,7 +320,7 @@ class Machine:
         return self.current
 
     def vanish(self) -> None:
-        """The broker's process is gone; the machine is not."""
+        """End the broker's process; the machine stays."""
         self.paused = False
         current, self.current = self.current, None
         if current is not None:

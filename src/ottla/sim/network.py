@@ -1,7 +1,7 @@
 """The network in virtual time: connections that carry bytes in order, in pieces, late, and until somebody cuts them.
 
 The broker's end feeds the real `wire/connection.ServerConnection` as server/listener.py does, over one receive buffer
-that is filled with 0xDD as soon as dispatch returns: whoever still looks at a frame then reads rubbish (rule E4).
+that is filled with 0xDD as soon as dispatch returns: code that still holds a frame then reads rubbish (rule E4).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _POISON = bytes([0xDD]) * SHARED_BYTES
 _STARVED_MS = 50
 _SPLIT_SHARE = 0.1
 _SENT_AGAIN_US = 200_000
-"""TCP's first, and twice as much each time."""
+"""TCP's first retransmission time; it doubles each time."""
 _SENT_AGAIN_AT_LAST_US = 1_600_000
 CLIENTS = "clients"
 """The host that all clients run on."""
@@ -31,7 +31,7 @@ Guard = Callable[[Callable[[], None]], Callable[[], None]]
 
 
 class PoisonedPool(FramePool):
-    """Buffers of large frames; what is given back is overwritten at once."""
+    """Buffers of large frames; a returned buffer is overwritten at once."""
 
     def give(self, buffer: bytearray) -> None:
         buffer[:] = bytes([0xDD]) * len(buffer)
@@ -39,12 +39,12 @@ class PoisonedPool(FramePool):
 
 
 class ClientEnd(Protocol):
-    """The end of a connection that opened it."""
+    """The end of a connection that dialled."""
 
     def on_bytes(self, piece: bytes) -> None: ...
 
     def on_lost(self) -> None:
-        """The connection is gone; called once, unless the client closed it itself."""
+        """The connection was lost; called once, unless the client closed it itself."""
 
 
 class Server(Protocol):
@@ -63,7 +63,7 @@ class Server(Protocol):
     def serve(self, connection: ServerConnection, frame: memoryview) -> None: ...
 
     def guard(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Wraps what must not happen any more once this incarnation is gone."""
+        """Wrap a callback that must not run once this incarnation is gone."""
 
     def joined(self, end: ServerEnd) -> None: ...
 
@@ -71,21 +71,21 @@ class Server(Protocol):
 
 
 class Network:
-    """All connections; the seed draws how long each piece of bytes takes."""
+    """All connections; the transit time of each piece of bytes is drawn from the seed."""
 
     def __init__(self, loop: SimLoop, seed: int, delay_us: tuple[int, int]) -> None:
         self.loop = loop
         self.random = Random(f"network-{seed}")
         self.delay_us = delay_us
         self.loss = 0.0
-        """Share of what is sent that is lost, and sent again after a while; what follows it waits."""
+        """The share of pieces that are lost and sent again after a while; later pieces wait for them."""
         self.wires: dict[Wire, None] = {}
         self.opened = 0
         self.cuts = 0
         self._blocked: dict[tuple[str, str], None] = {}
         self._refused: dict[tuple[str, str], None] = {}
         self.holding: dict[Wire, None] = {}
-        """Connections on which something waits for a cut to end."""
+        """Connections with pieces that wait for the end of a cut."""
 
     def way_us(self) -> int:
         way_us, again_us = self.random.randint(*self.delay_us), _SENT_AGAIN_US
@@ -95,16 +95,16 @@ class Network:
         return way_us
 
     def connect(self, server: Server, client: ClientEnd, name: str, *, host: str = CLIENTS) -> Wire:
-        """A connection from a program on `host`."""
+        """Open a connection from a program on `host`."""
         self.opened += 1
         return Wire(self, server, client, f"{name}-{self.opened}", (host, server.address[0]))
 
     def block(self, sender: str, receiver: str) -> None:
-        """Drop what one host sends to another from now on; the other direction is another matter."""
+        """Drop packets from one host to another from now on; the other direction is not affected."""
         self._blocked[sender, receiver] = None
 
     def unblock(self, sender: str, receiver: str) -> None:
-        """Let what was sent meanwhile arrive, on the connections that nobody has given up."""
+        """Deliver the packets that were held back meanwhile, on the connections that still exist."""
         self._blocked.pop((sender, receiver), None)
         holding, self.holding = self.holding, {}
         for wire in holding:
@@ -133,14 +133,14 @@ class Network:
         return (sender, receiver) in self._refused
 
     def stall_some(self, share: float) -> list[Wire]:
-        """Stall what is sent on some connections to their servers, while that on others gets on."""
+        """Stall the bytes to the server on some connections; the others go on."""
         chosen = [wire for wire in self.wires if self.random.random() < share]
         for wire in chosen:
             wire.stalled = True
         return chosen
 
     def cut_some(self, share: float) -> int:
-        """Cut connections; how many."""
+        """Cut some connections; return their number."""
         chosen = [wire for wire in self.wires if self.random.random() < share]
         for wire in chosen:
             wire.cut()
@@ -149,7 +149,7 @@ class Network:
 
 
 class Wire:
-    """One connection, both ends."""
+    """One connection with both ends."""
 
     def __init__(self, network: Network, server: Server, client: ClientEnd, name: str, hosts: tuple[str, str]) -> None:
         """`hosts`: the client's and the server's."""
@@ -160,18 +160,18 @@ class Wire:
         self._client: ClientEnd | None = client
         self._arrive_us = [0, 0]
         self.stalled = False
-        """Nothing gets on to the server, not even that the client has gone."""
+        """True while nothing reaches the server, not even the client's close."""
         network.wires[self] = None
         self.server: ServerEnd | None = ServerEnd(self, server, name)
 
     # the client's end
 
     def write(self, data: bytes) -> None:
-        """From the client to the broker."""
+        """Send from the client to the broker."""
         self._carry(data, 0, self._at_server)
 
     def close(self) -> None:
-        """The client has gone; the broker learns of it later."""
+        """Close from the client's side; the broker learns of it later."""
         self._client = None
         self._network.wires.pop(self, None)
         server = self.server
@@ -181,17 +181,17 @@ class Wire:
     # the broker's end
 
     def answer(self, data: bytes) -> None:
-        """From the broker to the client."""
+        """Send from the broker to the client."""
         self._carry(data, 1, self._at_client)
 
     def server_closed(self) -> None:
-        """The broker has closed the connection, or is gone: the client learns of it after what is under way."""
+        """Close from the broker's side, also by its end: the client learns of it after the bytes under way."""
         self.server = None
         self._network.wires.pop(self, None)
         self._later(1, self._lost)
 
     def cut(self) -> None:
-        """Neither end reaches the other: what is under way is lost, and each learns of it in its time."""
+        """Cut the connection: bytes under way are lost, and each end learns of it at its own time."""
         client, self._client = self._client, None
         server, self.server = self.server, None
         self._network.wires.pop(self, None)
@@ -211,7 +211,7 @@ class Wire:
         self._later(direction, partial(arrive, data))
 
     def _later(self, direction: int, callback: Callable[[], None]) -> None:
-        """In order: never before what was sent earlier; what cannot pass is sent again until it can."""
+        """Deliver in order; a piece that cannot pass is sent again until it can."""
         stalled = self.stalled and direction == 0
         if stalled or self._held[direction] or self._network.is_blocked(*self._ways[direction]):
             self._held[direction].append(callback)
@@ -223,7 +223,7 @@ class Wire:
         loop.call_after_us(at_us - loop.now_us, callback)
 
     def go_on(self) -> None:
-        """A cut may be over, or a stall."""
+        """Send again the held pieces, as a cut or a stall may be over."""
         for direction, held in enumerate(self._held):
             waiting = list(held)
             held.clear()
@@ -245,7 +245,7 @@ class Wire:
 
 
 class SimTransport:
-    """`kernel.seams.Transport`: parts leave later, and slices are read only then, as sendfile would."""
+    """`kernel.seams.Transport`: parts are sent later, and slices are read only then, as by sendfile."""
 
     def __init__(self, end: ServerEnd, network: Network) -> None:
         self._end = end
@@ -295,7 +295,7 @@ class SimTransport:
                 if isinstance(part, FileSlice):
                     piece = part.read()
                     if len(piece) < part.length:
-                        raise OSError("a file ended before its slice did")  # closes the connection (rule B5)
+                        raise OSError("a file ended before its slice did")  # the connection closes (rule B5)
                     self._queue.popleft()
                     part.release()
                     out += piece
@@ -312,7 +312,7 @@ class SimTransport:
 
 
 class ServerEnd:
-    """The broker's end: what server/listener.py's Channel is to a socket."""
+    """The broker's end, as server/listener.py's Channel is for a socket."""
 
     def __init__(self, wire: Wire, server: Server, name: str) -> None:
         self.wire = wire

@@ -1,6 +1,6 @@
 """Faults of the simulated network: lost, late and stalled bytes, hosts that do not reach or that refuse each other.
 
-faults.py draws when; network.py does the harm.
+faults.py draws the times; network.py carries the faults out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _STALLS_MS = (200, 4000)
 
 
 class NetworkFaults:
-    """Part of `Faults`: each says whether it has struck now."""
+    """Part of `Faults`. Each method returns True if its fault has struck now."""
 
     def __init__(self, faults: Striking) -> None:
         self._faults = faults
@@ -35,7 +35,7 @@ class NetworkFaults:
         return True
 
     def stalled_connections(self) -> bool:
-        """Stall connections: their bytes come long after what was sent later on others, by the next process perhaps."""
+        """Stall connections: their bytes arrive long after later ones of others, perhaps at the next process."""
         stalled = self._world.network.stall_some(self._random.choice((0.2, 0.5)))
 
         def end() -> None:
@@ -47,7 +47,7 @@ class NetworkFaults:
         return bool(stalled)
 
     def partition(self) -> bool:
-        """One broker is apart from the other brokers, from the clients, or from both; its store it still reaches."""
+        """Cut one broker off from the other brokers, from the clients, or from both, but not from its store."""
         machine = self._faults.pick()
         others = [other.host for other in self._world.machines.values() if other is not machine]
         apart = self._random.choice((others, [CLIENTS], [*others, CLIENTS]))
@@ -61,7 +61,7 @@ class NetworkFaults:
         return True
 
     def refused_connections(self) -> bool:
-        """One broker lives, and the others may think that it does not: their connections end, new ones are refused."""
+        """Let the others take a live broker for dead: their connections to it end, and new ones are refused."""
         network, machine = self._world.network, self._faults.pick()
         others = [other.host for other in self._world.machines.values() if other is not machine]
         for host in others:
@@ -75,7 +75,7 @@ class NetworkFaults:
         return True
 
     def block(self, ways: list[tuple[str, str]]) -> None:
-        """Drop for a while what these senders send to these receivers."""
+        """Drop packets from these senders to these receivers for a while."""
         network = self._world.network
         for sender, receiver in ways:
             network.block(sender, receiver)

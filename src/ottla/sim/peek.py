@@ -1,7 +1,7 @@
-"""Files of a simulated disk, and the proposals of a leader, seen without any operation.
+"""Reads files of a simulated disk, and a leader's proposals, without an operation of the disk.
 
-Judges come here, and faults that wait for their moment.
-`durable` is what a power cut at this moment is sure to leave; otherwise it is what processes see.
+For judges, and for faults that wait for a certain state. With `durable` it reads what a power cut at this moment is
+sure to leave; else what processes see.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def batches(disk: SimDisk, directory: str, from_offset: int, *, durable: bool) -
 
 
 def homes(disk: SimDisk, roots: Sequence[str], name: str) -> list[str]:
-    """The log directories in which a power cut is sure to leave a folder of this name: two in a move."""
+    """The log directories in which this folder is durable: two during a move."""
     return [root for root in roots if isinstance(_find(disk, f"{root}/{name}", durable=True), DirectoryNode)]
 
 
@@ -41,23 +41,23 @@ def holds_segment(disk: SimDisk, directory: str, base_offset: int) -> bool:
 
 
 def reach(disk: SimDisk, directory: str, base_offset: int) -> int | None:
-    """The start of the segment behind one; None where that one is the last, in which more may come to stand."""
+    """The start of the next segment; None if this one is the last, which may still grow."""
     bases = {base for durable in (False, True) for base in _segments(disk, directory, durable=durable)}
     return min((base for base in bases if base > base_offset), default=None)
 
 
 def first_offset(disk: SimDisk, directory: str) -> int:
-    """The start of the first segment, as a power cut is sure to leave it; 0 where there is none."""
+    """The start of the first durable segment; 0 if there is none."""
     return min(_segments(disk, directory, durable=True), default=0)
 
 
 def within(disk: SimDisk, directory: str, base_offset: int) -> Iterator[tuple[int, int, bytes]]:
-    """The batches of one segment, as a power cut is sure to leave them."""
+    """The durable batches of one segment."""
     return _batches_in(_segments(disk, directory, durable=True)[base_offset], base_offset)
 
 
 def checkpointed(disk: SimDisk, path: str) -> dict[tuple[str, int], int]:
-    """Offsets by (topic, partition), as a power cut is sure to leave them."""
+    """The durable offsets of a checkpoint, by (topic, partition)."""
     node = _find(disk, path, durable=True)
     if not isinstance(node, FileNode):
         return {}
@@ -66,14 +66,14 @@ def checkpointed(disk: SimDisk, path: str) -> dict[tuple[str, int], int]:
 
 
 def newest_epoch(disk: SimDisk, directory: str) -> int:
-    """The newest of a log's checkpoint of leader epochs, as a power cut is sure to leave it; -1 where it names none."""
+    """The newest epoch in a log's durable checkpoint of leader epochs; -1 if it has none."""
     node = _find(disk, f"{directory}/{LEADER_EPOCHS}", durable=True)
     lines = node.disk_body.decode().splitlines()[2:] if isinstance(node, FileNode) else []
     return int(lines[-1].split()[0]) if lines else -1
 
 
 def joining_at(machine: Machine) -> BrokerId | None:
-    """A broker that a leader on this machine has proposed as in sync, and that is not yet; the least one."""
+    """The first broker that a leader here has proposed as in sync and that is not in sync yet."""
     current = machine.serving
     leaders = [] if current is None else [each.leader for each in current.node.replicas.by_id.values()]
     joining = [one.proposed_in_sync - one.committed_in_sync for one in leaders if one is not None]
@@ -81,7 +81,7 @@ def joining_at(machine: Machine) -> BrokerId | None:
 
 
 def is_synced(disk: SimDisk, path: str) -> bool:
-    """True where nothing of a file awaits a sync: neither bytes nor a cut."""
+    """True if no change of the file waits for a sync: neither bytes nor a cut."""
     node = _find(disk, path, durable=False)
     return not isinstance(node, FileNode) or not node.pending
 

@@ -1,6 +1,6 @@
-"""A client's connection in the simulated network: real requests as bytes, real answers parsed, or None where none came.
+"""A client's connection in the simulated network: sends real requests as bytes and parses real answers.
 
-workload.py's clients are stories that `await peer.ask(...)`.
+workload.py's clients are stories that `await peer.ask(...)`, which is None if no answer came.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Hold = Callable[[Iterable[Anomaly]], object]
 
 
 class Violation(Exception):
-    """The broker answered what no client could read."""
+    """An answer cannot be parsed."""
 
 
 class _Asked:
@@ -39,7 +39,7 @@ class _Asked:
 
 
 class _Dialogue:
-    """One connection's life: a peer that connects again begins another."""
+    """The life of one connection; a peer that connects again begins another."""
 
     def __init__(self, peer: Peer, network: Network, machine: Machine) -> None:
         self.peer = peer
@@ -88,7 +88,7 @@ class _Dialogue:
 
 
 class Peer:
-    """One client. Connects when it asks, and again after it lost its connection."""
+    """One client. It connects when it asks, and again after it has lost its connection."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Peer:
         timeout_ms: int,
         hold: Hold,
     ) -> None:
-        """`hold` is told what is wrong with the answers."""
+        """`hold` gets the anomalies of the answers."""
         self.name = name
         self.hold = hold
         self._timeout_ms = timeout_ms
@@ -115,11 +115,11 @@ class Peer:
 
     @property
     def reachable(self) -> bool:
-        """True if somebody listens there; perhaps one that stands still."""
+        """True if a process listens there, even one that stands still."""
         return self._machine.serving is not None
 
     async def connect(self) -> bool:
-        """See that there is a connection, with ApiVersions as its first request; False where nobody listens."""
+        """Connect, with ApiVersions as the first request; False if no process listens."""
         if self._dialogue is not None:
             return True
         if self._machine.serving is None:
@@ -133,7 +133,7 @@ class Peer:
         return True
 
     async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int | None = None) -> Any:
-        """The answer; None where the connection was lost or nothing came in time (then the connection is closed)."""
+        """Ask; return the answer, or None if the connection was lost or the answer is late (then it is closed)."""
         if not await self.connect():
             return None
         return await self.send(request, most=most, timeout_ms=timeout_ms)
@@ -141,7 +141,10 @@ class Peer:
     def send(
         self, request: Any, *, most: int = 32767, timeout_ms: int | None = None, answered: bool = True
     ) -> Slot[Any]:
-        """Without waiting: the slot of the answer. Full at once where there is no connection, or no answer to come."""
+        """Send without waiting; the slot gets the answer.
+
+        It is filled at once without a connection, or if no answer is due.
+        """
         dialogue = self._dialogue
         if dialogue is None or not dialogue.link.versions:
             return _full(None)
@@ -185,9 +188,9 @@ def _full(value: Any) -> Slot[Any]:
 
 
 class Peers:
-    """One client of a cluster: a connection to each broker it needs, and what it was told of who leads what.
+    """One client of a cluster: its connections to brokers, and the leaders that it was told of.
 
-    In a cluster of one broker there is nothing to find out, and nothing is asked.
+    In a cluster of one broker it looks up no leaders.
     """
 
     def __init__(
@@ -207,9 +210,9 @@ class Peers:
         self._all = list(self.by_broker.values())
         self._at = sum(name.encode()) % len(self._all)
         self._leaders: dict[tuple[str, int], tuple[BrokerId, int]] = {}
-        """Each with its epoch."""
+        """The known leaders, each with its epoch."""
         self._newest: dict[tuple[bytes, int], int] = {}
-        """By topic id and partition: the newest leader epoch that was heard of; nobody believes an older one again."""
+        """By topic id and partition, the newest leader epoch so far; older ones are not believed again."""
 
     @property
     def alone(self) -> bool:
@@ -217,11 +220,11 @@ class Peers:
 
     @property
     def some(self) -> Peer:
-        """Ask a broker what any broker can say."""
+        """Ask a broker something that any broker can answer."""
         return self._all[self._at % len(self._all)]
 
     async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int | None = None) -> Any:
-        """Any broker's answer; where none came, another broker is asked the next time."""
+        """Ask any broker; if it does not answer, another is asked the next time."""
         response = await self.some.ask(request, most=most, timeout_ms=timeout_ms)
         if response is None:
             self._at += 1
@@ -237,7 +240,7 @@ class Peers:
     # who leads
 
     async def leader_id(self, topic: str, partition: int) -> BrokerId | None:
-        """The partition's leader as this client knows it; ask if it is unknown."""
+        """The partition's leader as this client knows it; looked up if unknown."""
         if self.alone:
             return next(iter(self.by_broker))
         if (topic, partition) not in self._leaders:
@@ -246,7 +249,7 @@ class Peers:
         return None if found is None else found[0]
 
     def epoch(self, topic: str, partition: int) -> int:
-        """The epoch of the leader that we know; -1 where we know none, or there is but one broker."""
+        """The epoch of the leader that we know; -1 if we know none, or the cluster has one broker."""
         found = self._leaders.get((topic, partition))
         return -1 if found is None else found[1]
 
@@ -255,7 +258,7 @@ class Peers:
         return None if found is None else self.by_broker[found]
 
     def forget(self, topic: str, partition: int) -> None:
-        """It was refused there, or nothing came: ask anew."""
+        """Forget a leader that refused or did not answer, so that it is looked up again."""
         self._leaders.pop((topic, partition), None)
 
     async def refresh(self) -> None:
@@ -273,4 +276,4 @@ class Peers:
                 self._newest[place] = part.leader_epoch
                 if part.leader_id in self.by_broker:
                     self._leaders[topic.name, part.partition_index] = BrokerId(part.leader_id), part.leader_epoch
-        self._at += stale  # whoever was asked does not know yet: ask another
+        self._at += stale  # a broker that does not know of the new epoch yet: another is asked next

@@ -54,16 +54,16 @@ CLUSTER_FAULTS = (
 )  # fmt: skip
 """The same for worlds of several brokers."""
 _FENCING_EARLY = ("expired session", "clean restart", REFUSED)
-"""After these another broker coordinates while the lease of the one before it stands."""
+"""Faults after which another broker may coordinate while the lease of the former coordinator is valid."""
 _FENCING_EARLY_WHERE_SEEN_AT_ONCE = ("pause", "long pause")
 _NO_HINDRANCE = frozenset({"kill", "pause", "long pause", "clock jump"})
-"""Faults that keep no other broker than the one they strike from following."""
+"""Faults that do not keep other brokers than the struck one from following."""
 _QUICK_US = 60_000
 _SETTLED_MS = 500
 _NO_FAULTS_SHARE = 0.1
 _DECAYS_SHARE = 0.4
 _ROLLS_BACK_SHARE = 0.4
-"""Share of worlds without flipped bits: nobody would notice a bit that flips in a copy."""
+"""The share among worlds without flipped bits: a flipped bit in a copy would go unnoticed."""
 _EDITS_REQUIRED_SHARE = 0.2
 _SEVERAL_DIRECTORIES_SHARE = 0.25
 _TRANSACTIONS_SHARE = 0.4
@@ -74,10 +74,10 @@ _CLINGS_SHARE = 0.8
 """Share of worlds in which brokers are cut off from the store."""
 _ASSIGNED_SHARE = 0.5
 _ONLY_ASSIGNED_SHARE = 0.3
-"""Share of those worlds in which no classic group has members."""
+"""The share of those worlds in which no classic group has members."""
 _KILLED_JOINING_SHARE = 0.4
 REPLICAS = 3
-"""Replicas of a partition, if there are so many brokers."""
+"""The replicas of a partition, if there are enough brokers."""
 _AS_IT_COMES_SHARE = 0.2
 _SAID_ALWAYS = (
     "min.insync.replicas",
@@ -92,7 +92,7 @@ _SAID_ALWAYS = (
     "transaction.state.log.num.partitions",
 )
 _READ_BY_JUDGES = {"broker.session.timeout.ms": "6000", "replica.lag.time.max.ms": "30000"}
-"""The defaults."""
+"""The values of a world with default options."""
 
 
 class TopicPlan(NamedTuple):
@@ -102,29 +102,29 @@ class TopicPlan(NamedTuple):
     partitions: int
     configs: tuple[tuple[str, str], ...]
     stable: bool = True
-    """Never deleted."""
+    """True if the topic is never deleted."""
     retained: bool = True
-    """Nothing but DeleteRecords takes records away."""
+    """True if only DeleteRecords removes records."""
     cached: bool = False
-    """write.caching=true: a power cut may take back what readers saw."""
+    """write.caching=true: a power cut may take records that readers have seen."""
 
 
 class TransactionPlan(NamedTuple):
     """The transactional clients of a world."""
 
     ledger: TopicPlan
-    """The topic in which all of them write."""
+    """The topic that all of them write to."""
     producers: int
     timeout_ms: tuple[int, int]
-    """After which their transactions are aborted."""
+    """The bounds of the timeout after which a transaction is aborted."""
     transforms: bool
-    """One client consumes another topic, and commits what it has consumed within its transactions."""
+    """True if one client consumes another topic, and commits the consumed offsets within its transactions."""
     reads_uncommitted: bool
-    """A reader at read_uncommitted stands beside the one at read_committed."""
+    """True if a reader at read_uncommitted runs beside the one at read_committed."""
     has_bystander: bool
-    """Somebody writes to the ledger without transactions."""
+    """True if a producer without transactions writes to the ledger."""
     forsakes: bool
-    """Somebody leaves transactions open, and never comes back."""
+    """True if a producer leaves transactions open, and never comes back."""
 
 
 class Plan(NamedTuple):
@@ -132,71 +132,73 @@ class Plan(NamedTuple):
 
     seed: int
     busy_ms: int
-    """Virtual time of load and faults, before everything is healed and read."""
+    """The virtual time of load and faults, before the faults end and all is read."""
     healed_within_ms: int
-    """Virtual time after healing in which every partition must have taken a write, and every client come to its end."""
+    """The virtual time, after the faults, in which each partition must take a write and each client must finish."""
     topics: tuple[TopicPlan, ...]
     idempotent_producers: int
     plain_producers: int
     readers: int
     groups: int
-    """Consumer groups, of one member each."""
+    """The number of consumer groups with one member each."""
     window: int
-    """Batches of an idempotent producer in flight."""
+    """The number of batches that an idempotent producer has in flight."""
     value_bytes: tuple[int, int]
     pause_us: tuple[int, int]
-    """Between two requests of one client."""
+    """The bounds of the pause between two requests of one client."""
     network_us: tuple[int, int]
     sync_us: tuple[int, int]
     faults: tuple[str, ...]
     fault_every_ms: tuple[int, int]
     harsh: float
-    """Share of power cuts that lose everything un-synced; the others draw a state."""
+    """The share of power cuts that lose everything un-synced; the others draw a state."""
     broker_texts: tuple[tuple[str, str], ...]
     brokers: int = 1
     replication: int = 1
-    """Replicas of each topic, the internal ones included."""
+    """The replicas of each topic, of internal ones too."""
     session_us: int = 0
     """The time between a broker's end and the moment at which others see it."""
     client_timeout_ms: int = 3000
-    """After which producers give up an answer and ask again, over another connection."""
+    """The time after which producers give up an answer and ask again, over another connection."""
     moves_leaders: bool = False
-    """An administrator has leaders elected among those in sync, again and again."""
+    """True if an administrator moves leaders among the in-sync replicas again and again."""
     decays: bool = False
-    """Bits flip in closed segments, now and then, and are looked for all the time."""
+    """True if bits flip in closed segments now and then; the scrub looks for them all the time."""
     rolls_back: bool = False
-    """Log directories, and the metadata store, are copied now and then, and put back later."""
+    """True if log directories, and the metadata store, are copied now and then, and put back later."""
     edits_required: bool = False
-    """An administrator changes min.insync.replicas, of topics and of all brokers, in the middle of faults."""
+    """True if an administrator changes min.insync.replicas, of topics and of all brokers, amid faults."""
     more_directories: tuple[str, ...] = ()
-    """Log directories of each broker beside its first; an administrator moves replicas between them."""
+    """The log directories of each broker besides its first; an administrator moves replicas between them."""
     store_elsewhere: bool = False
-    """No log directory holds the metadata store, and so a broker can do without each of them."""
+    """True if no log directory holds the metadata store, so that a broker can do without any of them."""
     contends: bool = False
-    """Members of one group end one another's generations, a producer sends in epochs that are over, and somebody asks
-    leaders that have just begun for the latest offsets."""
+    """True if members of one group end one another's generations.
+
+    Also, a producer sends in epochs that are over, and a client asks new leaders for the latest offsets.
+    """
     turns: bool = False
-    """A leader that other brokers do not reach is replaced, and put back before they reach it again."""
+    """True if a leader that other brokers cannot reach is replaced, and put back before they reach it again."""
     clings: bool = False
-    """Brokers are cut off from the store for longer than their lease lasts, and somebody stays with them."""
+    """True if brokers are cut off from the store for longer than their lease, and a client keeps asking them."""
     watches: bool = False
-    """Somebody looks up what a group committed, at the coordinator that was found once, until it refuses."""
+    """True if a client reads a group's commits from the coordinator that it found once, until that refuses."""
     transactions: TransactionPlan | None = None
     shared_members: int = 2
-    """Members of the one classic group that they share, where clients contend."""
+    """The members of the one classic group that they share, if clients contend."""
     assigned_members: int = 0
-    """Members of one group of the consumer protocol (KIP-848)."""
+    """The members of one group of the consumer protocol (KIP-848)."""
 
 
 def draw_plan(seed: int, brokers: int = 1) -> Plan:
-    """The plan of a seed: a share of clusters is configured as it comes, the others so that more happens to them."""
+    """The plan of a seed: a share of clusters has default options, the others have options that make more happen."""
     plan = draw_with_options(seed, brokers)
     as_it_comes = brokers > 1 and Random(f"as-it-comes-{seed}").random() < _AS_IT_COMES_SHARE
     return _as_it_comes(plan) if as_it_comes else plan
 
 
 def _as_it_comes(plan: Plan) -> Plan:
-    """Every option has its default, but for replicas, what they cost to make, and the patience of simulated groups."""
+    """Give every option its default, except for replicas, their cost, and the patience of simulated groups."""
     kept = {name: text for name, text in plan.broker_texts if name in _SAID_ALWAYS} | _READ_BY_JUDGES
     topics = tuple(topic._replace(configs=()) for topic in plan.topics if topic.retained and not topic.cached)
     transactions = plan.transactions
@@ -211,7 +213,7 @@ def _as_it_comes(plan: Plan) -> Plan:
 
 
 def draw_with_options(seed: int, brokers: int = 1) -> Plan:
-    """The plan of a seed, its options drawn too."""
+    """The plan of a seed, with drawn options."""
     plan = _draw_alone(Random(f"plan-{seed}"), seed)
     if brokers > 1:
         plan = _draw_more(Random(f"more-{seed}"), _draw_cluster(Random(f"cluster-{seed}"), plan, brokers))
@@ -221,7 +223,7 @@ def draw_with_options(seed: int, brokers: int = 1) -> Plan:
 
 
 def _draw_assigned(random: Random, plan: Plan) -> Plan:
-    """The same world with members of the consumer protocol, beside those of classic groups or in their place."""
+    """The same world with members of the consumer protocol, beside those of classic groups or instead of them."""
     if random.random() >= _ASSIGNED_SHARE:
         return plan
     texts = dict(plan.broker_texts) | {
@@ -236,7 +238,7 @@ def _draw_assigned(random: Random, plan: Plan) -> Plan:
 
 
 def draw_transactions(random: Random, plan: Plan) -> Plan:
-    """The same world with transactions, and with coordinators that soon see that one has timed out."""
+    """The same world with transactions, and with coordinators that soon notice a transaction's timeout."""
     texts = dict(plan.broker_texts) | {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": str(random.choice((200, 1000))),
         "transaction.state.log.num.partitions": str(random.randint(1, 3)),
@@ -255,7 +257,7 @@ def draw_transactions(random: Random, plan: Plan) -> Plan:
 
 
 def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
-    """The same load, over several brokers and with replicas on three of them."""
+    """The same load on several brokers, with replicas on three of them."""
     replication = min(REPLICAS, brokers)
     texts = dict(plan.broker_texts) | {
         "offsets.topic.replication.factor": str(replication),
@@ -264,7 +266,7 @@ def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
     }
     session_ms = int(texts["broker.session.timeout.ms"])
     faults = plan.faults and tuple(kind for kind in (*FAULTS, *_AMONG_BROKERS) if random.random() < 0.5)
-    if plan.faults and Random(f"refused-{plan.seed}").random() < 0.5:  # apart, so that it shifts no other draw
+    if plan.faults and Random(f"refused-{plan.seed}").random() < 0.5:  # apart: no other draw changes
         faults += (REFUSED,)
     return plan._replace(
         brokers=brokers,
@@ -276,7 +278,7 @@ def _draw_cluster(random: Random, plan: Plan, brokers: int) -> Plan:
 
 
 def _draw_more(random: Random, plan: Plan) -> Plan:
-    """Draw apart what came later, so that all the rest of a seed's world is drawn as before."""
+    """Draw later additions apart, so that the rest of a seed's world is drawn as before."""
     more = tuple(kind for kind in _DRAWN_LAST if random.random() < 0.4)
     plan = plan._replace(
         faults=plan.faults and (*plan.faults, *more),
@@ -315,13 +317,13 @@ def _draw_directories(random: Random, plan: Plan) -> Plan:
 
 
 def sessions_end_in_time(plan: Plan) -> bool:
-    """True if nobody takes over from a broker that lives before its lease has run out (rule A12)."""
+    """True if no broker takes over from a live one before that one's lease has run out (rule A12)."""
     early = _FENCING_EARLY if plan.session_us else (*_FENCING_EARLY, *_FENCING_EARLY_WHERE_SEEN_AT_ONCE)
     return not any(kind in early for kind in plan.faults)
 
 
 def keeps_up_ms(plan: Plan) -> int | None:
-    """After so long at work side by side no replica that lives lags behind its leader; None where one may."""
+    """The time beside its leader after which no live replica may lag; None if one may."""
     if plan.brokers == 1 or not set(plan.faults) <= _NO_HINDRANCE or plan.sync_us[1] > _QUICK_US:
         return None
     return int(dict(plan.broker_texts)["replica.lag.time.max.ms"]) + _SETTLED_MS

@@ -1,4 +1,4 @@
-"""Producers of the simulated workload: idempotent ones that try until they know, and plain ones that try once."""
+"""Producers of the simulated workload: idempotent ones, which retry until they know the outcome, and plain ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.sim.setting import KnownTopic, Setting
 _ALL, _LEADER, _NONE = -1, 1, 0
 _BY_TOPIC_ID = 13
 _MOST_BYTES = 20_000
-"""The topics' max.message.bytes: what is larger is refused before it is written."""
+"""The topics' max.message.bytes: larger batches are refused before they are written."""
 _CERTAINLY_NOT = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _TIMEOUT_MS = 1500
@@ -44,12 +44,12 @@ class _Lane:
         self.next_sequence = 0
         self.pending: deque[_Batch] = deque()
         self.known = False
-        """A first batch is in the log: to one who is unknown to a log it may, as Kafka does, take any sequence."""
+        """True once a first batch is in the log; a log takes any first sequence of an unknown producer, as in Kafka."""
         self.gone = False
         self.answered_to = 0
-        """The offset of the last batch that was answered: what waits stands above it, if it is there."""
+        """The offset of the last answered batch: batches that wait are above it, if they are in the log."""
         self.overtaken = False
-        """A later batch is in the log than the first that waits."""
+        """True if a batch later than the first waiting one is in the log."""
 
 
 class Producer:
@@ -90,14 +90,14 @@ class Producer:
         return ProduceRequest(acks=acks, timeout_ms=_TIMEOUT_MS, topic_data=[asked])
 
     def version(self, topic: KnownTopic) -> int:
-        """By id; topics that are never deleted by name too."""
+        """The Produce version: one with topic ids, or for topics that are never deleted also one with names."""
         return self.random.choice((_BY_TOPIC_ID, 9, 7)) if topic.plan.stable else _BY_TOPIC_ID
 
     async def rest(self) -> None:
         await self.peer.sleep_us(self.random.randint(*self.workload.plan.pause_us))
 
     def answered(self, log: LogKey, batch: _Batch, response: Any, lane: _Lane | None = None) -> ErrorCode | None:
-        """Write an answer down; None where there was none."""
+        """Note an answer; None if there was none."""
         if response is None:
             return None
         answer = response.responses[0].partition_responses[0]
@@ -111,7 +111,7 @@ class Producer:
 
 
 class IdempotentProducer(Producer):
-    """acks=all; several batches in flight, and each is sent again with its sequence until its fate is known."""
+    """Uses acks=all, with several batches in flight; each is sent again until its outcome is known."""
 
     def __init__(self, name: str, workload: Setting) -> None:
         super().__init__(name, workload)
@@ -137,7 +137,7 @@ class IdempotentProducer(Producer):
             await self.rest()
 
     def _choose(self) -> _Lane | None:
-        """Not a cached topic: after a power cut its log may know less of our sequences than we were told."""
+        """Choose a log; none of a cached topic, which may forget acknowledged sequences after a power cut."""
         topic = self.workload.some_topic(self.random, durable=True)
         if topic is None:
             return None
@@ -154,7 +154,7 @@ class IdempotentProducer(Producer):
 
     async def _send_window(self, lane: _Lane) -> None:
         if lane.topic not in self.workload.topics():
-            lane.gone = True  # nobody leads it any more who could say so
+            lane.gone = True  # no leader is left that could tell the outcome
             return
         peer = await self.peer.leader(lane.topic.plan.name, lane.partition)
         if peer is None or not await peer.connect():
@@ -176,30 +176,30 @@ class IdempotentProducer(Producer):
                 self.peer.forget(lane.topic.plan.name, lane.partition)
 
     def keeps_from(self, log: LogKey) -> int | None:
-        """The offset from which on a log must keep its records, so that what is sent again is known for what it is.
+        """The offset from which on a log must keep its records, so that it recognizes a batch that is sent again.
 
-        A replica that is made anew, or lacked what was deleted, knows nothing of the producers of what is gone.
+        A replica that is made anew, or lacked deleted records, does not know the producers of these records.
         """
         lane = self._lanes.get(log)
         return lane.answered_to if lane is not None and lane.pending and not lane.gone else None
 
     def _is_hopeless(self, lane: _Lane, error: ErrorCode | None) -> bool:
-        """Its topic is gone, or what comes before what is in the log already comes too late."""
+        """True if the topic is gone, or a batch comes too late as a later one is already in the log."""
         if error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             return lane.overtaken and self._may_be_forgotten(lane)
         return error in _GONE and not lane.topic.plan.stable
 
     def _may_be_forgotten(self, lane: _Lane) -> bool:
-        """True if a replica may lead that knows nothing of us: its disk was lost, and what we wrote before is deleted.
+        """True if a replica may lead that does not know us: its disk was lost, and our earlier records are deleted.
 
-        To such a one any of our batches may be the first, as with Apache Kafka, and the one before it comes too late.
+        Such a replica takes any of our batches as the first, as in Apache Kafka, and the one before it comes too late.
         """
         asked = any(isinstance(event, DeleteAsked) and event.log == lane.log for event in self.workload.history.events)
         return asked and "lost disk" in self.workload.plan.faults
 
 
 class PlainProducer(Producer):
-    """acks 0, 1 or all; what is not answered is not sent again."""
+    """Uses acks 0, 1 or all; an unanswered batch is not sent again."""
 
     async def run(self) -> None:
         while not self.workload.ending:
@@ -233,7 +233,7 @@ class PlainProducer(Producer):
 
 
 class Prober(Producer):
-    """After healing: writes to every partition until it is acknowledged."""
+    """After the end of the faults: writes to every partition until each write is acknowledged."""
 
     async def probe(self, topic: KnownTopic, partition: int) -> bool:
         peer = await self.peer.leader(topic.plan.name, partition)

@@ -35,7 +35,7 @@ Wanted = dict[TopicPartition, WantedPartition]
 
 
 def parse(view: Buffer, from_offset: int) -> tuple[Records, int]:
-    """Records at and after an offset, and the offset after the last whole batch; CorruptRecords says what is wrong."""
+    """Records at and after an offset, and the offset after the last whole batch; CorruptRecords names the fault."""
     found: list[tuple[int, bytes]] = []
     following = from_offset
     for batch in iterate_batches(view):
@@ -48,7 +48,7 @@ def parse(view: Buffer, from_offset: int) -> tuple[Records, int]:
 
 
 def fetch_request(asked: SessionRequest, *, max_wait_ms: int, max_bytes: int) -> FetchRequest:
-    """A session's next request on the wire, with names and ids: the version decides which are sent."""
+    """A session's next request, with names and ids; its version decides which of them are sent."""
     topics: dict[str, FetchTopic] = {}
     for place, want in asked.partitions.items():
         topic = topics.setdefault(place.topic, FetchTopic(topic=place.topic, topic_id=want.topic_id))
@@ -76,7 +76,7 @@ def fetch_request(asked: SessionRequest, *, max_wait_ms: int, max_bytes: int) ->
 
 
 class Reader:
-    """Follows all topics in fetch sessions; now and then it forgets all and reads again from the start."""
+    """Follows all topics in fetch sessions; now and then it starts again from the beginning."""
 
     def __init__(self, name: str, workload: Setting) -> None:
         self.workload = workload
@@ -87,7 +87,7 @@ class Reader:
         self._begin_afresh()
 
     def _begin_afresh(self) -> None:
-        """Restart as another reader process, which need not agree with what the last one saw."""
+        """Restart as another reader process, which need not agree with the reads of the last one."""
         self._lives += 1
         self.name = f"{self._base_name}.{self._lives}"
         self._sessions = {broker: FetchSession() for broker in self.peer.by_broker}
@@ -134,7 +134,7 @@ class Reader:
         await self._take((broker, life), response, topics, wanted)
 
     async def _choose(self, topics: dict[str, KnownTopic]) -> tuple[BrokerId, Wanted]:
-        """A broker, and what to ask it for: that which it leads, as far as we know."""
+        """Choose a broker, and the partitions to fetch from it: those that it leads, as far as we know."""
         wanted = self._wanted(topics)
         if self.peer.alone:
             return next(iter(self.peer.by_broker)), wanted
@@ -208,7 +208,7 @@ class Reader:
 
 
 async def offset_of(peers: Peers, topic: KnownTopic, partition: int, timestamp: int) -> int | None:
-    """ListOffsets for one partition."""
+    """Ask ListOffsets for one partition."""
     asked = ListOffsetsTopic(
         name=topic.plan.name, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
     )
@@ -231,9 +231,9 @@ class Scanner:
         self.peer = workload.peer("scanner")
 
     async def scan(self, topic: KnownTopic, partition: int) -> bool:
-        """True if it went through; it may be tried again.
+        """Read a log from its start to its end; False if that failed and may be tried again.
 
-        What lies at its end or behind is left out: a batch whose sender has given it up may come while it is read.
+        Records at the end or behind are left out: a batch that its sender gave up may still arrive during the scan.
         """
         start = await offset_of(self.peer, topic, partition, _EARLIEST)
         end = await offset_of(self.peer, topic, partition, _LATEST)

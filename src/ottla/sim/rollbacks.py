@@ -1,8 +1,9 @@
 """Copies of log directories and of the metadata store, made now and then and put back later.
 
-faults.py sets them going, apart from its own draws. A directory is put back only where other replicas hold what it
-lacks, as with a lost disk, and where its broker has registered, or has closed it, since it was copied: then the broker
-must say so, and nothing may be lost. A store is put back behind the directories of all brokers: none may start on it.
+faults.py sets them going, apart from its own draws. A directory is put back only if other replicas hold the records
+that it lacks, as with a lost disk, and if its broker has registered, or has closed it, since the copy: then the broker
+must report it, and nothing may be lost. A store is put back that is older than the directories of all brokers: no
+broker may start on it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class _Copy(NamedTuple):
 
     directories: dict[str, DirectoryNode]
     epoch: int
-    """In which its broker was registered."""
+    """The epoch in which the broker was registered."""
     closed: bool
 
 
@@ -46,9 +47,9 @@ class Rollbacks:
         self._random = Random(f"rolled-back-{faults.world.plan.seed}")
         self._copies: dict[Machine, _Copy] = {}
         self._store: tuple[int, Callable[[], None]] | None = None
-        """The version of a copy of the store, and how to put it back."""
+        """The version of a copy of the store, and a function that puts it back."""
         self.heal: Callable[[], None] = _nothing
-        """Put the newer store back, where an older one is in its place."""
+        """Put the newer store back, if an older one is in its place."""
 
     def begin(self) -> None:
         self._world.loop.call_later(self._random.randint(*_EVERY_MS), self._step)
@@ -72,7 +73,7 @@ class Rollbacks:
     # --- directories ---
 
     def _copy(self, machine: Machine) -> None:
-        """A copy of a broker that serves or was stopped cleanly, never of one in the middle of its registration."""
+        """Copy the directories of a broker that serves or was stopped cleanly, not of one that is registering."""
         disk = machine.disk
         closed = all(disk.exists(f"{path}/{CLEAN_SHUTDOWN}") for path in machine.directories)
         whole = not disk.broken and not self._world.invariants.is_lost(machine.broker_id)
@@ -81,7 +82,7 @@ class Rollbacks:
             self._copies[machine] = _Copy(copies, self._world.invariants.epoch(machine.broker_id), closed)
 
     def _put_back(self, machine: Machine, copy: _Copy) -> bool:
-        """True if it is now the time, and is done."""
+        """Put a copy back, if this is possible now; True if it was done."""
         invariants, current = self._world.invariants, machine.current
         does_without = machine.disk.broken or (current is not None and current.node.replicas.directories.failed)
         now = invariants.epoch(machine.broker_id)
@@ -103,7 +104,7 @@ class Rollbacks:
     # --- the store ---
 
     def _put_store_back(self) -> bool:
-        """All brokers stop; those that start in the meantime must refuse, until the newer store is back."""
+        """Stop all brokers and put an older store in place; no broker may start until the newer one is back."""
         assert self._store is not None
         version, put_back = self._store
         world, machines = self._world, list(self._world.machines.values())
@@ -123,7 +124,7 @@ class Rollbacks:
 
     def _end(self, version: int, newer: Callable[[], None]) -> None:
         if self.heal is _nothing:
-            return  # all was healed before it was time
+            return  # the end of the faults has put it back already
         world, self.heal = self._world, _nothing
         if world.store.head != version:
             world.saw(Failed(world.loop.now_us, "a broker has written to a store that is older than it", "older-store"))
@@ -135,11 +136,11 @@ class Rollbacks:
 
 
 def _nothing() -> None:
-    """The store is as it should be."""
+    """Do nothing: the store is the right one."""
 
 
 def _has_noted_more(machine: Machine, version: int) -> bool:
-    """True if each log directory has noted a later version of the metadata, for good, and can be read."""
+    """True if each log directory can be read and has durably noted a later version of the metadata."""
     if machine.serving is None or machine.disk.broken:
         return False
     noted = [read_incarnation(machine.disk, path).incarnation for path in machine.directories]

@@ -1,4 +1,4 @@
-"""The world as its clients see it: the topics that exist, how to reach brokers, and where to write down what happens.
+"""The world as its clients see it: existing topics, connections to brokers, and the history to write to.
 
 workload.py is one; clients know nothing else of it.
 """
@@ -42,7 +42,7 @@ class Setting(Protocol):
     loop: SimLoop
     history: History
     ending: bool
-    """Clients are to come to their end."""
+    """True once clients are to finish."""
 
     def peer(self, name: str, timeout_ms: int = PATIENT_MS) -> Peers: ...
 
@@ -51,30 +51,30 @@ class Setting(Protocol):
     def some_topic(self, random: Random, *, durable: bool = False) -> KnownTopic | None: ...
 
     def life_of(self, broker: BrokerId) -> int:
-        """The number of its processes that have ended."""
+        """The number of the broker's processes that have ended."""
 
     def late_leaders(self) -> list[LateLeader]: ...
 
     def saw(self, event: Event) -> None: ...
 
     def failed(self, what: str) -> None:
-        """A broker did what nothing explains."""
+        """Report a failure of a broker that no fault explains."""
 
     def unreadable(self, reader: str, log: LogKey, position: int, why: str) -> None:
-        """An answer does not parse."""
+        """Report an answer that cannot be parsed."""
 
 
 class Course(Setting, Protocol):
     """The part of the workload that starts further clients."""
 
     unfinished: dict[str, None]
-    """The things that the end of a run still waits for."""
+    """Conditions that the end of a run still waits for."""
 
     def spawn(self, name: str, story: Coroutine[Any, None, None]) -> None: ...
 
 
 class Ledgers(Protocol):
-    """The topics that transactions are made of, for whoever moves their replicas."""
+    """The topics that transactions depend on, for clients that move their replicas."""
 
     random: Random
 
@@ -82,26 +82,26 @@ class Ledgers(Protocol):
 
 
 class Administered(Setting, Protocol):
-    """The part of the workload that an administrator knows, who makes and deletes topics."""
+    """The part of the workload for an administrator, who makes and deletes topics."""
 
     @property
     def transactions(self) -> Ledgers | None: ...
 
     def learn(self, plan: TopicPlan, topic_id: bytes) -> None:
-        """A topic exists under this id."""
+        """Note that a topic exists under this id."""
 
     def forget(self, name: str) -> None: ...
 
     def may_delete_to(self, log: LogKey, end: int) -> int:
-        """The highest offset below which nobody needs the records any more."""
+        """The highest offset below which no client needs the records any more."""
 
     def directories_of(self, broker: BrokerId) -> Sequence[str]: ...
 
     def a_disk_is_lost(self) -> bool:
-        """True while a broker's disk is gone and the others count on it still."""
+        """True while a broker's disk is lost and the others still count on it."""
 
     def keep_disks(self, keep: bool) -> None:
-        """With `keep`, no disk is lost until further notice."""
+        """With `keep`, lose no disk until further notice."""
 
 
 class Ledger(Protocol):
@@ -112,7 +112,7 @@ class Ledger(Protocol):
 
     plan: TransactionPlan
     ledger: KnownTopic
-    """The topic in which all transactions write."""
+    """The topic that all transactions write to."""
     pause_us: tuple[int, int]
 
     def count(self, act: str) -> None: ...

@@ -1,7 +1,7 @@
 """Members of one consumer group in the simulated workload, who make each other join again and again.
 
-Each commits in the generation that it knows, and now and then once more in one before it, as a request does that comes
-late: nobody's commit counts once a newer generation has begun (checkers/generations.py).
+Each commits in the generation that it knows, and now and then once more in an earlier one, like a late request: no
+commit counts once a newer generation has begun (checkers/generations.py).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SharedMember:
         self._member = ""
         self._generation = _NONE
         self._earlier = _NONE
-        """The generation before, of which we were a member under the same id."""
+        """The earlier generation that we were a member of under the same id."""
         self._coordinator: Peer | None = None
         self._joins = 0
         self._commits = 0
@@ -70,7 +70,7 @@ class SharedMember:
             await self._beat()
 
     def _take(self, error: int | None) -> None:
-        """An answer may say that there is another generation, or that we are no member any more."""
+        """Take an answer's error: there may be another generation, or we may not be a member any more."""
         if error == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member, self._earlier, self._generation = "", _NONE, _NONE
         elif error is None or error == ErrorCode.NOT_COORDINATOR:
@@ -133,7 +133,7 @@ class SharedMember:
         return True
 
     async def _commit(self, generation: int) -> int | None:
-        """The error of the answer; None where none came."""
+        """Send a request; return the error of the answer, or None without an answer."""
         topics = lasting_topics(self.setting)
         if self._coordinator is None or not topics:
             return None

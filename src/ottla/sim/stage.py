@@ -1,4 +1,4 @@
-"""The world as its faults and its clients' workload see it; world.py is one."""
+"""The world as its faults and its workload see it; world.py is one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Stage(Protocol):
-    """The parts of a world that others may act on, and its ears."""
+    """The parts of a world that others may act on, and that report to it."""
 
     plan: Plan
     loop: SimLoop
@@ -40,4 +40,4 @@ class Stage(Protocol):
     def power_lost(self, machine: Machine) -> None: ...
 
     def hold(self, broken: Iterable[Anomaly]) -> None:
-        """Take note of what does not hold."""
+        """Record broken invariants."""

@@ -1,4 +1,4 @@
-"""The faults of a world as one kind of them sees all: whom to strike, for how long, and what becomes of a broker."""
+"""The world of faults as one kind of fault sees it: the broker to strike, for how long, and the broker's return."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Striking(Protocol):
-    """faults.py is one."""
+    """The interface of faults.py for one kind of fault."""
 
     world: Stage
     random: Random
     healed: bool
 
     def pick(self) -> Machine:
-        """The broker that a fault strikes."""
+        """Choose the machine that a fault strikes."""
 
     def strike_by(self, kind: str) -> None: ...
 

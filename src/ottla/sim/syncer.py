@@ -1,7 +1,7 @@
-"""The syncer in virtual time: what a sync covers reaches the disk piece by piece, at moments drawn from the seed.
+"""The syncer in virtual time: the pieces of a sync reach the disk one by one, at times drawn from the seed.
 
 Stands in for server/sync_loop.py, with the same turns: a sync begins at the end of the turn in which a log was
-submitted; what is submitted meanwhile shares the next. Writes that come after a file's own moment are not covered.
+submitted; logs submitted meanwhile share the next. Writes that come after the time of their file are not covered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SimSyncer:
     """`kernel.seams.Syncer` of one incarnation of a broker."""
 
     def __init__(self, loop: SimLoop, clock: Clock, disk: Disk, random: Random, guard: Guard) -> None:
-        """`guard` wraps what must not happen any more once the incarnation is gone."""
+        """`guard` wraps callbacks that must not run once the incarnation is gone."""
         self._loop = loop
         self._clock = clock
         self._disk = disk
@@ -29,11 +29,11 @@ class SimSyncer:
         self._dirty: dict[Syncable, None] = {}
         self._busy = False
         self.delay_us = (100, 1000)
-        """Bounds of what one sync takes."""
+        """The bounds of the time that one sync takes."""
         self.syncs = 0
         self.failures = 0
         self.on_nothing: Callable[[Syncable], None] = no_matter
-        """Called with a log that says, while no sync is under way, that it has nothing to sync."""
+        """Called with a log that has nothing to sync, while no sync of it is under way."""
 
     def submit(self, log: Syncable) -> None:
         if not self._dirty and not self._busy:
@@ -55,7 +55,7 @@ class SimSyncer:
         _Sync(self, works)
 
     def begin_pieces(self, works: Works) -> tuple[list[Callable[[], None]], int]:
-        """The work of a sync, file by file and then directory by directory, and how long it takes."""
+        """The pieces of a sync, file by file and then directory by directory, and the time that they take."""
         files: list[OpenFile] = list(dict.fromkeys(file for _, work in works for file in work.files))
         self._random.shuffle(files)
         directories = sorted({directory for _, work in works for directory in work.directories})
@@ -70,7 +70,7 @@ class SimSyncer:
         return sorted(self._random.randint(0, within_us) for _ in range(count))
 
     def _sync_names(self, path: str) -> None:
-        if self._disk.is_directory(path):  # else deleted meanwhile: nothing of it is to be kept
+        if self._disk.is_directory(path):  # else it was deleted meanwhile and need not be kept
             self._disk.sync_directory(path)
 
     def finish(self, works: Works, error: OSError | None) -> None:
@@ -84,11 +84,11 @@ class SimSyncer:
 
 
 def no_matter(_: Syncable) -> None:
-    """Nobody wants to know."""
+    """Do nothing, by default."""
 
 
 def _tell(ends: Iterator[tuple[Syncable, SyncWork]], error: OSError | None) -> None:
-    """Every log hears that its sync has ended, though one before it raises; not once the power is cut."""
+    """Tell every log that its sync has ended, even if another one raises; not after a power cut."""
     for log, work in ends:
         try:
             log.end_sync(work, error)

@@ -1,4 +1,4 @@
-"""Topics are made by simulated clients."""
+"""Creation of topics by simulated clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_MESSAGE_BYTES = 20_000
 
 
 async def create_topic(peer: Peers, plan: TopicPlan, replication: int) -> bytes | None:
-    """The new topic's id; None where it is not known whether it was made, or it was there."""
+    """Create a topic; return its id, or None if the outcome is unknown or the topic existed."""
     configs = [CreatableTopicConfig(name=name, value=value) for name, value in plan.configs]
     configs.append(CreatableTopicConfig(name="max.message.bytes", value=str(MAX_MESSAGE_BYTES)))
     asked = CreatableTopic(

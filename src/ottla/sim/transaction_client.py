@@ -1,7 +1,7 @@
-"""A transactional producer of the simulated workload: what one owner of a transactional id asks and is answered.
+"""A transactional producer of the simulated workload: the requests of one owner of a transactional id, and the answers.
 
-transaction_producers.py decides what such a producer does. Version 1 adds partitions by itself and has one epoch for
-all its transactions; version 2 leaves the adding to the brokers and has an epoch for each (KIP-890).
+transaction_producers.py decides what such a producer does. With version 1 it adds partitions itself and has one epoch
+for all its transactions; with version 2 the brokers add them, and each transaction has its own epoch (KIP-890).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _GROUP, _TRANSACTION = 0, 1
 _AGAIN_US = (5_000, 40_000)
 _PRODUCE_TIMEOUT_MS = 1500
 _TRIES = 8
-"""A request within a transaction is tried so often before it is aborted."""
+"""The number of tries of a request within a transaction before the transaction is aborted."""
 _NO_PRODUCER = (-1, -1)
 _OTHER_OWNER = (
     ErrorCode.PRODUCER_FENCED,
@@ -53,9 +53,9 @@ class Verdict(Enum):
 
     DONE = "done"
     GIVEN_UP = "given up"
-    """Not done as far as is known: the transaction cannot be committed."""
+    """Perhaps not done: the transaction must not be committed."""
     FENCED = "fenced"
-    """Another epoch counts by now."""
+    """Another producer has a newer epoch."""
 
 
 class Versions(NamedTuple):
@@ -93,7 +93,7 @@ class TransactionClient:
         self.transaction = ""
         self.producer = _NO_PRODUCER
         self.in_doubt = False
-        """Something was not answered: it may be on its way still, in this epoch."""
+        """True if a request of this epoch was not answered, and may still arrive."""
         self._coordinators: dict[tuple[int, str], Peer] = {}
         self._sequences: dict[LogKey, int] = {}
         self._numbers = 0
@@ -105,7 +105,7 @@ class TransactionClient:
     # --- epochs ---
 
     async def own(self) -> Verdict:
-        """InitProducerId: for the first time, or to get another epoch, if nobody else has taken over meanwhile."""
+        """Send InitProducerId, at first or to get another epoch; FENCED if another producer took over meanwhile."""
         while True:
             producer_id, epoch = self.producer
             answer = await self._ask_coordinator(
@@ -137,7 +137,7 @@ class TransactionClient:
         self.transaction = f"{self.name}:{self._numbers}"
 
     async def add(self, places: Sequence[tuple[KnownTopic, int]]) -> Verdict:
-        """AddPartitionsToTxn, which version 2 leaves to the brokers."""
+        """Send AddPartitionsToTxn, which version 2 leaves to the brokers."""
         if self.versions.bumps:
             return Verdict.DONE
         topics: dict[str, AddPartitionsToTxnTopic] = {}
@@ -154,7 +154,7 @@ class TransactionClient:
         return await self._insist(request, most=3, errors_of=_added)
 
     async def put(self, topic: KnownTopic, partition: int, batches: Sequence[tuple[bytes, ...]]) -> Verdict:
-        """Several batches for one partition, sent at once, and again until each is acknowledged."""
+        """Send several batches for one partition at once, and again until each is acknowledged."""
         log = LogKey(topic.topic_id.hex(), partition)
         waiting = []
         for values in batches:
@@ -172,7 +172,7 @@ class TransactionClient:
         return Verdict.GIVEN_UP
 
     async def _send(self, topic: KnownTopic, log: LogKey, waiting: list[_Batch]) -> Verdict | None:
-        """One try of all that waits; None where it is to be tried again."""
+        """Send all waiting batches once; None if they are to be sent again."""
         name = topic.plan.name
         peer = await self.peer.leader(name, log.partition)
         if peer is None or not await peer.connect():
@@ -218,7 +218,7 @@ class TransactionClient:
         return peer.send(request, most=self.versions.produce) if peer.connected else None
 
     async def put_offsets(self, group: str, topic: KnownTopic, moves: dict[int, tuple[int, int]]) -> Verdict:
-        """TxnOffsetCommit: by partition, the offset before and the new one."""
+        """Send TxnOffsetCommit: by partition, the offset before and the new one."""
         producer_id, epoch = self.producer
         if not self.versions.bumps:
             verdict = await self._insist(
@@ -249,7 +249,7 @@ class TransactionClient:
         return await self._insist(request, most=most, errors_of=_offsets_committed, key=(_GROUP, group))
 
     async def end(self, *, committed: bool) -> Verdict:
-        """EndTxn, until it is answered; what has become of the transaction is known only where this is DONE."""
+        """Send EndTxn until it is answered; the outcome of the transaction is known only if this is DONE."""
         self.workload.saw(EndAsked(self.now_us, self.transaction, committed))
         request = self.ending(committed=committed)
         while True:
@@ -268,7 +268,7 @@ class TransactionClient:
             await self.pause()
 
     def ending(self, *, committed: bool) -> EndTxnRequest:
-        """The EndTxn of the transaction that is open."""
+        """The EndTxn request of the open transaction."""
         producer_id, epoch = self.producer
         return EndTxnRequest(
             transactional_id=self.transactional_id,
@@ -278,13 +278,13 @@ class TransactionClient:
         )
 
     async def say_again(self, request: EndTxnRequest) -> Any:
-        """An EndTxn that was answered is sent once more: the answer, None where there was none."""
+        """Send an answered EndTxn once more; return the answer, or None without one."""
         return await self._ask_coordinator(request, most=self.versions.end)
 
     # --- asking ---
 
     async def ask_group(self, group: str, request: Any, *, most: int) -> Any:
-        """The answer of a group's coordinator; None where there was none."""
+        """Ask a group's coordinator; return the answer, or None without one."""
         return await self._ask_coordinator(request, most=most, key=(_GROUP, group))
 
     def forget_group(self, group: str) -> None:
@@ -312,12 +312,12 @@ class TransactionClient:
         return (_TRANSACTION, self.transactional_id)
 
     async def _ask_coordinator(self, request: Any, *, most: int = 32767, key: tuple[int, str] | None = None) -> Any:
-        """The answer of the coordinator of our transactional id, or of a group; None where there was none."""
+        """Ask the coordinator of our transactional id, or of a group; return the answer, or None without one."""
         key = key or self._own_key
         try:
             peer = self._coordinators.get(key) or await self.find(key)
             answer = None if peer is None else await peer.ask(request, most=most)
-        except UnsupportedVersion:  # the cluster has no transactions yet
+        except UnsupportedVersion:  # the cluster does not support transactions yet
             self.peer.close()
             return None
         if answer is None:

@@ -1,4 +1,4 @@
-"""Transactional producers of the simulated workload: who commits, who aborts, who falls silent, who is a zombie.
+"""Transactional producers of the simulated workload: they commit, abort, fall silent, or go on as zombies.
 
 transaction_client.py speaks to the brokers; transactions.py starts these stories.
 """
@@ -28,7 +28,7 @@ ENDED_TWICE = "transaction ended twice"
 ENDED_LATE = "transaction ended late"
 FORSAKEN = "transaction forsaken"
 TRANSACTION_ACTS = (COMMITTED, ABORTED, SILENT, SUCCEEDED, FENCED, ENDED_TWICE, ENDED_LATE, FORSAKEN)
-"""Acts of transactional producers, and what befalls them."""
+"""Acts of transactional producers, and events that happen to them."""
 _VERSION_1_SHARE = 0.4
 _SUCCESSOR_SHARE = 0.06
 _SILENT_SHARE = 0.05
@@ -39,12 +39,12 @@ _GIVES_UP_SHARE = 0.5
 _ZOMBIE_STEPS = 5
 _STALE_US = (100_000, 800_000)
 _LONGEST_MS = 900_000
-"""`transaction.max.timeout.ms`: more is refused."""
+"""`transaction.max.timeout.ms`: a longer timeout is refused."""
 _FORSAKEN_EVERY_US = (500_000, 4_000_000)
 
 
 class Owner:
-    """One transactional id, and the processes that have it one after the other."""
+    """One transactional id, and the processes that own it one after the other."""
 
     def __init__(self, transactional_id: str, transactions: Ledger) -> None:
         self.transactional_id = transactional_id
@@ -83,7 +83,7 @@ class Owner:
         client.peer.close()
 
     async def _haunt(self, client: TransactionClient) -> None:
-        """A process that does not know that another has taken over; it goes on a little even when it does."""
+        """Go on as a process that does not know that another has taken over, and for a little while after it knows."""
         for _ in range(_ZOMBIE_STEPS):
             if not await self._step(client):
                 self.transactions.count(FENCED)
@@ -91,14 +91,14 @@ class Owner:
         client.peer.close()
 
     async def _step(self, client: TransactionClient) -> bool:
-        """One transaction; False where another owns the transactional id."""
+        """Run one transaction; False if another process owns the transactional id."""
         raise NotImplementedError
 
     async def _conclude(self) -> None:
-        """The world is healed: once more, from the beginning to the end; each try may take longer than the one before.
+        """Run a last transaction after the end of the faults, with a longer timeout for each try.
 
-        A transaction over all partitions takes many syncs, one after the other: on a slow disk more than its first
-        timeout allows.
+        A transaction over all partitions takes many syncs, one after the other, which on a slow disk outlasts its first
+        timeout.
         """
         for patience in itertools.count(1):
             client = self.new_client()
@@ -121,7 +121,7 @@ class Owner:
     # --- how a transaction ends ---
 
     async def finish(self, client: TransactionClient, verdict: Verdict, *, committed: bool) -> bool:
-        """End what is open, as far as that goes; False where another owns the transactional id."""
+        """End the open transaction as far as possible; False if another process owns the transactional id."""
         if verdict is Verdict.DONE:
             verdict = await self._end(client, committed=committed)
             if verdict is Verdict.DONE:
@@ -132,7 +132,7 @@ class Owner:
             verdict = await client.end(committed=False)
             if verdict is Verdict.DONE:
                 return True
-        # Version 1 cannot tell what is late from what is new: only another epoch can.
+        # Version 1 cannot tell late requests from new ones: only another epoch can.
         return await client.own() is Verdict.DONE
 
     async def _end(self, client: TransactionClient, *, committed: bool) -> Verdict:
@@ -143,7 +143,7 @@ class Owner:
         return verdict
 
     async def _end_again(self, client: TransactionClient, request: EndTxnRequest) -> None:
-        """The same EndTxn once more gets the same answer, or none that says more."""
+        """Send the same EndTxn once more: the answer must be the same, or tell nothing."""
         answer = await client.say_again(request)
         self.transactions.count(ENDED_TWICE)
         if answer is None or answer.error_code or not client.versions.bumps:
@@ -185,7 +185,7 @@ class Transactor(Owner):
         return verdict
 
     async def _send_late(self, client: TransactionClient) -> None:
-        """The EndTxn of the transaction before, or its contrary, arrives while this one is open."""
+        """Send the EndTxn of the transaction before, or its contrary, while this transaction is open."""
         before, self._before = self._before, None
         if before is None or not client.versions.bumps or client.random.random() >= _LATE_SHARE:
             return
@@ -195,13 +195,13 @@ class Transactor(Owner):
         await client.say_again(before)
 
     async def _last_step(self, client: TransactionClient) -> bool:
-        """A transaction over all partitions is committed."""
+        """Commit a transaction over all partitions."""
         verdict = await self.write(client, list(range(self.transactions.ledger.plan.partitions)))
         return verdict is Verdict.DONE and await client.end(committed=True) is Verdict.DONE
 
 
 class Forsaker:
-    """Leaves transactions open, each under a transactional id that nobody uses again: only a timeout ends them."""
+    """Leaves transactions open, each under a transactional id that is not used again: only a timeout ends them."""
 
     def __init__(self, name: str, transactions: Ledger) -> None:
         self.name = name

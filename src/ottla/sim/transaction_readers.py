@@ -1,6 +1,6 @@
 """Readers of logs with transactions: some at read_committed, some at read_uncommitted, and the last scan of all.
 
-Aborted records are left out here as Java's consumer leaves them out, by the list that comes with the records.
+Aborted records are left out as in Java's consumer, by the list that comes with the records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Records = list[tuple[int, bytes]]
 
 
 class Found(NamedTuple):
-    """The records and batches in an answer, and where the reader goes on."""
+    """The records and batches of an answer, and the offset where the reader goes on."""
 
     records: Records
     batches: list[Stored]
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 def parse(view: Buffer, from_offset: int, aborted: list[AbortedTransaction] | None) -> Found:
-    """CorruptRecords says what is wrong. Of the aborted transactions in the list no records are returned."""
+    """Parse an answer, without records of the aborted transactions in its list; CorruptRecords names the fault."""
     waiting = sorted(aborted or (), key=lambda each: each.first_offset)
     hidden: set[int] = set()
     found = Found([], [], from_offset)
@@ -73,7 +73,7 @@ def parse(view: Buffer, from_offset: int, aborted: list[AbortedTransaction] | No
 
 
 class TransactionReader:
-    """Follows the ledger; now and then it begins again at the start, as another process."""
+    """Follows the ledger; now and then it begins again at the start, like another process."""
 
     def __init__(self, name: str, transactions: Ledger, *, committed: bool) -> None:
         self.transactions = transactions
@@ -161,7 +161,7 @@ class TransactionReader:
 
 
 class TransactionScanner:
-    """Reads every log with transactions to its end, once as it stands and once at read_committed."""
+    """Reads every log with transactions to its end, once all of it and once at read_committed."""
 
     def __init__(self, transactions: Ledger) -> None:
         self.workload = transactions.workload
@@ -173,7 +173,7 @@ class TransactionScanner:
         return part is not None and part.last_stable_offset == part.high_watermark
 
     async def scan(self, topic: KnownTopic, partition: int) -> bool:
-        """True if it went through; it may be tried again."""
+        """Read a log with transactions to its end; False if that failed and may be tried again."""
         start = await offset_of(self.peer, topic, partition, _EARLIEST)
         end = await offset_of(self.peer, topic, partition, _LATEST)
         if start is None or end is None:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 _AGAIN_US = 50_000
 _SHORTEST_PAUSE_US = (20_000, 150_000)
-"""Transactions are dear: each is some six requests and two entries of their coordinator."""
+"""Transactions are expensive: each takes some six requests and two entries of its coordinator."""
 
 
 class Transactions:
     """All transactional clients of one world."""
 
     ledger: KnownTopic
-    """The topic in which all transactions write."""
+    """The topic that all transactions write to."""
 
     def __init__(self, workload: Course, plan: TransactionPlan) -> None:
         self.workload = workload
@@ -50,14 +50,14 @@ class Transactions:
         self.workload.spawn(name, story)
 
     def topics(self) -> tuple[KnownTopic, ...]:
-        """Those of which transactions are made, once they are there."""
+        """The topics that transactions depend on, once they exist."""
         return self._topics
 
     def start(self) -> None:
         self.spawn("transactions", self._begin())
 
     async def _begin(self) -> None:
-        """Clients begin when the topic is there."""
+        """Create the topic, then start the clients."""
         self.ledger = await self._create()
         self._topics = (self.ledger, *self._internal())
         for number in range(self.plan.producers):
@@ -98,7 +98,7 @@ class Transactions:
         return [KnownTopic(TopicPlan(name, count, ()), b"") for name, count in counts.items()]
 
     async def _transform(self) -> None:
-        """From the first topic that is never deleted."""
+        """Consume the first topic that is never deleted."""
         peer = self.workload.peer("transformer")
         while True:
             found = [topic for topic in self.workload.topics() if topic.plan.stable and topic.plan.retained]
@@ -113,7 +113,7 @@ class Transactions:
     # --- the last look ---
 
     async def came_to_an_end(self, peer: Peers) -> None:
-        """Every log is stable to its end: no transaction is left open."""
+        """Wait until every log is stable to its end, with no transaction open."""
         scanner = TransactionScanner(self)
         for partition in range(self.ledger.plan.partitions):
             what = f"an end of all transactions in {self.ledger.plan.name}-{partition}"

@@ -1,6 +1,6 @@
 """The transactional client of the simulated workload that consumes: each input becomes one record, once.
 
-What it has consumed is committed in the transaction that holds what it has made of it.
+Its offsets are committed in the transaction that holds the records it made of the inputs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _MOST_INPUTS = 8
 
 
 class Transformer(Owner):
-    """Consumes one topic and writes a record to the ledger for each of its records, once."""
+    """Consumes one topic and writes one record to the ledger for each of its records, once."""
 
     def __init__(self, transactional_id: str, source: KnownTopic, transactions: Ledger) -> None:
         super().__init__(transactional_id, transactions)
         self.group = f"group-{transactional_id}"
         self.source = source
         self._positions: dict[str, dict[int, int]] = {}
-        """By process and partition."""
+        """The positions by process and partition."""
 
     async def _step(self, client: TransactionClient) -> bool:
         positions = self._positions.get(client.name)
@@ -56,7 +56,7 @@ class Transformer(Owner):
         verdict = await self._transform(client, partition, inputs, (positions[partition], following))
         committed = client.random.random() >= ABORT_SHARE
         ended = await self.finish(client, verdict, committed=committed)
-        del self._positions[client.name]  # whatever became of it is looked up
+        del self._positions[client.name]  # the committed offsets are looked up again, whatever the outcome
         return ended
 
     async def _transform(
@@ -75,7 +75,7 @@ class Transformer(Owner):
         return verdict
 
     async def _read(self, client: TransactionClient, partition: int, position: int) -> tuple[list[int], int]:
-        """Offsets of the next records, and where it goes on."""
+        """The offsets of the next records, and where to go on."""
         name = self.source.plan.name
         peer = await client.peer.leader(name, partition)
         if peer is None:
@@ -102,7 +102,7 @@ class Transformer(Owner):
         return offsets, offsets[-1] + 1 if offsets else position
 
     async def look_up(self, client: TransactionClient) -> dict[int, int] | None:
-        """The committed offsets, where no transaction is open that may change them."""
+        """The committed offsets, once no open transaction may change them."""
         partitions = list(range(self.source.plan.partitions))
         asked_us = client.now_us
         topic = OffsetFetchRequestTopics(name=self.source.plan.name, partition_indexes=partitions)
@@ -123,5 +123,5 @@ class Transformer(Owner):
         return found
 
     async def _last_step(self, client: TransactionClient) -> bool:
-        """The committed offsets can be told: no transaction is left open."""
+        """Look up the committed offsets, which shows that no transaction is left open."""
         return await self.look_up(client) is not None

@@ -1,7 +1,8 @@
 """An operator who replaces a leader that the other brokers do not reach, and puts it back before they reach it again.
 
-What each of the two leaders has appended meanwhile is on its own disk alone. When the first one is followed again, the
-others cut off what the second one wrote, and go on in an older epoch than they had. Drawn apart from all other faults.
+Records that either of the two leaders has appended meanwhile are on its own disk alone. When the others follow the
+first one again, they cut off the records of the second one, and go on in an older epoch than they had. Drawn apart from
+all other faults.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ottla.sim.setting import KnownTopic, Setting, lasting_topics
 
 _EVERY_US = (300_000, 1_500_000)
 _LEADS_US = (30_000, 250_000)
-"""The time for which each of the two leads, and takes writes."""
+"""The time for which each of the two leads and takes writes."""
 
 
 class _Led(NamedTuple):
@@ -31,7 +32,7 @@ class _Led(NamedTuple):
 
 
 class TurningOperator:
-    """One such operator; `apart` cuts a broker off from the other brokers, and returns what ends that."""
+    """One such operator; `apart` cuts a broker off from the other brokers, and returns a function that ends that."""
 
     def __init__(
         self, workload: Setting, administrator: Administrator, apart: Callable[[BrokerId], Callable[[], None]]

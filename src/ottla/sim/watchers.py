@@ -1,7 +1,9 @@
-"""Two clients of one group in the simulated workload: one commits, each time at whoever coordinates now; the other
-looks up what is committed, at the coordinator that it found once, until it is refused there.
+"""Two clients of one group in the simulated workload.
 
-A coordinator that was deposed and does not know it must not answer the second (rule A12).
+One commits, each time at the present coordinator; the other reads the committed offset at the coordinator that it found
+once, until that refuses.
+
+A coordinator that does not know that it was deposed must not answer the second client (rule A12).
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ _BY_NAME = 9
 _NO_GENERATION = -1
 _AGAIN_US = 20_000
 _COMMIT_EVERY_US = (50_000, 400_000)
-"""Seldom: what a deposed coordinator has begun to write keeps it from answering, lease or no lease."""
+"""Seldom: a write that a deposed coordinator has begun keeps it from answering, lease or no lease."""
 _TIMEOUT_MS = 400
-"""Short: what is asked of a broker that stands still is asked again while it does."""
+"""Short: a request to a broker that stands still is sent again while it does."""
 
 
 class _Client:
@@ -44,7 +46,7 @@ class _Client:
 
 
 class Committer(_Client):
-    """Commits 1, 2, 3 and so on; what was not acknowledged is left open."""
+    """Commits 1, 2, 3 and so on; the outcome of an unanswered commit is left open."""
 
     def __init__(self, workload: Setting) -> None:
         super().__init__("committer", workload)
@@ -77,7 +79,7 @@ class Committer(_Client):
 
 
 class Watcher(_Client):
-    """Looks again and again, at the same broker while it answers, and while it does not."""
+    """Reads the commit again and again, from the same broker whether it answers or not."""
 
     def __init__(self, workload: Setting) -> None:
         super().__init__("watcher", workload)
@@ -94,7 +96,7 @@ class Watcher(_Client):
         self.peer.close()
 
     async def _look(self, coordinator: Peer, topic: KnownTopic) -> bool:
-        """True if to stay there."""
+        """Read once; True if the watcher stays with this coordinator."""
         asked_us = self.workload.loop.now_us
         group = OffsetFetchRequestGroup(group_id=_GROUP, topics=None)
         response = await coordinator.ask(OffsetFetchRequest(groups=[group]), most=_BY_NAME)

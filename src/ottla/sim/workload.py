@@ -1,4 +1,4 @@
-"""The load on a simulated cluster: who the clients are, what they know of the topics, and what they saw.
+"""The load on a simulated cluster: its clients, their knowledge of the topics, and the history of what they saw.
 
 world.py starts it; its clients are stories over peer.py that write all they do and see into the history.
 """
@@ -35,7 +35,7 @@ _AGAIN_US = 50_000
 
 
 class Workload:
-    """All clients of one world. `start` sets them going, `end` lets them come to an end and look at everything."""
+    """All clients of one world. `start` starts them, `end` lets them finish and read everything."""
 
     def __init__(self, world: Stage) -> None:
         self.world = world
@@ -43,15 +43,15 @@ class Workload:
         self.loop = world.loop
         self.history: History = world.history
         self.told = False
-        """A story that is told in place of all clients has come to its end."""
+        """True once a story that runs in place of all clients has ended."""
         self.ending = False
         self.done = False
-        """Everything that was to be read at the end has been read."""
+        """True once everything that has to be read at the end was read."""
         self.unfinished: dict[str, None] = {}
         self._topics: dict[str, KnownTopic] = {}
         self._running = 0
         self._keepers: list[IdempotentProducer | EpochRaiser] = []
-        """Producers that logs must know again when they send again."""
+        """Producers that logs must still know when they send again."""
         self.administrator = Administrator(self)
         self.assigned = AssignedGroup(self, self.plan.assigned_members)
         self.transactions = None if self.plan.transactions is None else Transactions(self, self.plan.transactions)
@@ -107,14 +107,14 @@ class Workload:
         return min([end, *(offset for offset in needed if offset is not None)])
 
     def unreadable(self, reader: str, log: LogKey, position: int, why: str) -> None:
-        """An answer does not parse: for readers to ask again, where a bit has flipped that nobody had found yet."""
+        """Report an answer that cannot be parsed, unless a flipped bit excuses it; the reader asks again then."""
         if self.world.invariants.decay.may_have_been_read((bytes.fromhex(log.topic_id), log.partition), position):
             self.world.note(f"{reader} reads flipped bits at {position} of {self.history.name(log)}")
         else:
             self.saw(Unreadable(self.loop.now_us, reader, log, why))
 
     def learn(self, plan: TopicPlan, topic_id: bytes) -> None:
-        """A topic exists under this id."""
+        """Note that a topic exists under this id."""
         self._topics[plan.name] = KnownTopic(plan, topic_id)
         for partition in range(plan.partitions):
             traits = Traits(plan.name, retained=plan.retained, durable=not plan.cached, kept=plan.stable)
@@ -154,7 +154,7 @@ class Workload:
             self.transactions.start()
 
     def _set_apart(self, broker: BrokerId) -> Callable[[], None]:
-        """Cut a broker off from the other brokers, not from clients and the store, until what is returned is called."""
+        """Cut a broker off from the other brokers, not from clients and the store; the returned function ends that."""
         machines, network = self.world.machines, self.world.network
         host = machines[broker].host
         others = [machine.host for machine in machines.values() if machine.host != host]
@@ -178,7 +178,7 @@ class Workload:
         self.spawn("latest asker", LatestAsker("l", self).run())
 
     def end(self) -> None:
-        """The world is healed: come to an end, write to every partition, read every log."""
+        """Let the clients finish after the end of the faults, write to every partition, and read every log."""
         self.ending = True
         self.spawn("last look", self._last_look())
 
@@ -197,7 +197,7 @@ class Workload:
         await self._while("a broker, a log directory, or a move to one", self.world.invariants.on_the_way)
         await self._in_sync(peer)
         await self._while("a flipped bit", self.world.invariants.flipped_bits)
-        while self._running > 1:  # the others, who still settle what they had begun
+        while self._running > 1:  # the other stories, which still finish their work
             await peer.sleep_us(_AGAIN_US)
         scanner = Scanner(self)
         for topic, partition in places:
@@ -211,14 +211,14 @@ class Workload:
         self.done = True
 
     async def _while(self, what: str, holds: Callable[[], object]) -> None:
-        """Wait for the end of something that is to end."""
+        """Wait until `holds` returns nothing."""
         self.unfinished[what] = None
         while holds():
             await self.peer("waiting").sleep_us(_AGAIN_US)
         del self.unfinished[what]
 
     async def _in_sync(self, peer: Peers) -> None:
-        """Every replica comes to be in sync again."""
+        """Wait until every replica is in sync again."""
         for topic, partition in self.world.invariants.not_in_sync():
             what = f"all replicas of {topic}-{partition} in sync"
             self.unfinished[what] = None
@@ -227,7 +227,7 @@ class Workload:
             del self.unfinished[what]
 
     async def _find_topics(self, peer: Peers) -> None:
-        """Take the broker's word on its topics in the place of what we believe."""
+        """Replace our view of the topics by the broker's."""
         self.unfinished["Metadata"] = None
         await self.administrator.settled(peer)
         head = self.world.store.head

@@ -1,7 +1,7 @@
 """A whole cluster in one process and in virtual time, from one seed: the real broker over simulated seams.
 
 command.py runs worlds by the number. Each machine has one broker, a disk and its own way to the coordination store;
-the network between them, and the clients', is one.
+brokers and clients share one network.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ottla.sim.workload import Workload
 _MOST_TURNS = 2_000_000
 _MOST_UNTRUE = 20
 _SCRUBBED_HOURS = "0.0005"
-"""After this a scrub begins anew, where bits flip: all the time."""
+"""The pause between two scrubs if bits flip: they run all the time."""
 _REPAIRED_WITHIN_MS = 120_000
-"""Additional time: a damaged replica that must lead again and again leads for a minute each time."""
+"""Additional time if bits flip: a damaged replica that must lead again and again leads for a minute each time."""
 Note = Callable[[int, str], None]
 
 
@@ -42,12 +42,12 @@ class Result(NamedTuple):
     anomalies: list[Anomaly]
     trace_hash: str
     acknowledged: int
-    """Records."""
+    """The number of acknowledged records."""
     faults: dict[str, int]
     acts: dict[str, int]
     """Acts of the administrator, of transactional producers and of members of the consumer protocol."""
     elections: int
-    """Elections of a leader after the first."""
+    """Elections of leaders after the first."""
     recoveries_cut: int
     starts: int
     turns: int
@@ -72,7 +72,7 @@ class World:
         self._over = False
         self._untrue = 0
         said = dict(plan.broker_texts).get("min.insync.replicas", "1")
-        required = 1 if plan.edits_required else int(said)  # nobody outside knows when a leader has heard of another
+        required = 1 if plan.edits_required else int(said)  # it is unknown when a leader learns of an edit
         self.invariants = Invariants(self.store, self.machines, required, keeps_up_ms(plan))
 
     def _machine(self, broker: BrokerId) -> Machine:
@@ -93,7 +93,7 @@ class World:
         return found.serving if found is not None and port == PORT else None
 
     def all_know(self, version: int) -> bool:
-        """True if every broker has applied the metadata log so far; one that is alone knows what it does."""
+        """True if every broker has applied the metadata log so far; a single broker always has."""
         running = [machine.serving for machine in self.machines.values()]
         return len(running) == 1 or all(one is not None and one.node.metadata.version >= version for one in running)
 
@@ -112,7 +112,7 @@ class World:
     # the course
 
     def run(self) -> Result:
-        """Load and faults, then healing, then the last look, then the judgement."""
+        """Run load and faults, then end the faults, read everything, and judge."""
         for machine in self.machines.values():
             machine.start()
         self.workload.start()
@@ -147,7 +147,7 @@ class World:
         return dict.fromkeys(TRANSACTION_ACTS, 0) if transactions is None else transactions.done
 
     def _acknowledged(self) -> int:
-        """Records that producers were told are there."""
+        """The number of records whose producers were told that they are in the log."""
         events = self.history.events
         sizes = {(event.producer, event.batch): len(event.values) for event in events if isinstance(event, Sent)}
         return sum(sizes[event.producer, event.batch] for event in events if isinstance(event, Acknowledged))
@@ -173,11 +173,11 @@ class World:
             self._break(f"no end after {self.loop.turns} turns")
 
     def power_lost(self, machine: Machine) -> None:
-        """Its disk stands as the loss of power has left it."""
+        """Judge a disk right after a loss of power."""
         self.hold(self.invariants.after_power_cut(machine))
 
     def hold(self, broken: Iterable[Anomaly]) -> None:
-        """The run goes on: what clients see of it is to be known too."""
+        """Record broken invariants, and go on: the judges also need what clients see of them."""
         for kind, what in broken:
             if self._untrue < _MOST_UNTRUE:
                 self._untrue += 1
@@ -204,10 +204,10 @@ class World:
             self.faults.went_offline(current)
 
     def _end_process(self, current: Incarnation) -> None:
-        """A process that said that it must stop does so, and its supervisor starts another.
+        """Stop a process that reported that it must stop; its supervisor starts another.
 
-        After an error of the disk the machine may be rebooted first, or not: then the page cache still shows what a
-        failed sync has dropped, and what another sync will not put on the disk.
+        After an error of the disk the machine may be rebooted first. If it is not, the page cache still shows pages
+        that a failed sync has dropped, and that no later sync writes.
         """
         with self._judged():
             current.stop(clean=False).result()
@@ -233,7 +233,7 @@ class World:
 
 
 def run_seed(seed: int, on_note: Note | None = None, *, brokers: int = 1) -> Result:
-    """The whole life of one seed's world."""
+    """Run one seed's world from its beginning to its end."""
     return World(draw_plan(seed, brokers), on_note).run()
 
 

@@ -1,4 +1,4 @@
-"""Answers of brokers to clients, held against what the broker could know: under a lease, and in the epoch asked for.
+"""Judges the answers of brokers to clients: each must be given under a lease, and in the leader epoch of the request.
 
 `sim/peer.py` brings each question and its answer. A broker answers as leader only under its lease (rule A12), and a
 Fetch that names a leader epoch only in that epoch (KIP-320).
@@ -28,11 +28,11 @@ class _Epochs(NamedTuple):
 
     asked: int
     then: int
-    """The broker's own, when the request was sent."""
+    """The broker's own leader epoch when the request was sent."""
 
 
 class Question(NamedTuple):
-    """A request to a leader, and how things stood when it was sent."""
+    """A request to a leader, and the state of that broker when it was sent."""
 
     incarnation: Incarnation
     sent_us: int
@@ -40,7 +40,7 @@ class Question(NamedTuple):
 
 
 def asked(machine: Machine, request: Any) -> Question | None:
-    """The question to be judged with its answer; None where there is nothing to judge."""
+    """The question to judge with its answer; None if nothing is to be judged."""
     current = machine.serving
     if current is None or not isinstance(request, _JUDGED):
         return None
@@ -56,7 +56,7 @@ def asked(machine: Machine, request: Any) -> Question | None:
 
 
 def answered(question: Question, response: Any) -> Iterator[Anomaly]:
-    """Anomalies: answers that the broker that was asked cannot have given."""
+    """Anomalies: answers that the broker may not have given."""
     current = question.incarnation
     sound = list(_answered_well(response))
     if sound and (late_us := question.sent_us - current.lease_ended_us()) > 0:
@@ -83,7 +83,7 @@ def _epoch_of(current: Incarnation, place: _Place) -> int | None:
 
 
 def _answered_well(response: Any) -> Iterator[_Place]:
-    """Partitions that were answered without an error."""
+    """The partitions that were answered without an error."""
     if isinstance(response, ProduceResponse):
         for produced in response.responses:
             for part in produced.partition_responses:
@@ -102,5 +102,5 @@ def _answered_well(response: Any) -> Iterator[_Place]:
 
 
 def _is_among(place: _Place, sound: list[_Place]) -> bool:
-    """An answer names its topics by name or by id."""
+    """The topic of a partition in an answer, which names topics by name or by id."""
     return any(index == place[2] and (name == place[0] or topic_id == place[1]) for name, topic_id, index in sound)

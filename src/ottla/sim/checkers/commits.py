@@ -1,4 +1,4 @@
-"""The third judge: what a group committed is what it is told, until it commits again."""
+"""The third judge: a group is told the offset that it committed last."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ _NOTHING = -1
 
 
 class _Place:
-    """One group's commits for one log. Each group here has one client that commits, one at a time; another may look."""
+    """One group's commits for one log.
+
+    Each group here has one client that commits, one at a time; another may read them.
+    """
 
     def __init__(self) -> None:
         self.done: list[tuple[int, int]] = [(0, _NOTHING)]
-        """Commits that were acknowledged, and when."""
+        """Acknowledged commits, with their times."""
         self.unknown: list[int] = []
         """Commits that may have happened or may yet happen."""
 
     def held_at(self, at_us: int) -> int:
-        """The last commit that was acknowledged before."""
+        """The last commit that was acknowledged before that time."""
         return next(offset for done_us, offset in reversed(self.done) if done_us <= at_us)
 
     def may_be_told(self, offset: int, asked_us: int) -> bool:
-        """The offset held when it was asked, or any commit since then."""
+        """True if the offset was the committed one at the time of the request, or was committed since then."""
         since = [each for done_us, each in self.done if done_us > asked_us]
         return offset == self.held_at(asked_us) or offset in since or offset in self.unknown
 

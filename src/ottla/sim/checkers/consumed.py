@@ -1,7 +1,7 @@
-"""The eighth judge: what transactions consume counts with their records, and each input is consumed once.
+"""The eighth judge: offsets that transactions commit count with their records, and each input is consumed once.
 
-Offsets that a group commits within transactions form a chain: each transaction goes on where the last one that was
-committed has stopped.
+Offsets that a group commits within transactions form a chain: each transaction starts where the last committed one has
+stopped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Move:
         self.ended_us = ended.at_us if ended is not None and ended.committed else None
         self.counts = Fate.COMMITTED in fates or self.ended_us is not None
         self.may_count = self.counts or (not fates and self.asked_us is not None)
-        """A transaction without records shows by its offsets alone what became of it."""
+        """True for an asked commit without records, too: its outcome shows by the offsets alone."""
 
 
 def check_consumed(history: History) -> Iterator[Anomaly]:
@@ -69,7 +69,7 @@ def _told(event: OffsetsRead, moves: list[_Move]) -> Iterator[tuple[str, str]]:
 
 
 def _chain(moves: list[_Move], last: OffsetsRead | None) -> Iterator[tuple[str, str]]:
-    """All steps that count, one after the other."""
+    """Anomalies of the chain of all steps that count."""
     reached = 0
     for one in sorted((one for one in moves if one.counts), key=lambda one: (one.before, one.offset)):
         if one.before < reached:

@@ -1,6 +1,7 @@
-"""Bits that have flipped on one replica's disk, until what stands there is right again: what is excused meanwhile.
+"""Flipped bits on the replicas' disks, until the data there is right again: meanwhile some anomalies are excused.
 
-faults.py flips them, where another replica in sync has the same bytes; invariants.py asks here before it finds fault.
+faults.py flips them, where another replica in sync has the same bytes; invariants.py asks here before it reports an
+anomaly.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Batches = dict[int, tuple[int, bytes]]
 
 
 class Flipped(NamedTuple):
-    """A closed segment with a bit that is not as it was written."""
+    """A closed segment with a flipped bit."""
 
     broker: BrokerId
     key: Key
@@ -26,13 +27,15 @@ class Flipped(NamedTuple):
     next_offset: int
 
     def end(self, disk: SimDisk, last: int) -> int:
-        """The end of what may be wrong, `last` if nothing stands behind: a follower that was cut back has written on in
-        the file."""
+        """The end of the offsets that may be wrong; `last` if no segment follows.
+
+        A follower that was cut back writes on in this file.
+        """
         following = reach(disk, self.directory, self.base_offset)
         return max(self.next_offset, last if following is None else following)
 
     def is_right(self, disk: SimDisk, committed: Batches, start: int) -> bool:
-        """True if the segment is gone, or holds again what was committed at and above `start`."""
+        """True if the segment is gone, or its committed records at and above `start` are right again."""
         if not holds_segment(disk, self.directory, self.base_offset):
             return True
         return all(self._is_whole(disk, committed, start, durable=durable) for durable in (False, True))
@@ -49,7 +52,7 @@ class Flipped(NamedTuple):
 
 
 class Decay:
-    """The places where a bit is wrong now; one replica's of each partition at most."""
+    """The flipped bits that are still there; at most one replica's of each partition."""
 
     def __init__(self) -> None:
         self.now: list[Flipped] = []
@@ -63,5 +66,5 @@ class Decay:
         return [each for each in self.now if (each.broker, each.key, each.directory) == (broker, key, directory)]
 
     def may_have_been_read(self, key: Key, offset: int) -> bool:
-        """True if somebody who reads on from an offset may have been sent what was wrong then."""
+        """True if a reader that goes on from the offset may have been sent a flipped bit."""
         return any(offset < each.next_offset for each in self._ever.get(key, ()))

@@ -1,8 +1,8 @@
-"""Batches that are twice in a log by right: the first copy was deleted, and the retry found nobody who knew of it.
+"""Batches that may be in a log twice: the first copy was deleted, and no replica knew of it when the retry came.
 
 Retention takes records, but the replicas remember their producers. A replica that is made anew afterwards learns of
-producers from the records that are left, as in Apache Kafka; once it leads, a batch that is sent again is a new one to
-it. So the first copy was below the log's start before the second was written, and a directory was replaced before.
+producers from the remaining records, as in Apache Kafka; once it leads, it takes a batch that is sent again for a new
+one. So the first copy was below the log's start before the second was written, and a directory was replaced before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REPLACED = frozenset({"lost disk", "failed directory", "lost directory", "rolled
 
 
 def without_forgotten(history: History) -> History:
-    """The same history, in which nobody reads the first copy of such a batch."""
+    """The same history without reads of the first copy of such a batch."""
     stale = _stale_copies(history)
     if not stale:
         return history

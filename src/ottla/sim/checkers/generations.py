@@ -19,14 +19,14 @@ from ottla.sim.checkers.history import (
 
 
 def check_successors(history: History) -> Iterator[Anomaly]:
-    """Anomalies of whoever follows on another."""
+    """Anomalies of generations and epochs that were over."""
     yield from _generations(history)
     yield from _latest(history)
     yield from _outdated(history)
 
 
 def _generations(history: History) -> Iterator[Anomaly]:
-    """Nobody commits in a generation once a member has been told of a newer one."""
+    """No member commits in a generation once any member has been told of a newer one."""
     begun: dict[str, list[tuple[int, int]]] = {}
     for event in history.events:
         if isinstance(event, Generation):
@@ -36,7 +36,7 @@ def _generations(history: History) -> Iterator[Anomaly]:
             if newer and max(newer) > event.generation:
                 yield Anomaly(
                     "old-generation",
-                    f"group {event.group} took a commit of generation {event.generation}, and {max(newer)} had begun",
+                    f"group {event.group} took a commit of generation {event.generation} after {max(newer)} began",
                 )
 
 
@@ -51,14 +51,14 @@ def _latest(history: History) -> Iterator[Anomaly]:
         if known and (most := max(known, key=lambda each: each.offset)).offset > event.offset:
             yield Anomaly(
                 "latest-went-back",
-                f"{history.name(event.log)}: in epoch {event.epoch} the latest offset is {event.offset}, and was "
+                f"{history.name(event.log)}: in epoch {event.epoch} the latest offset is {event.offset}, after "
                 f"{most.offset} in epoch {most.epoch}",
             )
         before.append(event)
 
 
 def _outdated(history: History) -> Iterator[Anomaly]:
-    """A log takes nothing of a producer's older epoch (KIP-360)."""
+    """A log takes no batch of a producer's older epoch (KIP-360)."""
     late: dict[tuple[str, int], bool] = {}
     values: dict[bytes, tuple[str, int]] = {}
     for event in history.events:
@@ -74,4 +74,4 @@ def _outdated(history: History) -> Iterator[Anomaly]:
                     late[values[value]] = True
     for (producer, batch), taken in late.items():
         if taken:
-            yield Anomaly("older-epoch", f"batch {batch} of {producer} was taken, whose epoch was over")
+            yield Anomaly("older-epoch", f"batch {batch} of {producer} was taken although its epoch was over")

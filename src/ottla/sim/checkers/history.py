@@ -1,4 +1,4 @@
-"""The events that clients did and saw, in the order of virtual time: all that the checkers know of a run."""
+"""The events that clients caused and saw, in the order of virtual time: the checkers know nothing else of a run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Traits(NamedTuple):
 
     name: str
     retained: bool = True
-    """Nothing but DeleteRecords takes records away."""
+    """True if only DeleteRecords removes records."""
     durable: bool = True
-    """Records that readers have seen survive a power cut (write.caching=false)."""
+    """True if records that readers have seen survive a power cut (write.caching=false)."""
     kept: bool = True
-    """The topic is never deleted."""
+    """True if the topic is never deleted."""
 
 
 class Sent(NamedTuple):
@@ -76,15 +76,15 @@ class Bounds(NamedTuple):
     log_start: int
     high_watermark: int
     epoch: int = -1
-    """The leader's, by which the reader asked; -1: it asked whoever leads."""
+    """The epoch of the leader that the reader asked; -1 if it named none."""
     broker: int = -1
-    """The broker that said so: a follower answers readers too, and may know of more than a leader that is new."""
+    """The broker that answered: a follower answers readers too, and may know of more than a new leader."""
     life: int = 0
-    """The number of its start: a follower that is back knows what it noted down, until it hears from its leader."""
+    """The number of the broker's process: a restarted follower knows only its checkpoint until its leader answers."""
 
 
 class OutOfRange(NamedTuple):
-    """A reader's position, below the watermark once, is not in the log."""
+    """A reader's position, which was below the watermark once, is out of range."""
 
     at_us: int
     reader: str
@@ -93,7 +93,7 @@ class OutOfRange(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """An answer held what does not parse, or a batch whose CRC fails."""
+    """An answer cannot be parsed, or the CRC of a batch in it fails."""
 
     at_us: int
     reader: str
@@ -102,7 +102,7 @@ class Unreadable(NamedTuple):
 
 
 class DeleteAsked(NamedTuple):
-    """DeleteRecords was sent: from now on the log may start as late as `before`."""
+    """DeleteRecords was sent: the log may start anywhere up to `before` from now on."""
 
     at_us: int
     log: LogKey
@@ -159,7 +159,7 @@ class CommittedIn(NamedTuple):
 
 
 class LatestSeen(NamedTuple):
-    """ListOffsets answered where a log ends for readers, in an epoch."""
+    """ListOffsets answered with the latest offset of a log, in an epoch."""
 
     asked_us: int
     at_us: int
@@ -178,7 +178,7 @@ class Outdated(NamedTuple):
 
 
 class TopicDeleted(NamedTuple):
-    """A deletion was sent: its logs may be gone from now on."""
+    """A deletion was sent: the topic's logs may be gone from now on."""
 
     at_us: int
     topic_id: str
@@ -192,8 +192,10 @@ class Disturbed(NamedTuple):
 
 
 class Healed(NamedTuple):
-    """No faults from here on, but that a broker which does without a log directory is killed, to start again; every
-    partition must accept a write within `within_us`."""
+    """The end of the faults; every partition must accept a write within `within_us`.
+
+    Only a broker that has lost a log directory is still killed, to start again.
+    """
 
     at_us: int
     within_us: int
@@ -224,7 +226,7 @@ class Scanned(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The broker broke in a way that no fault explains."""
+    """The broker failed in a way that no fault explains."""
 
     at_us: int
     what: str
@@ -273,7 +275,7 @@ class History:
         self.events: list[Event] = []
         self.traits: dict[LogKey, Traits] = {}
         self.replicated = False
-        """True if the logs have replicas."""
+        """True if the logs have several replicas."""
         self.repaired_within_us = 0
         """Additional time that clients may take to finish if bits flip."""
 

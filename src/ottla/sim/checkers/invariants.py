@@ -1,9 +1,9 @@
 """Invariants that hold at every moment, seen from inside: looked at after each turn of the loop in which a broker did
 something, after each change of the metadata, and after each loss of power.
 
-One broker's lines are in order and do not go back. One incarnation leads in an epoch. What any replica calls committed
-is the same bytes on every replica that does, and stands on the disk, so that no loss of power takes it, of each that
-the metadata counts as in sync, and of as many as `min.insync.replicas` says.
+The offsets of one broker's log are in order and do not go back. One incarnation leads in an epoch. Committed records
+are the same bytes on every replica that calls them committed. They are on the disk, safe from a loss of power, of each
+replica that the metadata counts as in sync, and of at least `min.insync.replicas` replicas.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Key = tuple[bytes, int]
 
 
 class _Lines(NamedTuple):
-    """A replica as it was last seen."""
+    """The offsets and the role of a replica when it was last looked at."""
 
     start: int
     watermark: int
@@ -48,22 +48,22 @@ _UNSEEN: tuple[Partition | None, _Lines | None] = (None, None)
 
 
 class _Lost(NamedTuple):
-    """A disk that is gone, or one of its directories."""
+    """A lost disk, or a lost log directory."""
 
     epoch: int
-    """In which its broker was registered by a process that still had it."""
+    """The broker epoch of the last registration by a process that still had the disk."""
     ended: frozenset[bytes]
-    """The incarnations of these processes: a registration of theirs may be under way, and come after the loss."""
+    """The incarnations of these processes: their registrations may still be under way, and arrive after the loss."""
 
 
 class _Committed:
-    """The records that some replica has called committed."""
+    """The records that any replica has called committed."""
 
     def __init__(self) -> None:
         self.batches: dict[int, tuple[int, bytes]] = {}
         """By base offset: next offset and bytes."""
         self.start = 0
-        """The latest at which a replica's log was seen to start: below, each deletes when it comes to it."""
+        """The latest start of any replica's log so far: the other replicas delete up to there later."""
         self.end = 0
 
 
@@ -73,17 +73,21 @@ class Invariants:
     def __init__(
         self, store: MemoryStore, machines: dict[BrokerId, Machine], required: int, keeps_up_ms: int | None = None
     ) -> None:
-        """`required`: min.insync.replicas. `keeps_up_ms`: after so long at work side by side nobody may be said to
-        lag; None where somebody may."""
+        """`required`: min.insync.replicas.
+
+        `keeps_up_ms`: the time beside its leader after which no broker may be dropped as lagging; None if any may.
+        """
         self._store = store
         self._machines = machines
         self._required = required
         self._keeps_up_ms = keeps_up_ms
         self._lost: dict[BrokerId, _Lost] = {}
-        """Brokers whose disk is gone: until a later process of theirs registers, the metadata counts on what is not
-        there any more."""
+        """Brokers with a lost disk.
+
+        Until a later process of theirs registers, the metadata counts on records that are gone.
+        """
         self._may_be_older: dict[BrokerId, bool] = {}
-        """True if a directory of the broker that runs may have been put back from a copy before it started."""
+        """True if a directory of the broker's present process may have been restored from a copy before its start."""
         self._metadata = Metadata()
         self._before: dict[tuple[bytes, int], PartitionState] = {}
         self._nodes: dict[BrokerId, Node] = {}
@@ -106,11 +110,11 @@ class Invariants:
             self._seen[machine.broker_id] = {}
             self._may_be_older[machine.broker_id] = self.is_lost(machine.broker_id)
         if not self._may_be_older[machine.broker_id] and current.node.replicas.directories.incarnations.older:
-            yield Anomaly("older", f"broker {machine.broker_id} takes a directory for an older one, and it is none")
+            yield Anomaly("older", f"broker {machine.broker_id} wrongly takes a directory for an older one")
         seen = self._seen[machine.broker_id]
         for key, partition in current.node.replicas.by_id.items():
             log = partition.log
-            now = (  # no _Lines yet: mostly nothing has changed
+            now = (  # no _Lines yet, as mostly nothing has changed
                 log.log_start_offset,
                 log.high_watermark,
                 log.synced_offset,
@@ -120,7 +124,7 @@ class Invariants:
             )
             held, before = seen.get(key, _UNSEEN)
             if held is not partition:
-                before = None  # dropped and made anew, where replicas move
+                before = None  # another object: the replica was removed and made anew
             if before != now:
                 lines = _Lines(*now)
                 seen[key] = partition, lines
@@ -142,11 +146,11 @@ class Invariants:
         if before is not None and now.start < before.start and not caching:
             yield Anomaly("lines", f"{where}: the start was at {before.start}")
         if now.leads and self._leaders.setdefault((*key, now.epoch), current) is not current:
-            yield Anomaly("two-leaders", f"{where}: another has led in this epoch")
-        takes_writes = now.leads and not partition.log.refusing  # its directory may fail as it begins to lead
+            yield Anomaly("two-leaders", f"{where}: another broker has led in this epoch")
+        takes_writes = now.leads and not partition.log.refusing  # its directory may fail when it begins to lead
         begins = takes_writes and (before is None or not before.leads or before.epoch != now.epoch)
         if begins and newest_epoch(current.machine.disk, partition.log.directory) < now.epoch:
-            yield Anomaly("epoch-not-on-disk", f"{where}: leads, and a power cut may take this epoch")
+            yield Anomaly("epoch-not-on-disk", f"{where}: leads in an epoch that a power cut may take")
         if not caching:
             committed = self._committed.setdefault(key, _Committed())
             committed.start = max(committed.start, now.start)
@@ -161,13 +165,13 @@ class Invariants:
                 yield from self._committed_here(current.machine, key, partition, known, now.watermark, where)
 
     def nothing_to_sync(self, machine: Machine, log: Syncable) -> Iterator[Anomaly]:
-        """A log says, while no sync of it is under way, that all of it is on disk."""
+        """Judge a log that reports nothing to sync while no sync of it is under way: all of it must be on disk."""
         current = machine.current
         served = [] if current is None else [each.log for each in current.node.replicas.by_id.values()]
         for each in served:
             if each is log and not (each.refusing or is_synced(machine.disk, each.active.path(LOG))):
                 where = f"{posixpath.basename(each.directory)} on broker {machine.broker_id}"
-                yield Anomaly("never-synced", f"{where}: it is not on disk to its end, and nothing is to be synced")
+                yield Anomaly("never-synced", f"{where}: its end is not on disk, and no sync is due")
 
     # --- what is committed ---
 
@@ -188,17 +192,17 @@ class Invariants:
                     yield Anomaly("other-bytes", f"{where}: other bytes are committed at {base}")
                 end = following
             if end < last:
-                yield Anomaly("other-bytes", f"{where}: nothing is to be read at {end}")
+                yield Anomaly("other-bytes", f"{where}: no batch is readable at {end}")
         if watermark > committed.end:
             before, committed.end = committed.end, watermark
             yield from self._on_disks(key, partition, max(before, committed.start), where)
 
     def _on_disks(self, key: Key, partition: Partition, known: int, where: str) -> Iterator[Anomaly]:
-        """See that what has just been committed from `known` on is on the disks that are to hold it."""
+        """Check that records committed from `known` on are on the disks that must hold them."""
         topic = partition.topic
         state = self._metadata.partition(TopicId(key[0]), key[1])
         if state is None:
-            return  # deleted meanwhile
+            return  # the topic was deleted meanwhile
         holds = 0
         for broker in state.replicas:
             excused = self.is_lost(broker) or self._is_thought_whole(broker, partition)
@@ -207,16 +211,16 @@ class Invariants:
             if missing is not None and broker in state.in_sync:
                 yield Anomaly("not-on-disk", f"{where}: committed, and {missing}, which is in sync")
         if holds < min(self._required, len(state.replicas)):
-            yield Anomaly("not-on-disk", f"{where}: committed, and on {holds} disks only")
+            yield Anomaly("not-on-disk", f"{where}: committed, but on {holds} disks only")
 
     def _missing(self, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
-        """The committed records at or above `known` that a broker's disk lacks; None where it has them all."""
+        """The committed records at or above `known` that a broker's disk lacks; None if it has them all."""
         whys = [self._missing_in(home, broker, key, topic, known) for home in self._homes(broker, key, topic)]
         return None if None in whys else whys[0]
 
     def _homes(self, broker: BrokerId, key: Key, topic: str) -> list[str]:
-        """Log directories that may hold it: the one from which it is served; where nobody serves it, both in the middle
-        of a move, until the next start chooses."""
+        """The log directories that may hold the replica: the one it is served from; if it is not served, both
+        directories of an interrupted move, until the next start chooses."""
         machine = self._machines[broker]
         served = None if machine.current is None else machine.current.node.replicas.by_id.get(key)
         if served is not None:
@@ -232,14 +236,14 @@ class Invariants:
                 if base > expected or expected >= last:
                     break
                 if base in committed.batches and committed.batches[base] != (following, body):
-                    return f"other bytes stand at {base} on the disk of broker {broker}"
+                    return f"other bytes are at {base} on the disk of broker {broker}"
                 expected = following
             if expected < last:
                 return f"{expected} to {last} is not on the disk of broker {broker}"
         return None
 
     def _right(self, broker: BrokerId, key: Key, directory: str, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The parts of these offsets in which no bit has flipped in this folder on this broker's disk."""
+        """The parts of these offsets without a flipped bit in this folder."""
         flips = self.decay.on(broker, key, directory) if self._flips() else []
         for flipped in sorted(flips, key=lambda each: each.base_offset):
             if first < flipped.base_offset:
@@ -251,14 +255,14 @@ class Invariants:
     # --- the metadata ---
 
     def after_append(self) -> Iterator[Anomaly]:
-        """Take note that the in-sync set has changed, perhaps."""
+        """Apply new entries of the metadata log, and judge changed in-sync sets."""
         metadata = self._metadata
         if self._store.head == metadata.version:
             return
         try:
             entries = self._store.read(metadata.version, 1 << 30)
         except LookupError:
-            return  # it was cut before it was seen: worlds are too short for that
+            return  # entries were cut off before they were read; worlds are too short for that
         for entry in entries:
             metadata.apply(entry.version, read_entry(entry).body)
         for broker, lost in self._lost.items():
@@ -281,16 +285,18 @@ class Invariants:
                     continue
                 if (missing := self._missing(broker, key, topic, 0)) is not None:
                     yield Anomaly(
-                        "not-on-disk", f"{topic}-{key[1]}: broker {broker} joins those in sync, and {missing}"
+                        "not-on-disk", f"{topic}-{key[1]}: broker {broker} joins the in-sync set, but {missing}"
                     )
         for broker in set(state.in_sync) - set(before.in_sync):
             if not self._metadata.is_active(broker) or broker in state.offline:
-                yield Anomaly("joins-dead", f"{topic}-{key[1]}: broker {broker} joins those in sync, and is not there")
+                yield Anomaly(
+                    "joins-dead", f"{topic}-{key[1]}: broker {broker} joins the in-sync set, but is not alive"
+                )
         if state.leader_epoch == before.leader_epoch:
             yield from self._left(topic, before, state)
 
     def _left(self, topic: str, before: PartitionState, state: PartitionState) -> Iterator[Anomaly]:
-        """Nobody is said to lag who was at work beside the leader for so long that it did not (rule A5)."""
+        """A broker that served beside its leader for longer than `keeps_up_ms` stays in the in-sync set (rule A5)."""
         if self._keeps_up_ms is None or not state.has_leader:
             return
         for broker in before.in_sync:
@@ -299,10 +305,12 @@ class Invariants:
             machine = self._machines[broker]
             worked_us = machine.loop.now_us - machine.working_since_us
             if machine.serving is not None and not machine.paused and worked_us > self._keeps_up_ms * 1000:
-                yield Anomaly("evicted", f"{topic}-{state.partition}: broker {broker} is to lag, and does not")
+                yield Anomaly(
+                    "evicted", f"{topic}-{state.partition}: broker {broker} was dropped as lagging, but did not lag"
+                )
 
     def on_the_way(self) -> list[str]:
-        """Brokers that do not serve, log directories that one does without, and replicas that move to another."""
+        """Brokers that do not serve, failed log directories of running brokers, and replicas on the move."""
         found = [machine.host for machine in self._machines.values() if machine.serving is None]
         running = [machine.serving.node for machine in self._machines.values() if machine.serving is not None]
         found += [path for node in running for path in node.replicas.directories.failed]
@@ -311,7 +319,7 @@ class Invariants:
         ]
 
     def not_in_sync(self) -> list[tuple[str, int]]:
-        """Partitions that a replica of is not in sync."""
+        """Partitions with a replica that is not in sync."""
         return [
             (topic.name, state.partition)
             for topic in self._metadata.visible_topics()
@@ -322,7 +330,7 @@ class Invariants:
     # --- power ---
 
     def after_power_cut(self, machine: Machine) -> Iterator[Anomaly]:
-        """See that what was committed is there still, where it was to be."""
+        """Check after a power cut that committed records are still on the disks that must hold them."""
         if self.is_lost(machine.broker_id):
             return
         starts = {home: checkpointed(machine.disk, f"{home}/{LOG_START}") for home in machine.directories}
@@ -333,7 +341,7 @@ class Invariants:
                 if machine.broker_id in state.in_sync and key in self._committed:
                     whys = []
                     for home in self._homes(machine.broker_id, key, topic.name):
-                        start = starts[home].get((topic.name, state.partition), 0)  # a retention that was broken off
+                        start = starts[home].get((topic.name, state.partition), 0)  # a retention was interrupted
                         if "retention.bytes" in topic.configs:  # on a full disk the files go first, one by one
                             start = max(start, first_offset(machine.disk, f"{home}/{topic.name}-{state.partition}"))
                         whys.append(self._missing_in(home, machine.broker_id, key, topic.name, start))
@@ -341,20 +349,20 @@ class Invariants:
                         yield Anomaly("not-on-disk", f"{topic.name}-{key[1]}: after the loss of power {whys[0]}")
 
     def may_evict(self) -> None:
-        """Something may keep replicas from following, which the plan does not tell."""
+        """Note a disturbance, unknown to the plan, that may keep replicas from following."""
         self._keeps_up_ms = None
 
     # --- flipped bits ---
 
     def _flips(self) -> list[Flipped]:
-        """The flipped bits that are there still."""
+        """The bits that are still flipped."""
         decay = self.decay
         if decay.now:
             decay.now = [each for each in decay.now if not self._is_right(each)]
         return decay.now
 
     def _is_right(self, flipped: Flipped) -> bool:
-        """Other replicas may have deleted it already; this one may serve it as long as its own log starts before."""
+        """True if the segment is right again. Its own log start counts, as other replicas may have deleted more."""
         if self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1]) is None:
             return True
         seen = self._seen.get(flipped.broker, {}).get(flipped.key)
@@ -362,7 +370,7 @@ class Invariants:
         return flipped.is_right(self._machines[flipped.broker].disk, self._committed[flipped.key].batches, start)
 
     def may_flip(self, flipped: Flipped) -> bool:
-        """True if all of it is committed, and another replica in sync has it as it was written."""
+        """True if the whole segment is committed, and another replica in sync holds it unharmed."""
         committed = self._committed.get(flipped.key)
         state = self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1])
         if committed is None or state is None or any(each.key == flipped.key for each in self._flips()):
@@ -385,13 +393,13 @@ class Invariants:
     # --- lost disks ---
 
     def may_lose_disk(self, broker: BrokerId) -> bool:
-        """True if each of its partitions has another replica that the metadata takes for complete, and rightly.
+        """True if every partition of the broker has another in-sync or eligible replica that is surely safe.
 
-        A replica whose folder is not on the disk yet is none: a power cut may have come before it was made, and its
-        broker will leave the set once it registers. Nor is one whose disk is still to fail: it may not be opened then.
-        Not while the store is an older one: beside a directory that is new, or as old, nobody could say so. Nor while
-        min.insync.replicas changes, or is one: whoever is cut off then counts no more, and the one without its disk
-        would be the last.
+        A replica is safe if its folder is durably on a disk without pending errors: else its broker may leave the set
+        when it registers, or fail to open it. False while a store is an older one: no broker could report the loss
+        beside a directory that is new, or as old. False while min.insync.replicas is being edited or is 1: a replica
+        that is cut off leaves the set then, and the one without its disk would be the last. False while another lost
+        disk is not registered, or another broker has flipped bits.
         """
         if self.keep_disks or any(machine.store_is_older for machine in self._machines.values()):
             return False
@@ -407,33 +415,33 @@ class Invariants:
         return True
 
     def _is_safe(self, broker: BrokerId, topic: str, state: PartitionState) -> bool:
-        """True if the broker has the replica's folder, whatever crash comes, and no error of its disk is drawn yet."""
+        """True if the broker has the replica's folder durably, and its disk has no pending errors."""
         machine = self._machines[broker]
         return not machine.disk.to_fail and bool(homes(machine.disk, machine.directories, f"{topic}-{state.partition}"))
 
     def disk_lost(self, broker: BrokerId) -> None:
-        """Its processes have ended before."""
+        """Note that a broker's disk was lost; call it after its processes have ended."""
         ended = frozenset(one.node.follow.incarnation for one in self._machines[broker].past)
         self._lost[broker] = _Lost(self.epoch(broker), ended)
 
     def is_lost(self, broker: BrokerId) -> bool:
-        """True if its disk, or one of its directories, is gone, and it has not registered since."""
+        """True if the broker has lost a disk, or a log directory, and has not registered since."""
         return broker in self._lost and self._lost[broker].epoch == self.epoch(broker)
 
     def _is_thought_whole(self, broker: BrokerId, partition: Partition) -> bool:
-        """True if its disk is gone and it is back, and the leader has not heard: a receipt of before may come late."""
+        """True if a broker is back without its disk and the leader does not know: an old receipt may arrive late."""
         leader, lost = partition.leader, self._lost.get(broker)
         if leader is None or lost is None or broker not in leader.registered:
             return False
         return leader.registered[broker] <= lost.epoch
 
     def has_closed(self, machine: Machine) -> bool:
-        """True if the metadata says that its broker has closed all its log directories cleanly, and is gone."""
+        """True if the metadata says that the broker closed all its log directories cleanly and has stopped."""
         registered = self._metadata.brokers.get(machine.broker_id)
         held = () if registered is None or not registered.fenced else registered.held
         return len(held) == len(machine.directories) and all(one.closed for one in held)
 
     def epoch(self, broker: BrokerId) -> int:
-        """In which it is registered."""
+        """The broker epoch of its registration, or UNREGISTERED."""
         registered = self._metadata.brokers.get(broker)
         return UNREGISTERED if registered is None else registered.epoch

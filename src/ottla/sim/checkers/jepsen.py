@@ -1,9 +1,9 @@
 """The rules of Jepsen's `kafka` workload, by the definitions of its checker, over the same history as the other judges.
 
-Operations are sends (one per batch) and polls (one per answer); nothing here looks at offsets but to learn the order
-of the values in a log. Logs with transactions are transactions.py's matter, so what only they can do (a read of what
-the reader itself has not committed yet, cycles of more than one read) cannot come up. Logs that may lose what was read
-are left out.
+Operations are sends (one per batch) and polls (one per answer); offsets serve only to learn the order of the values in
+a log. Logs with transactions are left to transactions.py, so anomalies that only they can have (a read of one's own
+uncommitted records, cycles of more than one read) cannot occur here. Logs that may lose records after a read are left
+out.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class _Log:
 
     def __init__(self) -> None:
         self.at: dict[int, dict[bytes, None]] = {}
-        """By offset, the values that were said to be there."""
+        """By offset, the values that were reported there."""
         self.sends: list[Sent] = []
         self.ok: dict[bytes, None] = {}
-        """Values whose send was acknowledged by all."""
+        """Values whose send was acknowledged with acks=all."""
         self.failed: dict[bytes, None] = {}
         self.early: list[bytes] = []
         """Values that were polled before they were sent."""
@@ -51,7 +51,7 @@ class _Log:
         self.polls: list[_Poll | OutOfRange] = []
         self.scan: Scanned | None = None
         self.may_be_gone = 0
-        """Offsets below may have been deleted on somebody's wish."""
+        """The offset below which records may have been deleted by DeleteRecords."""
         self.index_of: dict[bytes, list[int]] = {}
         self.offset_at: list[int] = []
 
@@ -66,13 +66,13 @@ class _Log:
                 self.index_of.setdefault(value, []).append(index)
 
     def delta(self, before: bytes, after: bytes) -> int:
-        """The distance to the next place; 1 where that is not known."""
+        """The distance between the places of two values; 1 if it is not known."""
         if before not in self.index_of or after not in self.index_of:
             return 1
         return self.index_of[after][0] - self.index_of[before][0]
 
     def deleted_between(self, before: bytes, after: bytes) -> bool:
-        """True if all that was skipped may be gone."""
+        """True if all records between the two may have been deleted."""
         skipped = range(self.index_of[before][-1] + 1, self.index_of[after][0])
         return all(self.offset_at[index] < self.may_be_gone for index in skipped)
 
@@ -114,7 +114,7 @@ def _logs(history: History) -> dict[LogKey, _Log]:
 
 
 def _acknowledged(log: _Log, sent: Sent, event: Acknowledged) -> None:
-    if sent.acks == _ALL:  # what fewer acknowledge may never have happened
+    if sent.acks == _ALL:  # an acks=0 or acks=1 send may be lost
         log.ok |= dict.fromkeys(sent.values)
         for place, value in enumerate(sent.values):
             log.say(event.base_offset + place, value)
@@ -155,7 +155,7 @@ def _places(log: _Log) -> Iterator[tuple[str, str]]:
 
 
 def _unread(log: _Log) -> Iterator[tuple[str, str]]:
-    """Drop what lies below the start of the last scan, which may be gone by right."""
+    """Values that were acknowledged and not read; records below the start of the last scan may be gone by right."""
     start = log.scan.start if log.scan is not None else 0
     bound = max((log.index_of[value][0] for value in log.read), default=-1)
     for value in log.ok:

@@ -1,4 +1,4 @@
-"""The second judge: offsets rise in real time, leave no hole, and no line goes back."""
+"""The second judge: offsets rise in real time and leave no hole, and no log start or watermark goes back."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def check_order(history: History) -> Iterator[Anomaly]:
 
 
 def _real_time(history: History) -> Iterator[Anomaly]:
-    """A batch lies behind everything that was acknowledged by all before it was sent for the first time.
+    """A batch gets an offset above every record that was acknowledged with acks=all before the batch was first sent.
 
-    With replicas this is not promised to `acks=1`: a leader that was deposed may not know it yet.
+    With replicas this is not promised to `acks=1`: a deposed leader may not know that it was deposed.
     """
     highest: dict[LogKey, int] = {}
     known_at: dict[tuple[str, int], int] = {}
@@ -74,8 +74,8 @@ def _holes(history: History) -> Iterator[Anomaly]:
 
 
 def _lines(history: History) -> Iterator[Anomaly]:
-    """To one reader no watermark that one broker says in one life goes back while one leader's epoch lasts, nor a log's
-    start behind an answered DeleteRecords. Without replicas none goes back over restarts either."""
+    """Watermarks that one process of a broker tells one reader do not go back within a leader epoch, and log starts do
+    not go back behind an answered DeleteRecords. Without replicas they do not go back over restarts either."""
     told: dict[tuple[str, LogKey, int, int], Bounds] = {}
     deleted: dict[LogKey, int] = {}
     due: dict[tuple[str, LogKey], int] = {}
@@ -92,7 +92,7 @@ def _lines(history: History) -> Iterator[Anomaly]:
             reader, said_by = (event.reader, event.log), _said_by(event, history)
             yield from _gone_back(history, told.get(said_by), event, due.get(reader, 0))
             told[said_by] = event
-            due[reader] = deleted.get(event.log, 0)  # what the reader asks next is asked after that
+            due[reader] = deleted.get(event.log, 0)  # the reader's next request is sent after that
 
 
 def _said_by(event: Bounds, history: History) -> tuple[str, LogKey, int, int]:
@@ -115,7 +115,7 @@ def _gone_back(history: History, before: Bounds | None, now: Bounds, due_start: 
 
 
 def _starts(history: History) -> Iterator[Anomaly]:
-    """A log starts where DeleteRecords said, never later unless its topic's retention may move it."""
+    """A log starts where DeleteRecords said, and later only if retention may move the start."""
     allowed: dict[LogKey, int] = {}
     done: dict[LogKey, int] = {}
     for event in history.events:

@@ -1,4 +1,4 @@
-"""The fourth judge: the broker does not break, and once all faults are gone it serves again, soon and everything."""
+"""The fourth judge: the broker does not fail, and after the last fault it serves everything again soon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.sim.checkers.transaction_history import TransactionsScanned
 
 
 def check_progress(history: History) -> Iterator[Anomaly]:
-    """Anomalies of liveness, and plain failures."""
+    """Anomalies of liveness, and failures of brokers."""
     healed: Healed | None = None
     failed = False
     scanned = {event.log: None for event in history.events if isinstance(event, Scanned | TransactionsScanned)}

@@ -1,4 +1,4 @@
-"""The first judge: every value is where it was said to be, once."""
+"""The first judge: every value is at its acknowledged offset, once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ALL = -1
 
 
 class _Log:
-    """The checker's knowledge of one log."""
+    """The events of one log."""
 
     def __init__(self) -> None:
         self.seen: dict[int, list[bytes]] = {}
         """By offset, every different value that a reader found there."""
         self.acknowledged: dict[bytes, tuple[int, int]] = {}
-        """Value to (offset, acks)."""
+        """From a value to (offset, acks)."""
         self.scan: Scanned | None = None
 
     def note(self, offset: int, value: bytes) -> None:
@@ -108,7 +108,7 @@ def _misplaced(log: _Log, name: str) -> Iterator[Anomaly]:
 
 
 def _lost(log: _Log, name: str) -> Iterator[Anomaly]:
-    """The records that had to be in the last scan and were not. What lies below its start is order.py's matter."""
+    """Records that the last scan should have found and did not; those below its start are left to order.py."""
     scan = log.scan
     if scan is None:
         return

@@ -1,6 +1,6 @@
 """The rules of Redpanda's chaos tests for writers and readers (`reads_writes`), over the same history.
 
-Where Jepsen's rules compare values, these hold offsets against what was known when each write began.
+Jepsen's rules compare values; these compare offsets with the highest offset known when each write began.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Found = Iterator[tuple[str, str]]
 
 
 class _Write:
-    """A message: sending, then ok, failed, or timed out."""
+    """A write: sending, then ok, failed, or timed out."""
 
     __slots__ = ("acks", "failed", "known", "offset")
 
     def __init__(self, known: int, acks: int) -> None:
         self.known = known
-        """The highest offset that any write had been told when this one began."""
+        """The highest offset that any write had been given when this one began."""
         self.acks = acks
         self.offset = -1
         self.failed = False
@@ -46,7 +46,7 @@ class _Log:
         self.fronts: dict[str, int] = {}
         self.gone_below = 0
 
-    # one event after the other
+    # the events are in the order of time
 
     def sent(self, event: Sent) -> None:
         for value in event.values:

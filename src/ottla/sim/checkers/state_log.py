@@ -1,7 +1,8 @@
-"""The records that coordinators have written about transactions, seen from inside when a world has come to its end.
+"""The records that coordinators have written about transactions, read from inside when a world has ended.
 
-Each step in `__transaction_state` may follow on the one before it; nothing is left open; what a coordinator believes is
-what its log says; and every batch and marker in a log with transactions was allowed by the log of the coordinator.
+Each step in `__transaction_state` must be a legal successor of the one before it, and no transaction is left open. The
+state in a coordinator's memory must match its log. Every batch and marker in a log with transactions must be allowed by
+the coordinator's log.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def check_states(machines: Iterable[Machine], history: History) -> Iterator[Anom
 
 
 def open_transactions(machines: Iterable[Machine]) -> list[str]:
-    """Transactional ids whose last transaction has not ended, and hosts that load what they coordinate."""
+    """Transactional ids whose last transaction has not ended, and hosts whose coordinators are still loading."""
     found: list[str] = []
     for machine in machines:
         if machine.serving is None or machine.serving.node.transactions.loading:
@@ -59,7 +60,7 @@ def open_transactions(machines: Iterable[Machine]) -> list[str]:
 
 
 def _believed(machine: Machine, node: Node, steps: Steps) -> Iterator[Anomaly]:
-    """Collect the steps in all shards that are led here, and compare the last ones with what the shard holds."""
+    """Collect the steps of all shards that are led here, and compare the last ones with the shard's state."""
     for partition in node.replicas.all():
         runner = node.transactions.runner_at(partition.index) if partition.topic == TRANSACTION_TOPIC else None
         if runner is None:
@@ -95,7 +96,7 @@ def sequence(transactional_id: str, steps: list[Transaction]) -> Iterator[Anomal
 
 
 def allowed(steps: Steps, history: History) -> Iterator[Anomaly]:
-    """Batches are of partitions that were in the transaction, and markers say what the coordinator has decided."""
+    """Batches belong to partitions in their transaction, and markers match the coordinator's decision."""
     open_in: set[tuple[int, int, TopicPartition]] = set()
     decided: set[tuple[int, int, bool]] = set()
     for of_it in steps.values():

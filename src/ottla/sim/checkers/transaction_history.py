@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Owned(NamedTuple):
-    """InitProducerId or EndTxn gave a producer the id and epoch with which it goes on."""
+    """InitProducerId or EndTxn gave a producer the id and epoch that it uses next."""
 
     at_us: int
     producer: str
@@ -21,7 +21,7 @@ class Owned(NamedTuple):
     producer_id: int
     epoch: int
     takes_over: bool
-    """By InitProducerId: producers that had the transactional id before are fenced."""
+    """True if it came from InitProducerId: earlier producers with the transactional id are fenced."""
 
 
 class Put(NamedTuple):
@@ -36,7 +36,7 @@ class Put(NamedTuple):
 
 
 class PutDone(NamedTuple):
-    """The batch with these values was acknowledged."""
+    """A batch with these values was acknowledged."""
 
     at_us: int
     transaction: str
@@ -57,7 +57,7 @@ class OffsetsPut(NamedTuple):
 
 
 class EndAsked(NamedTuple):
-    """EndTxn was sent for the first time. A commit is asked for only when all batches are acknowledged."""
+    """EndTxn was sent for the first time. A commit is sent only after all batches are acknowledged."""
 
     at_us: int
     transaction: str
@@ -92,12 +92,12 @@ class TransactionRead(NamedTuple):
     log: LogKey
     asked_offset: int
     following: int
-    """The reader goes on here."""
+    """The offset from which the reader goes on."""
     records: tuple[tuple[int, bytes], ...]
 
 
 class Stable(NamedTuple):
-    """The last stable offset and the high watermark in an answer; as in `Bounds`."""
+    """The last stable offset and the high watermark in an answer; `epoch`, `broker` and `life` as in `Bounds`."""
 
     at_us: int
     reader: str
@@ -119,7 +119,7 @@ class Stored(NamedTuple):
     sequence: int
     transactional: bool
     marker: bool | None
-    """True if it ends a transaction by a commit (True) or by an abort (False); None: it holds records."""
+    """For a marker, True if it commits and False if it aborts; None for a batch of records."""
     values: tuple[bytes, ...]
 
 

@@ -1,7 +1,7 @@
-"""The seventh judge: transactions are all or nothing, and readers of committed records see just those that count.
+"""The seventh judge: transactions are all or nothing, and read_committed readers see exactly the committed records.
 
-The final read of each log is the truth: which transaction a batch is of, and how its marker ended it. It is held
-against what producers were answered and against all that readers saw before.
+The final read of each log is the reference: it shows each batch's transaction, and how its marker ended it. The answers
+to producers and everything that readers saw before are compared with it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Span(NamedTuple):
 
 
 class Log:
-    """One log by its final read."""
+    """One log, by its final read."""
 
     def __init__(self, scan: TransactionsScanned) -> None:
         self.scan = scan
@@ -56,7 +56,7 @@ class Log:
         self.at: dict[int, bytes] = {}
         self.spans: list[Span] = []
         self.twice: list[bytes] = []
-        """Values that stand at several offsets."""
+        """Values that are at several offsets."""
         self._read()
         self._all = sorted(self.at.items())
         self._visible = [(offset, value) for offset, value in self._all if self.fates[value] in _VISIBLE]
@@ -91,13 +91,13 @@ class Log:
         return self.fates.get(value, Fate.ABSENT)
 
     def between(self, start: int, end: int, *, committed: bool) -> list[tuple[int, bytes]]:
-        """The records that a reader is to find there."""
+        """The records between two offsets that a reader must find."""
         records = self._visible if committed else self._all
         return records[bisect_left(records, (start, b"")) : bisect_left(records, (end, b""))]
 
 
 class Transaction:
-    """The requests of its producer, and the answers."""
+    """One transaction: the requests of its producer, and the answers."""
 
     def __init__(self) -> None:
         self.puts: list[Put] = []
@@ -116,7 +116,7 @@ class Known:
         self.logs: dict[LogKey, Log] = {}
         self.transactions: dict[str, Transaction] = {}
         self.commit_asked_us: dict[bytes, int] = {}
-        """By value; of records without a transaction, when they were sent."""
+        """By value, the time when its commit was requested; for a record without a transaction, when it was sent."""
         of_transaction: dict[str, list[bytes]] = {}
         for event in history.events:
             if isinstance(event, TransactionsScanned):
@@ -187,7 +187,7 @@ def _broken_in(log: Log) -> Iterator[tuple[str, str]]:
 def _differences(
     log: Log, expected: list[tuple[int, bytes]], found: tuple[tuple[int, bytes], ...], reader: str
 ) -> Iterator[tuple[str, str]]:
-    """Between what is to be found and what was."""
+    """Differences between the expected and the found records."""
     if tuple(expected) == found:
         return
     there = set(found)
@@ -221,7 +221,7 @@ def _outcome(name: str, transaction: Transaction, logs: dict[LogKey, Log]) -> It
 
 
 def _acknowledged(history: History, known: Known) -> Iterator[Anomaly]:
-    """Acknowledged records are where they were said to be."""
+    """Acknowledged records are at their acknowledged offsets."""
     sent: dict[tuple[str, int], Sent] = {}
     for event in history.events:
         if isinstance(event, Sent):
@@ -259,7 +259,7 @@ def _readers(history: History, known: Known) -> Iterator[Anomaly]:
 
 
 def _stable(history: History, known: Known) -> Iterator[Anomaly]:
-    """The last stable offset goes back for no reader of one leader, and passes no transaction before its marker."""
+    """The last stable offset does not go back for a reader of one leader, and does not pass an open transaction."""
     told: dict[tuple[str, LogKey, int, int, int], int] = {}
     for event in history.events:
         if not isinstance(event, Stable):
@@ -281,7 +281,7 @@ def _stable(history: History, known: Known) -> Iterator[Anomaly]:
 
 
 def _owners(history: History, known: Known) -> Iterator[Anomaly]:
-    """An epoch is one producer's, and nothing comes of what is sent by a producer when another has a newer one."""
+    """Each epoch has one producer, and batches of a producer come to nothing once another has a newer epoch."""
     given: dict[tuple[int, int], str] = {}
     epochs: dict[str, dict[str, int]] = {}
     for event in history.events:

@@ -1,4 +1,4 @@
-"""All judges over one history."""
+"""Applies all judges to one history."""
 
 from __future__ import annotations
 
