@@ -365,7 +365,7 @@ async def alter_configs(
 
 
 def _keeper(resource: Resource) -> int | None:
-    """The broker that must be asked itself, None where any will do."""
+    """The broker that must be asked itself; None where any will do."""
     own = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name.isdigit()
     return int(resource.name) if own else None
 

@@ -1,4 +1,4 @@
-"""Administration of groups as stories: list, describe, delete, offsets of groups one is no member of."""
+"""Administration of groups as stories: list, describe, delete, and offsets of groups that the caller is not in."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def delete_offsets(
 
 
 async def remove_members(plan: ClusterPlan, group: str, members: Collection[MemberIdentity]) -> list[MemberResponse]:
-    """Put members out of a group: by member id, or by instance id with an empty member id."""
+    """Remove members from a group: by member id, or by instance id with an empty member id."""
     request = LeaveGroupRequest(group_id=group, members=list(members))
     response = await plan.ask_coordinator(
         group,

@@ -1,4 +1,4 @@
-"""The load of each broker: traffic, disk, and by how much its replicas lag. Two looks make a rate.
+"""The load of each broker: traffic, disk, and the lag of its replicas. Two looks make a rate.
 
 Brokers of other kinds tell their disk only. `ottla cluster status` and `ottla cluster up` show it.
 """
@@ -22,28 +22,28 @@ class Told(NamedTuple):
     """The load of one broker in its own words; two of them make a rate."""
 
     at_ms: int
-    """Its own clock: two looks at one broker compare, brokers do not."""
+    """The broker's own clock: two looks at one broker can be compared, looks at two brokers cannot."""
     bytes_in: int
     """Bytes of record batches produced to it since its start."""
     bytes_out: int
     """Bytes of record batches read from it since its start."""
     lags: dict[int, tuple[int, int]]
-    """By follower: records that it lacks, and partitions of which the leader has not heard it yet."""
+    """By follower: the records that it lacks, and the partitions that the leader has not heard from it about yet."""
 
 
 class Load(NamedTuple):
     """One broker's load; unknown values are None."""
 
     lag: int | None = None
-    """Records of their leaders that its replicas lack."""
+    """The records that the broker's replicas lack of their leaders'."""
     lag_may_be_more: bool = False
-    """True if a leader has not heard of one of its replicas yet, and so does not know what it lacks."""
+    """True if a leader has not heard from one of the broker's replicas yet, so that this one's lag is unknown."""
     bytes_in_per_s: float | None = None
     bytes_out_per_s: float | None = None
     disk_bytes: int | None = None
-    """All of its logs."""
+    """The bytes of all its logs."""
     free_bytes: int | None = None
-    """Free bytes in its log directories."""
+    """The free bytes in its log directories."""
 
 
 NOTHING = Load()
@@ -57,7 +57,7 @@ class Meter:
         self._before: dict[int, Told] = {}
 
     def look(self, admin: Admin) -> dict[int, Load]:
-        """Ask every living broker; one that does not answer has no entry, unless others tell of its lag."""
+        """Ask every living broker; one that does not answer has no entry, unless others report its lag."""
         told = admin.broker_loads()
         loads = measured(self._before, told, admin.describe_log_dirs())
         self._before = told
@@ -65,7 +65,7 @@ class Meter:
 
 
 async def broker_loads(plan: ClusterPlan, brokers: Collection[int]) -> dict[int, Told]:
-    """Ask each of these brokers; one that does not answer, or is no ottla, says nothing."""
+    """Ask each of these brokers; one that does not answer, or is not ottla, is left out."""
     return {broker: _parsed(text) for broker, text in (await states(plan, brokers, BROKER_LOAD)).items() if text}
 
 
@@ -94,7 +94,7 @@ def measured(
 
 
 def _rates(before: Told | None, now: Told | None) -> tuple[float | None, float | None]:
-    """Bytes a second; counts that fell are those of another run of the broker, or a topic was deleted."""
+    """Bytes a second; None if a count fell: the broker restarted, or a topic was deleted."""
     if before is None or now is None or now.at_ms <= before.at_ms:
         return None, None
     moved = now.bytes_in - before.bytes_in, now.bytes_out - before.bytes_out

@@ -136,7 +136,7 @@ async def elect_leaders(
     *,
     timeout_ms: int = _OPERATION_MS,
 ) -> dict[TopicPartition, ApiError | None]:
-    """Have leaders elected, for these partitions or all that can have another; None: elected."""
+    """Have leaders elected, for these partitions or all that can have another; None for an elected one."""
     topics = None
     if partitions is not None:
         topics = [TopicPartitions(topic=topic, partitions=found) for topic, found in by_topic(partitions).items()]
@@ -162,7 +162,7 @@ async def elect_leaders(
 
 
 def _outcome(place: TopicPartition, error_code: int, message: str | None) -> ApiError | None:
-    """The error of one partition; None where the election was done."""
+    """The error of one partition; None if the election was done."""
     return refused(error_code, str(place), message) if error_code else None
 
 

@@ -1,6 +1,6 @@
 """The cluster seen from outside: leaders and in-sync replicas, also of brokers that are gone.
 
-`ottla cluster status` prints it, `ottla cluster up` shows it all the time.
+`ottla cluster status` prints this, `ottla cluster up` shows it all the time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Sight(NamedTuple):
     cluster_id: str
     caretaker: int
     brokers: dict[int, Broker]
-    """Those that live."""
+    """The brokers that live."""
     shares: dict[int, Share]
     topics: int
     partitions: int
@@ -37,7 +37,7 @@ class Sight(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """The look in one line."""
         text = f"{_count(self.topics, 'topic')}, {_count(self.partitions, 'partition')}"
         if self.leaderless:
             text += f", {self.leaderless} without a leader"

@@ -74,7 +74,7 @@ def _level_replicas(after: Placement, brokers: Mapping[int, Broker]) -> None:
 def _best_move(
     after: Placement, brokers: Mapping[int, Broker], held: Mapping[int, int]
 ) -> tuple[TopicPartition, int, int] | None:
-    """A replica of a broker that has much for one that has little, on no fewer racks than before."""
+    """Find a replica to move from a broker with many to one with few, on no fewer racks than before."""
     order = sorted(brokers, key=lambda number: (held[number], number))
     for giver in reversed(order):
         for taker in order:

@@ -33,8 +33,8 @@ class Loss(NamedTuple):
 def losses(broker: int, topics: Iterable[TopicView], minimum: Mapping[str, int]) -> list[Loss]:
     """The partitions that a stop of the broker would cost their last replica in sync, or the minimum of these.
 
-    `minimum` has `min.insync.replicas` by topic; a partition needs no more than it has replicas. One whose replica on
-    the broker is out of sync loses nothing, unless no other is in sync either.
+    `minimum` has `min.insync.replicas` by topic; a partition needs no more than it has replicas. A partition whose
+    replica on the broker is out of sync loses nothing, unless no other replica is in sync either.
     """
     found = []
     for topic in sorted(topics, key=lambda each: each.name):
@@ -47,7 +47,7 @@ def losses(broker: int, topics: Iterable[TopicView], minimum: Mapping[str, int])
 
 
 def moved(topics: Iterable[TopicView], after: Placement) -> list[TopicView]:
-    """Topics as they will be once partitions have these replicas: those that are new are in sync then."""
+    """Topics as they will be once partitions have these replicas: new replicas count as in sync."""
     found = []
     for topic in topics:
         views = {}

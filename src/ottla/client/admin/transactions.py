@@ -58,7 +58,7 @@ class DescribedTransaction(NamedTuple):
     timeout_ms: int
     started_ms: int
     partitions: tuple[TopicPartition, ...]
-    """Those of an open transaction; of one that ends, those that have no marker yet."""
+    """The partitions of an open transaction; of one that ends, those that have no marker yet."""
 
 
 class OpenTransaction(NamedTuple):
@@ -145,7 +145,7 @@ async def _describe_transaction(plan: ClusterPlan, name: str) -> DescribedTransa
 async def describe_producers(
     plan: ClusterPlan, partitions: Collection[TopicPartition], broker: int | None = None
 ) -> dict[TopicPartition, list[ProducerState] | Exception]:
-    """The producers that each partition knows, as its leader says, or as one broker says that has a replica."""
+    """The producers that each partition knows, by its leader's answer, or by that of one broker with a replica."""
 
     def ask(where: Destination, some: Sequence[TopicPartition]) -> Ask[DescribeProducersResponse]:
         topics = [TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in by_topic(some).items()]
@@ -263,7 +263,7 @@ async def _partitions_to_search(
 
 
 async def _hanging(plan: ClusterPlan, candidates: Collection[OpenTransaction]) -> list[OpenTransaction]:
-    """Those of the open transactions that no coordinator means to end."""
+    """The open transactions that no coordinator means to end."""
     if not candidates:
         return []
     listed = await list_transactions(plan, producer_ids={each.producer.producer_id for each in candidates})
@@ -277,7 +277,7 @@ def select_hanging(
     names: Mapping[int, str],
     described: Mapping[str, DescribedTransaction | ApiError],
 ) -> list[OpenTransaction]:
-    """By transactional id of each producer id. Raises what kept a coordinator from answering."""
+    """Choose the hanging ones by the transactional id of each producer id; raise an error of a coordinator."""
     found = []
     for each in candidates:
         name = names.get(each.producer.producer_id)

@@ -19,7 +19,7 @@ from ottla.kernel.ids import TopicPartition
 
 
 class ReplicaTrouble(NamedTuple):
-    """One replica that is not served whole, with why; or a folder that a start has set aside."""
+    """One replica that is not fully served, with the reason; or a folder that a start has set aside."""
 
     broker: int
     partition: TopicPartition
@@ -29,7 +29,7 @@ class ReplicaTrouble(NamedTuple):
 
 
 async def replica_troubles(plan: ClusterPlan, brokers: Collection[int]) -> list[ReplicaTrouble]:
-    """Ask each of these brokers; one that does not answer, or may not, says nothing."""
+    """Ask each of these brokers; one that does not answer, or may not, is left out."""
     told = await states(plan, brokers, REPLICA_TROUBLES)
     return [trouble for broker, text in told.items() for trouble in _parsed(broker, text or "[]")]
 

@@ -325,7 +325,7 @@ class Cluster:
         return self.run(offsets.committed_offsets(self.plan, group, partitions, require_stable=require_stable))
 
     def _kept(self, partition: TopicPartition) -> str:
-        """The offsets that a partition holds now, for an error that says what it no longer does."""
+        """The offsets that a partition holds now, for an error about an offset that it no longer holds."""
         first = self.list_offsets([partition], EARLIEST)[partition].offset
         return f"{first} to {self.list_offsets([partition], LATEST)[partition].offset}"
 
@@ -340,7 +340,7 @@ class Cluster:
     def _start_ahead(
         self, topic: str, partition: int, position: int, max_bytes: int, isolation_level: IsolationLevel
     ) -> tuple[Connection, int, float] | None:
-        """Send the next fetch without waiting; None where anything stands in the way (the plain path sorts it out)."""
+        """Send the next fetch without waiting; None if that is not possible (the plain path is used then)."""
         leader = self.plan.metadata.leader(topic, partition)
         if leader is None:
             return None

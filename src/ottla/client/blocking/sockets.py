@@ -115,15 +115,15 @@ class Connection:
         return self._answers.pop(number)
 
     def fileno(self) -> int:
-        """For `select`."""
+        """The socket's descriptor, for `select`."""
         return self._socket.fileno()
 
     def has_answer(self, number: int) -> bool:
-        """True if `wait` for this number would not read from the socket (also: whether it would fail at once)."""
+        """True if `wait` for this number would not read from the socket (even if it would fail at once)."""
         return number < 0 or number in self._answers or self._socket.fileno() < 0
 
     def usable(self) -> bool:
-        """False once the peer has closed, found out without waiting."""
+        """False once the peer has closed the connection; found out without waiting."""
         if self._socket.fileno() < 0:
             return False
         readable = select.select([self._socket], [], [], 0)[0]
@@ -141,7 +141,7 @@ class Connection:
             raise BrokerUnreachable(f"cannot connect to {self.host}:{self.port}: {fault.strerror or fault}") from fault
 
     def _negotiate(self) -> None:
-        """Exchange ApiVersions; a broker that knows no version so new names its own, and is asked again (KIP-511)."""
+        """Exchange ApiVersions; a broker that does not know our version names its own, and is asked again (KIP-511)."""
         version = 4
         for _ in range(2):
             answer = self.request(api_versions_request(), version)
@@ -196,7 +196,7 @@ class Driver:
     def run(self, story: Coroutine[Wish, Any, T]) -> T:
         """Drive a story to its end."""
         if self._process != os.getpid():
-            self._lock = threading.RLock()  # the thread that held it lives in the parent
+            self._lock = threading.RLock()  # the thread that held the lock lives in the parent
         with self._lock:
             answer: Any = None
             fault: Exception | None = None

@@ -133,7 +133,7 @@ class ConsumerCore:
         self.membership.rejoin()
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, whichever other consumers read them; no group membership."""
+        """Read these partitions, even if other consumers read them too; no group membership."""
         self._manual = True
         self.fetcher.assign(set(partitions))
 
@@ -204,7 +204,7 @@ class ConsumerCore:
             if member.standing is not Standing.OUTSIDE and member.settings.instance_id is None and not self._manual:
                 await self._leave(member)
         except (ClientError, ApiError):
-            pass  # the session timeout will say it for us
+            pass  # the coordinator notices by the session timeout
         if self.fetcher.readings and not self._manual:
             self.on_revoke(sorted(self.fetcher.readings))
         self.fetcher.assign(set())
@@ -328,7 +328,7 @@ class ConsumerCore:
         return member.synced(response, self.plan.now_ms())
 
     def _change_to(self, assigned: set[TopicPartition]) -> None:
-        """Take the new assignment; a cooperative member that lost partitions joins again, so that they are given."""
+        """Take the new assignment; a cooperative member that lost partitions joins again, so that others get them."""
         before = set(self.fetcher.readings)
         revoked = before - assigned
         if revoked:

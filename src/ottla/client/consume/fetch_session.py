@@ -52,7 +52,7 @@ class FetchSession:
         return SessionRequest(self._id, self._epoch, changed, forgotten)
 
     def answered(self, session_id: int) -> None:
-        """An answer without a session error: the broker keeps our wishes under this id (0: it does not)."""
+        """Take an answer without a session error: the broker keeps our wishes under this id (0: it does not)."""
         if session_id == 0:
             self.failed()
             return
@@ -60,7 +60,7 @@ class FetchSession:
         self._epoch = 1 if self._epoch >= _INT32_MAX else self._epoch + 1
 
     def failed(self) -> None:
-        """No answer, or a session error: begin anew."""
+        """Forget the session after a lost answer or a session error."""
         self._id = 0
         self._epoch = 0
         self._known = {}

@@ -64,7 +64,7 @@ class Reading:
     current_end: int = -1
 
     def seek(self, offset: int) -> None:
-        """Go on from here; received bytes are dropped."""
+        """Go on from this offset; received bytes are dropped."""
         self.position = self.fetch_offset = offset
         self.waiting.clear()
         self.current = None
@@ -86,7 +86,7 @@ class Fetcher:
         self._under_way: dict[Broker, tuple[object, dict[TopicPartition, int]]] = {}
 
     def assign(self, partitions: set[TopicPartition]) -> None:
-        """Read exactly these; those that stay keep their place."""
+        """Read exactly these partitions; those that stay keep their place."""
         self.readings = {partition: self.readings.get(partition, Reading()) for partition in sorted(partitions)}
 
     @property
@@ -152,7 +152,7 @@ class Fetcher:
                 taken.append(record)
                 reading.position = record.offset + 1
                 if len(taken) >= max_records:
-                    self.readings[partition] = self.readings.pop(partition)  # fairness: it is last next time
+                    self.readings[partition] = self.readings.pop(partition)  # fairness: comes last next time
                     return taken
             reading.position = max(reading.position or 0, reading.current_end)
             reading.current = None

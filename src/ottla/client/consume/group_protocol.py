@@ -29,7 +29,7 @@ class Subscription:
     generation: int = -1
     rack: str | None = None
     instance_id: str | None = None
-    """Not part of the bytes: the broker tells it."""
+    """Not part of the bytes: the broker adds it."""
 
 
 class _Reader:
@@ -67,7 +67,7 @@ class _Reader:
         return None if length < 0 else self.take(length)
 
     def count(self, least: int) -> int:
-        """A count of elements that take at least so many bytes each."""
+        """A count of elements of at least `least` bytes each."""
         count = self.int32()
         if count * least > len(self._content) - self._position:
             raise ProtocolViolation("a member's bytes claim more than they hold")

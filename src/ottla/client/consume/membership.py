@@ -145,7 +145,10 @@ class Membership:
         return True
 
     def sync_request(self, counts: Mapping[str, int]) -> SyncGroupRequest:
-        """The request for one's assignment; the leader's carries everybody's. `counts`: partitions per topic."""
+        """The request for the member's assignment; the leader's carries all assignments.
+
+        `counts`: partitions per topic.
+        """
         assert self.assignor is not None
         assignments = []
         if self.leader and not self._skip_assignment:
@@ -214,7 +217,7 @@ class Membership:
         return LeaveGroupRequest(group_id=self.settings.group_id, members=[identity])
 
     def reset(self) -> None:
-        """No longer a member."""
+        """Forget the membership."""
         self.standing = Standing.OUTSIDE
         self.generation = -1
         self.member_id = ""

@@ -1,6 +1,6 @@
-"""Wishes that a story of the client may have: an answer to a request, several at once, or time to pass.
+"""Wishes of a client's story: an answer to a request, several answers at once, or time to pass.
 
-A story is a coroutine that awaits these; `blocking.Driver` and `aio.Driver` carry them out. Nothing here does.
+A story is a coroutine that awaits these wishes; `blocking.Driver` and `aio.Driver` carry them out.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _HEADER = Struct(">ihhih")
 _FIRST_READ = 1 << 20
 _KEPT_BYTES = 16 << 20
 _KEPT_FRAMES = 2
-"""One is read by the caller while the next one comes in."""
+"""The memory of one frame is read by the caller while the next frame comes in."""
 _API_VERSIONS = 18
 _UNSUPPORTED_VERSION = 35
 _TAGS_AT_MOST = 1000
@@ -125,7 +125,7 @@ class Inbox:
 
 
 def _viewed(buffer: bytearray) -> bool:
-    """True if a view of it is alive: then it refuses to change its size."""
+    """True if a view of the memory is alive: then it refuses to change its size."""
     try:
         buffer.append(buffer.pop())
     except BufferError:

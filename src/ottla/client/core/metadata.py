@@ -45,11 +45,11 @@ class MetadataCache:
         self.updated_ms = now_ms
 
     def doubt(self, topic: str) -> None:
-        """Something about this topic proved old: `missing` names it until a new answer came."""
+        """Note that something about this topic is out of date: `missing` names it until a new answer comes."""
         self._doubted.add(topic)
 
     def missing(self, topics: Iterable[str]) -> list[str]:
-        """Those of the topics that are unknown, doubted or without a leader somewhere."""
+        """The topics that are unknown, doubted or without a leader somewhere."""
         return [
             name
             for name in topics
@@ -74,12 +74,12 @@ class MetadataCache:
         return known.leader_epoch if known is not None else -1
 
     def topic_id(self, topic: str) -> bytes:
-        """16 zero bytes where there is none."""
+        """The topic's id; 16 zero bytes if it has none."""
         view = self.topics.get(topic)
         return view.topic_id if view is not None else NO_TOPIC_ID
 
     def hint(self, place: TopicPartition, leader: int, epoch: int, endpoints: Iterable[Broker]) -> None:
-        """A Produce or Fetch answer named the current leader (KIP-951): no Metadata round trip needed."""
+        """Take a leader from a Produce or Fetch answer (KIP-951): no Metadata round trip is needed."""
         topic, partition = place
         view = self.topics.get(topic)
         known = view.partitions.get(partition) if view is not None else None

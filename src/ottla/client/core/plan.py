@@ -1,7 +1,7 @@
 """Ways through a cluster: bootstrap, metadata, the leader of a partition, the coordinator of a group, retries.
 
-Stories only: they await `asks` and never touch a socket or a clock but the one they are given. `offsets`, `transfer`,
-`admin`, `producing` and `consuming` build on this.
+Stories only: they await `asks`; their only clock is the one that they are given, and they touch no socket. `offsets`,
+`transfer`, `admin`, `producing` and `consuming` build on this.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Attempts:
         return True
 
     async def after(self, error: Exception) -> None:
-        """Wait before the next attempt, or raise the error where another would not help or comes too late."""
+        """Wait before the next attempt; raise the error if another attempt would not help or comes too late."""
         if not may_retry(error) or not await self.pause():
             raise error
 
@@ -108,11 +108,11 @@ class ClusterPlan:
 
     @property
     def _patience_ms(self) -> int:
-        """The patience where no broker answers: shorter for a cluster that never has."""
+        """The patience while no broker answers: shorter for a cluster that never has answered."""
         return self.settings.api_timeout_ms if self.metadata.brokers else self.settings.bootstrap_timeout_ms
 
     def candidates(self) -> list[Destination]:
-        """The brokers to ask where any one will do: the known ones in turn, then the bootstrap addresses (KIP-899)."""
+        """The brokers for a request that any can answer: known ones in turn, then the bootstrap addresses (KIP-899)."""
         known = [broker.destination() for broker in self.metadata.brokers.values()]
         if known:
             self._turn += 1
@@ -270,7 +270,7 @@ class ClusterPlan:
     ) -> R:
         """Ask the coordinator; look it up again where it moved, is loading or went away.
 
-        Other error codes are the caller's: the answer is returned with them in it.
+        Other error codes are left to the caller: the answer is returned with them in it.
         """
         attempts = self.attempts(timeout_ms)
         shortly = self.attempts(timeout_ms, first_pause_ms=_BETWEEN_TRANSACTIONS_MS)
@@ -383,7 +383,7 @@ class ClusterPlan:
         return MetadataMissing(f"topic {topic!r} has no leader for partitions {without}")
 
     def _explain(self, fault: Exception, where: Destination) -> Exception:
-        """A broker that bootstrap led to cannot be reached: say that its advertised address is the matter."""
+        """Explain that the advertised address is the cause, if bootstrap led to a broker that is unreachable."""
         known = {(address.host, address.port) for address in self.bootstrap}
         if isinstance(fault, BrokerUnreachable) and (where.host, where.port) not in known:
             return BrokerUnreachable(

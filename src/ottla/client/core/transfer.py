@@ -55,7 +55,7 @@ MOVED = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Errors of one partition after which metadata is to be looked at again and the request repeated."""
+"""Errors of one partition after which metadata is fetched again and the request repeated."""
 
 
 def whole_batches(records: memoryview) -> tuple[int, int]:

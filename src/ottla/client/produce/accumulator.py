@@ -104,7 +104,7 @@ class OutgoingBatch:
 
     @property
     def was_sent(self) -> bool:
-        """True if a sequence of its partition is used up for it, so that the broker may hold it."""
+        """True if the batch has used up a sequence of its partition, so that the broker may hold it."""
         return self.sequence >= 0
 
 
@@ -223,7 +223,7 @@ class Accumulator:
         return self.settings.idempotent and batch.identity is None and batch.partition not in self._identities
 
     def identify(self, partition: TopicPartition, identity: ProducerIdentity) -> None:
-        """The partition's batches go under this producer id from now on, from sequence 0."""
+        """Let the partition's batches use this producer id from now on, from sequence 0."""
         self._identities[partition] = identity
         self._sequences[partition] = 0
 
@@ -246,7 +246,7 @@ class Accumulator:
         return batch.frame
 
     def again(self, batch: OutgoingBatch, retry_at_ms: float, *, fresh_identity: bool = False) -> None:
-        """The batch stays first of its partition and leaves again later; `fresh_identity` after the broker forgot."""
+        """Keep the batch first of its partition, to be sent again; `fresh_identity`: the broker forgot the producer."""
         batch.under_way = False
         batch.attempts += 1
         batch.retry_at_ms = retry_at_ms
@@ -256,9 +256,9 @@ class Accumulator:
             self._identities.pop(batch.partition, None)
 
     def finish(self, batch: OutgoingBatch, outcome: Produced | Exception) -> None:
-        """The batch has its outcome. If it was sent and failed, its partition goes on under another producer id:
+        """Note the batch's outcome. If it was sent and failed, its partition goes on under another producer id.
 
-        whether the batch is in the log is not known, so its sequence can be neither used again nor skipped.
+        Nobody knows whether the batch is in the log, so its sequence can be neither used again nor skipped.
         """
         queue = self._queues[batch.partition]
         assert queue[0] is batch
@@ -284,7 +284,7 @@ class Accumulator:
         return dropped
 
     def renew(self, identity: ProducerIdentity) -> None:
-        """All partitions go on under this producer id and epoch. Where it is another, their sequences start at 0."""
+        """Let all partitions use this producer id and epoch. If the id is another, their sequences start at 0."""
         stale = [partition for partition, known in self._identities.items() if known != identity]
         for partition in stale:
             del self._identities[partition]
@@ -310,5 +310,5 @@ class Accumulator:
 
 
 def record_size(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """At most so many bytes does a record take of `buffer_memory`."""
+    """The most bytes that a record takes of `buffer_memory`."""
     return estimate_size(key, value, headers)

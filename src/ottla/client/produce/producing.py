@@ -1,6 +1,6 @@
 """Sends a producer's batches: one request per leader with those that are ready, and takes in each answer.
 
-Comes from `blocking_producer` and `aio_producer`, which keep the accumulator and say when.
+Driven by blocking/producer.py and aio/clients.py, which keep the accumulator and say when to send.
 """
 
 from __future__ import annotations
@@ -100,25 +100,25 @@ class Sender:
         return finished
 
     def require_transactor(self) -> Transactor:
-        """Raises where the producer has no transactional id."""
+        """Raise if the producer has no transactional id."""
         if self.transactor is None:
             raise InvalidTransactionState("transactions need a transactional_id")
         return self.transactor
 
     def require_open(self) -> None:
-        """Raise where a record cannot be taken now, because it would belong to no transaction."""
+        """Raise if a record cannot be taken now, because it would belong to no transaction."""
         if self.transactor is not None:
             self.transactor.state.require_open()
 
     def drop_waiting(self, fault: Exception) -> list[OutgoingBatch]:
-        """Fail the batches that are not under way, because their transaction is being aborted; they are returned."""
+        """Fail the batches that are not under way, as their transaction is being aborted; return them."""
         dropped = self.accumulator.drop_waiting(fault)
         for batch in dropped:
             self.require_transactor().state.batch_failed(fault, was_sent=batch.was_sent)
         return dropped
 
     def _is_forgotten(self, outcome: Exception) -> bool:
-        """True if the broker no longer knows the producer id; within a transaction another one would not do."""
+        """True if the broker no longer knows the producer id; within a transaction another id would not do."""
         return self.transactor is None and isinstance(outcome, ApiError) and outcome.code in _FORGOTTEN
 
     def _portions(self, batches: Sequence[OutgoingBatch]) -> list[list[OutgoingBatch]]:

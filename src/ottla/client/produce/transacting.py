@@ -41,9 +41,9 @@ from ottla.records.batch import Batch
 
 _SEQUENCES = 2**31
 _CLIENTS_ADD_UNTIL = 3
-"""Versions of AddPartitionsToTxn above are the brokers'."""
+"""The last version of AddPartitionsToTxn for clients; later ones are for brokers."""
 _EPOCH_PER_TRANSACTION = 5
-"""From this version of EndTxn and TxnOffsetCommit on."""
+"""The version of EndTxn and TxnOffsetCommit from which on each transaction has its own epoch."""
 _MEMBERS_SINCE = 3
 
 
@@ -81,11 +81,11 @@ class Transactor:
         return identity
 
     def begin(self) -> None:
-        """The next batches and offsets belong together; nothing is sent yet."""
+        """Begin a transaction: the next batches and offsets belong together. Nothing is sent yet."""
         self.state.begin()
 
     def next_sequence(self, partition: TopicPartition) -> int:
-        """The base sequence of the next batch that `produce` is given for this partition."""
+        """The base sequence of the next batch that `produce` gets for this partition."""
         return self._sequences.get(partition, 0)
 
     async def add(self, partitions: Collection[TopicPartition]) -> None:

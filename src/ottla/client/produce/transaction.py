@@ -1,4 +1,4 @@
-"""One transactional id as its producer sees it: the steps that are allowed, and what errors do to the transaction.
+"""One transactional id as its producer sees it: the allowed steps, and the effects of errors on the transaction.
 
 Pure. `transacting` asks the brokers and tells this machine the outcome.
 """
@@ -76,12 +76,12 @@ class TransactionState:
         self.phase = Phase.UNINITIALIZED
         self.identity = ProducerIdentity(-1, -1)
         self.version = 0
-        """The level of `transaction.version` that the open transaction, or the next one, goes by."""
+        """The level of `transaction.version` that the open or the next transaction uses."""
         self.partitions: set[TopicPartition] = set()
         self.groups: set[str] = set()
         self.fault: ClientError | None = None
         self.needs_new_epoch = False
-        """A batch failed after it was sent: it is not known which sequence its partition expects next."""
+        """True if a batch failed after it was sent: the next sequence that its partition expects is unknown then."""
 
     @property
     def brokers_add(self) -> bool:
@@ -119,7 +119,7 @@ class TransactionState:
         return sorted(set(partitions) - self.partitions)
 
     def begin_commit(self) -> None:
-        """From here on only the end of the commit is left; it may be asked for again where its outcome is unknown."""
+        """Begin the commit: only its end is left, which may be requested again after an unknown outcome."""
         if self.phase is not Phase.COMMITTING:
             self._expect(Phase.OPEN, "commit")
             self.phase = Phase.COMMITTING
@@ -139,7 +139,7 @@ class TransactionState:
         return not self.brokers_add and (self.needs_new_epoch or version >= BROKERS_ADD)
 
     def ended(self, identity: ProducerIdentity, version: int) -> None:
-        """The coordinator has decided the end, or knew of no transaction. The rest goes for the next transaction."""
+        """Note the decided end, or that the coordinator knew of no transaction; the next one goes by these values."""
         assert self.phase in (Phase.COMMITTING, Phase.ABORTING)
         self.phase = Phase.READY
         self.identity = identity
@@ -150,16 +150,16 @@ class TransactionState:
         self.fault = None
 
     def batch_failed(self, error: Exception, *, was_sent: bool) -> None:
-        """A batch of the transaction finally failed."""
+        """Note that a batch of the transaction finally failed."""
         self.needs_new_epoch |= was_sent
         if self.phase in (Phase.OPEN, Phase.MUST_ABORT):
             self.failed(error, Step.PRODUCE)
 
     def failed(self, error: Exception, step: Step) -> Exception:
-        """Take an error in that no further attempt has cured; the exception to raise for it.
+        """Take an error that no further attempt has cured; return the exception to raise for it.
 
-        Where a producer id or the end of a transaction could not be had in time, nothing changes and the error
-        itself is returned: the same call may be made again.
+        If a producer id or the end of a transaction could not be had in time, nothing changes and the error itself is
+        returned: the same call may be made again.
         """
         if self.phase is Phase.FAILED or isinstance(error, (TransactionFailed, TransactionMustAbort)):
             return self.fault or error
