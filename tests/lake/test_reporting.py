@@ -82,7 +82,7 @@ def test_an_audit_topic_that_cannot_be_written_fails_no_load(load, topics, caplo
     topic = topics.new()
     topics.count(topic, 0, 5)
     assert load(topic, audit=True, audit_topic="no such name!").rows == 5
-    assert "audit messages of this loader could not be told" in caplog.text
+    assert "audit messages of this loader could not be reported" in caplog.text
 
 
 def scraped(where):

@@ -97,7 +97,10 @@ def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
 
 
 def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
-    """Catch up until told to stop. After a passing fault (a broker is away, a Spark job failed) try again next time."""
+    """Catch up until told to stop.
+
+    After a passing fault (an unreachable broker, a failed Spark job) try again next time.
+    """
     from py4j.protocol import Py4JError
 
     from ottla.lake.stores import StoreUnreachable

@@ -58,7 +58,7 @@ class Attempt:
         self._filter = row_filter(settings.shape)
 
     def publication(self) -> Publication:
-        """All that the plan's ranges made; LakeRefused where a record has no place and there are no dead letters."""
+        """The results of all ranges; LakeRefused if a record has no place and dead letters have no topic."""
         if self._settings.shape.columns:
             self._columns = {
                 topic: self._first_columns(topic) for topic in sorted({s.topic for s in self._plan.ranges})
@@ -185,7 +185,7 @@ class Attempt:
         ]
 
     def _run(self, work: Callable[[_Given], _Made], given: list[_Given], size: Callable[[_Given], int]) -> list[_Made]:
-        """One Spark task for each, the largest first; results in the order given."""
+        """Run one Spark task for each of `given`, the largest first; results in the order given."""
         if not given:
             return []
         order = sorted(range(len(given)), key=lambda index: -size(given[index]))
@@ -202,7 +202,7 @@ class Attempt:
         return known if known is not None else json_columns.pack_schema(self._sampled(topic))
 
     def _known_columns(self, topic: str) -> str | None:
-        """The columns that the lake has already, under the names of now."""
+        """The columns that the lake has already, under their present names."""
         packed = self._known.get(topic)
         if packed is None or not self._settings.values.renames.of(topic):
             return packed

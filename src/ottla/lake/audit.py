@@ -60,7 +60,7 @@ def verdict(counts: Sequence[RangeCount]) -> str:
 
 
 def progress_line(publication: Publication, seconds: float, behind: int) -> str:
-    """One round, as it is told on stderr. `behind` counts the offsets that wait for the next rounds."""
+    """One round, as it is reported on stderr. `behind` counts the offsets that wait for the next rounds."""
     rows = sum(file.written.rows for file in publication.files)
     size = sum(file.written.bytes for file in publication.files)
     dead = sum(count.dead for count in publication.counts)

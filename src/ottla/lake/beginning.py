@@ -1,4 +1,4 @@
-"""The beginning of a topic that the lake does not know yet: `--from`, understood and looked up."""
+"""The beginning of a topic that is new to the lake: parses `--from` and looks the offsets up."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def parse_beginning(text: str) -> Limit:
 
 
 def begun(committed: Commit, latest: SourceOffset, limit: Limit, survey: Survey) -> Commit | None:
-    """The lake with its new topics at their beginnings; None where it has none.
+    """The lake with its new topics at their beginnings; None if there are none.
 
-    Written down before any record is read: else records that come between two looks would be skipped where a topic
-    begins at its end. A partition that a known topic gets later always begins at its first offset.
+    Written before any record is read: else, if a topic begins at its end, records that come between two looks would be
+    skipped. A partition that a known topic gets later always begins at its first offset.
     """
     new = {
         partition: latest.topic_ids[partition.topic]
@@ -65,7 +65,7 @@ def begun(committed: Commit, latest: SourceOffset, limit: Limit, survey: Survey)
 
 
 def _of(limit: Limit, partitions: Collection[TopicPartition]) -> Limit:
-    """Offsets of these partitions alone: those of topics that the lake knows already count no more."""
+    """Offsets of these partitions alone: topics that the lake knows already are left out."""
     if not isinstance(limit, SpecificOffsets):
         return limit
     return SpecificOffsets({each: offset for each, offset in limit.offsets.items() if each in partitions})

@@ -23,7 +23,8 @@ Faults = list[tuple[int, str]]
 def changes(rows: pa.Table, tombstones: np.ndarray, shape: Shape) -> tuple[pa.Table, Faults]:
     """The rows for a staged file, and the places of those that cannot be changes, with reasons.
 
-    A record without a value deletes its key; where the key is a field it has none, and the table passes over it.
+    A record without a value deletes its key; if the key is a field, such a record has no key, and the table passes over
+    it.
     """
     faults: Faults = []
     places = np.arange(rows.num_rows)

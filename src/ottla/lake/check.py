@@ -31,7 +31,7 @@ class CheckOptions:
     audit_topic: str = AUDIT_TOPIC
     since_us: int | None = None
     delay_us: int = WINDOW_US
-    """The lake may be so far behind, and windows are compared so long after their end."""
+    """The time by which the lake may be behind, and after the end of a window until it is compared."""
     tolerance: float = 0.0
     quick: bool = False
     """Leave out the check of the rows in the table or the files."""
@@ -42,7 +42,7 @@ class Checked:
     """The findings of a check."""
 
     through: dict[str, str | None] = field(default_factory=dict)
-    """Topic -> complete through when."""
+    """From a topic to the time through which it is complete."""
     behind: dict[str, int] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     compared: list[Compared] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Checked:
 
     @property
     def status(self) -> int:
-        """The exit status."""
+        """The exit status of the command."""
         if self.findings.wrong:
             return NOT_COMPLETE
         return CANNOT_TELL if self.findings.unknown else COMPLETE

@@ -80,7 +80,7 @@ def _worth_saying(record: logging.LogRecord) -> bool:
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
-    """End after the round at work; the second signal ends at once.
+    """End after the present round; a second signal ends at once.
 
     The handler takes no lock: the thread that it interrupts may hold that of the event, or of stderr.
     """
@@ -106,7 +106,7 @@ def _load(options: argparse.Namespace) -> Loaded:
     sessions: list[Opened] = []
 
     def spark() -> SparkSession:
-        """Spark puts its own handler of SIGINT in place, which would end the load without its table: ours again."""
+        """Put our handler of SIGINT back in the place of Spark's, which would end the load without its table."""
         from ottla.lake.write import unwritable
         from ottla.spark.probe import probe
 

@@ -61,7 +61,7 @@ class DeadLetters:
         return self._name
 
     def abandon(self) -> None:
-        """Give the letters up."""
+        """Drop the letters."""
         if self._output is not None:
             self._output.abandon()
 

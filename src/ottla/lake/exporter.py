@@ -121,7 +121,7 @@ class Exporter:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Scrapes are not worth a line."""
+                """Log nothing: scrapes are too many."""
 
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port), Answer)

@@ -112,7 +112,7 @@ class TopicFiles:
         return self._made
 
     def abandon(self) -> None:
-        """Give everything up that is not finished."""
+        """Drop everything that is not finished."""
         for file in self._open.values():
             file.abandon()
         if self._aside is not None:

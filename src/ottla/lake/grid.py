@@ -1,4 +1,7 @@
-"""A lake's completeness as grids, one a topic: a line a month of days, a day of hours, or a year of months. Pure."""
+"""A lake's completeness as grids, one for each topic. Pure.
+
+A line is a month of days, a day of hours, or a year of months.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Cell:
     dead: int
     late: int
     missing: int
-    """Records that a tier counted and the lake has not."""
+    """The records that a tier counted and the lake lacks."""
     closed: bool
     """True if the topic is complete through its end."""
 
@@ -47,7 +50,7 @@ class Grid:
     lines: tuple[Line, ...]
     """The oldest first."""
     left_out: int
-    """Older lines."""
+    """The number of older lines."""
 
     @property
     def most_rows(self) -> int:
@@ -61,7 +64,7 @@ class Seen:
     history: History
     statuses: tuple[TopicStatus, ...]
     through: dict[str, int | None]
-    """Topic -> complete through when, in microseconds."""
+    """From a topic to the time through which it is complete, in microseconds."""
     compared: tuple[Compared, ...] = ()
 
 
@@ -110,7 +113,7 @@ def _grid(
 
 
 def _missing(topic: str, compared: Iterable[Compared], periods: Periods) -> dict[Period, int]:
-    """By period the records that the tier which misses most misses."""
+    """By period, the missing records by the tier that misses the most."""
     by_tier: dict[tuple[str, Period], int] = {}
     for each in compared:
         if each.topic == topic and each.judgement is Judgement.MISSING:

@@ -34,9 +34,9 @@ class History:
 
     committed: Commit
     forgotten: Forgotten | None
-    """None where rounds were forgotten before their sum was kept."""
+    """None if rounds were forgotten before their sum was kept."""
     rounds: tuple[Publication, ...]
-    """Those after the forgotten ones, in order."""
+    """The rounds after the forgotten ones, in order."""
 
     def windows(self) -> dict[str, Tally]:
         """All records of each topic by window, as far as they are known."""
@@ -65,7 +65,7 @@ def late_of(publication: Publication, before: Commit) -> dict[str, Tally]:
 
 
 def complete_through(commit: Commit) -> dict[str, int]:
-    """Topic -> the least, over the partitions that brought records, of the greatest event time, in microseconds."""
+    """By topic, the least greatest event time of the partitions that brought records, in microseconds."""
     through: dict[str, int] = {}
     for partition, time in commit.latest.items():
         through[partition.topic] = min(time, through.get(partition.topic, time))

@@ -33,7 +33,7 @@ RESERVED = frozenset({"key", "value", "headers", "partition", "offset", "timesta
 SMALL_BLOCK = 32
 """Rows that are read one by one where they cannot be read together."""
 FEW = 2
-"""If fewer rows of a small block come before a fault, many have one: reading them together is not tried again."""
+"""If fewer rows of a small block come before a fault, many rows have faults: the rest is read one by one."""
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ class _Reading:
             most *= 2
 
     def _take_apart(self, values: pa.Array, first: int) -> None:
-        """Rows of which some cannot be read; which ones is not known."""
+        """Rows of which some, unknown ones, cannot be read."""
         middle = len(values) // 2
         if len(values) <= SMALL_BLOCK:
             self._one_by_one(values, first)
@@ -160,7 +160,7 @@ class _Reading:
         """The values as a table, and the columns that all need so far; None for a table that lacks some of them."""
         parsed = parse_objects(values, self.wanted, self.rules.renames)
         try:
-            check_levels(parsed.schema)  # also where a member below shows no type, and so makes no column
+            check_levels(parsed.schema)  # even if a member below shows no type, and so makes no column
             wanted = merge_schemas(self.wanted, self.rules.kept(usable_schema(parsed.schema)), self.rules.rule)
             self.rules.check(wanted)
         except Misfit:

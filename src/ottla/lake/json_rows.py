@@ -1,4 +1,4 @@
-"""One JSON value by itself: the object that it is, or why it can be no row, and the type that it shows."""
+"""One JSON value by itself: its object and the type that it shows, or the reason why it cannot be a row."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def placed(value: Any, kind: pa.DataType) -> object:
     if isinstance(value, list) and pa.types.is_list(kind):
         return [placed(item, kind.value_type) for item in value]
     if isinstance(value, dict | list):
-        return None  # one that shows no type, e.g. empty: it fits every column, and says nothing there
+        return None  # a value that shows no type, e.g. an empty one: it fits every column, and adds nothing there
     if isinstance(value, int) and not isinstance(value, bool) and pa.types.is_string(kind):
         return str(value)
     return value

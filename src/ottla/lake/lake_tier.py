@@ -46,8 +46,9 @@ class LakeTier:
 
 
 def round_messages(publication: Publication, loader: str, now_ms: int) -> list[AuditMessage]:
-    """A message for each topic and window of a round. Dead letters and filtered records count: they were
-    taken off the broker, too.
+    """A message for each topic and window of a round.
+
+    Dead letters and filtered records count, as they were read from the broker, too.
     """
     found = []
     for topic, tally in publication.windows.items():

@@ -26,9 +26,9 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 EVENT_TIME = "__event_time"
 """A column of its own while rows are on their way; never in a file."""
 MOST_GROUPS = 10_000
-"""Folders that one task may fill in one round."""
+"""The most folders that one task may fill in one round."""
 MOST_OF_A_NAME = 255
-"""Bytes in the name of one folder, on the disks and stores that there are."""
+"""The most bytes in the name of one folder, on all disks and stores in use."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_US = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)

@@ -100,11 +100,11 @@ class Loader:
         return self._reporter.metrics_port
 
     def close(self) -> None:
-        """Tell nothing any more."""
+        """Send no more reports."""
         self._reporter.close()
 
     def finish_what_was_begun(self, latest: SourceOffset) -> None:
-        """Complete or repeat the round in which a loader was killed. `latest`: where the chosen topics end now."""
+        """Complete or repeat the round in which a loader was killed. `latest`: present ends of the chosen topics."""
         unfinished = self.state.unfinished(self.loaded.committed)
         if isinstance(unfinished, Publication):
             self.tell(f"round {unfinished.plan.number} was written already: revealing it")
@@ -147,7 +147,7 @@ class Loader:
         return sum(max(0, end - stands[partition]) for partition, end in latest.offsets.items())
 
     def _begin(self, latest: SourceOffset) -> None:
-        """Put down where topics begin that the lake does not know yet."""
+        """Write down the beginnings of topics that are new to the lake."""
         commit = begun(self.loaded.committed, latest, self.settings.beginning, self._survey)
         if commit is not None:
             self.state.adopt(commit)
@@ -165,7 +165,7 @@ class Loader:
         return SourceOffset(offsets, ids, epochs)
 
     def _still_there(self, plan: LoadPlan) -> LoadPlan:
-        """The part of a plan that can still be read. Its topics need not be those that this loader is told of."""
+        """The part of a plan that can still be read. Its topics may be others than those of this loader."""
         topics = Selection(topics=tuple(sorted({span.topic for span in plan.ranges})))
         survey = Survey(
             self._survey.cluster, topics, read_committed=self.settings.kafka.read_committed, retries=Retries()

@@ -29,9 +29,9 @@ class Markers:
         self._periods = Periods.of(shape.layout)
         self._counts: dict[str, dict[Period, Count]] = {}
         self._written: dict[str, dict[str, list[int]]] = {}
-        """Topic -> period's path -> rows and dead letters in its marker, and records when it was closed."""
+        """By topic and period's path: rows and dead letters in the marker, and records when the period was closed."""
         self._waiting: dict[str, set[Period]] = {}
-        """Periods without a marker, or with one that tells too little."""
+        """Periods without a marker, or with one whose counts are too low."""
         for topic, tally in history.windows().items():
             self._take(topic, counts_by_period(tally, self._periods))
 
@@ -41,9 +41,9 @@ class Markers:
             self._take(topic, counts_by_period(tally, self._periods))
 
     def caught_up(self, committed: Commit, asked_us: int) -> int:
-        """Write the markers that are due once the lake holds all that the cluster had at a time; returns how many.
+        """Write the due markers, once the lake holds all that the cluster had at a time; return their number.
 
-        Raises OSError where the store fails; these markers are written the next time.
+        Raises OSError if the store fails; these markers are written the next time.
         """
         written = 0
         for topic, waiting in self._waiting.items():
@@ -66,10 +66,10 @@ class Markers:
             waiting.add(period)
 
     def _through(self, topic: str, committed: Commit, asked_us: int) -> int:
-        """Through when a topic is complete, given that all that the cluster had then is loaded.
+        """The time through which a topic is complete, if all that the cluster had at a time is loaded.
 
         Records come with about the present time: those of the last window may be on their way. The times of an event
-        field may be of another age: there the newest of all partitions says how far it is.
+        field may be of another age: there the newest of all partitions tells the time.
         """
         latest = asked_us - WINDOW_US
         if self._shape.layout.event_time:

@@ -13,7 +13,7 @@ from ottla.lake.plans import WrittenFile
 from ottla.lake.stores.base import Store
 
 SMALL_TASK = 32 << 20
-"""Rows that one task joins although others stand idle."""
+"""The rows that one task joins even if other tasks are idle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,14 +32,14 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """The division of a lake's time: by its layout, by days where that has no time."""
+    """The division of a lake's time: by its layout, or by days if the layout has no time."""
 
     unit: str
     time_zone: str
 
     @classmethod
     def of(cls, layout: Layout) -> Periods:
-        """Those of a layout."""
+        """The periods of a layout."""
         return cls(layout.time_unit or "day", layout.time_zone)
 
     def of_window(self, window: int) -> Period:
@@ -67,7 +67,7 @@ class Periods:
         return tuple(str(number) for number in range(first, last + 1))
 
     def place(self, period: Period) -> tuple[str, int]:
-        """The line of a picture where a period stands, and its column."""
+        """The line and the column of a period in a picture."""
         if self.unit == "hour":
             return period[0], int(period[1])
         line, _, column = period[0].rpartition("-")
@@ -114,7 +114,7 @@ def counts_by_period(tally: Tally, periods: Periods) -> dict[Period, Count]:
 
 
 def closed(given: Iterable[Period], periods: Periods, through_us: int) -> Iterator[Period]:
-    """Those that ended by a time; a period at the end of the calendar never does."""
+    """The periods that ended by a time; a period at the end of the calendar never does."""
     for period in given:
         try:
             if periods.end_us(period) <= through_us:

@@ -19,7 +19,7 @@ FORMAT = 2
 WORTH_A_TASK = 25_000
 """Fewer records are not worth a task of their own."""
 MOST_OF_A_TOPIC = 180
-"""Characters of a topic in a file's name, so that no name is longer than 255 bytes, nor a hidden one beside it."""
+"""The most characters of a topic in a file's name, so that neither it nor a hidden name beside it exceeds 255 bytes."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -132,7 +132,7 @@ class LoadPlan:
     number: int
     ranges: tuple[OffsetRange, ...]
     lost: Offsets = field(default_factory=dict)
-    """Offsets that retention took before they could be read; only where the loader was told to accept that."""
+    """Offsets that retention took before they could be read; only if the loader was told to accept that."""
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -157,7 +157,7 @@ class Publication:
     files: tuple[LakeFile, ...]
     dead: tuple[str, ...]
     counts: tuple[RangeCount, ...]
-    """One for each range of the plan."""
+    """One count for each range of the plan."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Topic -> the schema of its values' columns as base64 of Arrow's own serialization; empty for plain bytes."""
     temporary: str = ""
@@ -196,7 +196,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The state of the lake after a plan: the next offset of each partition, and all it ever took from it."""
+    """The state of the lake after a plan: the next offset of each partition, and the rows ever loaded from it."""
 
     number: int = -1
     offsets: Offsets = field(default_factory=dict)

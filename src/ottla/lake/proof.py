@@ -1,7 +1,7 @@
 """Proves that a lake is complete: offset ranges without a gap or overlap, counts that add up, rows that are there.
 
-Pure. Unknown is told apart from wrong: rounds may have been removed before their sum was kept, or a loader may be at
-work.
+Pure. A fact that cannot be known is not a fault: rounds may have been removed before their sum was kept, or a loader
+may be at work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Findings:
     unknown: list[str] = field(default_factory=list)
 
     def add(self, other: Findings) -> None:
-        """Take another's sentences over."""
+        """Add another's sentences."""
         self.wrong += other.wrong
         self.unknown += other.unknown
 
@@ -110,7 +110,7 @@ def cluster_agrees(history: History, topics: Iterable[str], ends: Ends) -> Findi
 
 
 def _follow(publication: Publication, offsets: dict[TopicPartition, int], chosen: set[str], found: Findings) -> None:
-    """Hold one round's ranges against where the lake stood, and move on."""
+    """Compare one round's ranges with the state of the lake before it, and move on."""
     lost: Mapping[TopicPartition, int] = publication.plan.lost
     number = publication.plan.number
     for span in publication.plan.ranges:

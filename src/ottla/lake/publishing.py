@@ -45,7 +45,7 @@ class PlainFiles:
                 f"{self._store.url}/{folder_of(topic)} holds files of which the lake's state knows nothing: their rows "
                 f"would be there twice. Was _ottla removed? Load into another directory"
             )
-        self._store.remove([schema_file.name_of(topic)])  # of files that another program removed
+        self._store.remove([schema_file.name_of(topic)])  # of files that another program has removed since
 
     def show(self, publication: Publication, before: Commit, after: Commit) -> None:
         schema_file.write(self._store, self._shape, before, publication)

@@ -45,7 +45,7 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
     schema = topic_schema(lake, topic)
     store = open_store(lake_url(lake))
     folder = folder_of(topic)
-    place = unquote(store.url)  # a path of Hadoop's is no URL: it takes a percent sign for itself
+    place = unquote(store.url)  # Hadoop's paths are no URLs: a percent sign stands for itself
     newest = from_arrow_schema(schema.columns)
     names = [*newest.names, *schema.partition_columns.names]
     frames = []

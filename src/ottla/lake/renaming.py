@@ -11,7 +11,7 @@ from ottla.lake.stores.base import LakeRefused
 
 _TOPIC = re.compile(r"([A-Za-z0-9._-]+):(.*)", re.DOTALL)
 EVERY = ""
-"""The topic under which renames of all topics stand."""
+"""The key under which renames for all topics are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class TopicRenames:
     by_topic: Mapping[str, tuple[Rename, ...]] = field(default_factory=dict)
 
     def of(self, topic: str) -> Renames:
-        """Those of one topic; LakeRefused where they contradict one another."""
+        """The renames of one topic; LakeRefused if they contradict one another."""
         try:
             return Renames.of((*self.by_topic.get(topic, ()), *self.by_topic.get(EVERY, ())))
         except ValueError as fault:
             raise LakeRefused(f"--rename {fault}; topic {topic}") from fault
 
     def after(self, told: Mapping[str, tuple[str, ...]]) -> TopicRenames:
-        """These with those that a lake was told before, by topic: renames are for good."""
+        """These renames with the earlier ones of a lake, by topic: renames are for good."""
         known = {topic: tuple(Rename.parse(text) for text in texts) for topic, texts in told.items()}
         topics = {*known, *self.by_topic}
         return TopicRenames({each: (*known.get(each, ()), *self.by_topic.get(each, ())) for each in topics})
@@ -38,12 +38,12 @@ class TopicRenames:
         return {topic: texts for topic in sorted(set(topics)) if (texts := self.of(topic).texts())}
 
     def all(self) -> list[Rename]:
-        """Those of all topics."""
+        """The renames of all topics."""
         return [rename for renames in self.by_topic.values() for rename in renames]
 
 
 def parse_renames(texts: Iterable[str]) -> TopicRenames:
-    """The renames of `--rename OLD=NEW` and `--rename TOPIC:OLD=NEW`; LakeRefused where one is none."""
+    """Parse `--rename OLD=NEW` and `--rename TOPIC:OLD=NEW`; LakeRefused for a text of another form."""
     found: dict[str, list[Rename]] = {}
     for text in texts:
         named = _TOPIC.fullmatch(text)

@@ -29,7 +29,7 @@ class Reports:
 
     group: str = ""
     audit_topic: str = ""
-    """Empty: no audit messages are sent."""
+    """The audit topic; if empty, no audit messages are sent."""
     markers: bool = False
     metrics_port: int | None = None
 

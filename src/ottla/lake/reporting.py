@@ -31,7 +31,7 @@ RATIO_EVERY_US = 60_000_000
 
 
 class Reporter:
-    """Tells how far a loader is, from its start to `close`. LakeRefused where the metrics' port is taken."""
+    """Reports the progress of a loader, from its start to `close`. LakeRefused if the metrics' port is taken."""
 
     def __init__(
         self, reports: Reports, kafka: KafkaSettings, shape: Shape, records: LakeRecords, name: str, committed: Commit
@@ -61,7 +61,7 @@ class Reporter:
         return None if self._exporter is None else self._exporter.port
 
     def committed(self, publication: Publication, before: Commit, after: Commit) -> None:
-        """A round is visible and committed."""
+        """Report a round that is visible and committed."""
         self._committed = after
         self._counts.take(publication, before, after)
         self._group.publish(SourceOffset(after.offsets, after.topic_ids), wait=False)
@@ -74,11 +74,11 @@ class Reporter:
             self._recent = added_by_topic([self._recent, publication.windows])
 
     def asked(self, latest: Offsets, earliest: Offsets) -> None:
-        """The cluster said where the topics begin and end."""
+        """Note where the cluster's topics begin and end."""
         self._counts.ends(Ends(0, earliest, latest))
 
     def caught_up(self, asked_us: int) -> None:
-        """The lake holds all that the cluster had when it was asked."""
+        """Note that the lake holds all that the cluster had when it was asked."""
         self._group.publish(SourceOffset(self._committed.offsets, self._committed.topic_ids), wait=True)
         if self._tier is not None:
             self._try("audit messages", self._tier.send_waiting)
@@ -90,13 +90,13 @@ class Reporter:
             self._try("completeness ratios", lambda: self._compare(asked_us))
 
     def close(self) -> None:
-        """Tell the last offsets, and stop serving metrics."""
+        """Report the last offsets, and stop serving metrics."""
         self._group.publish(SourceOffset(self._committed.offsets, self._committed.topic_ids), wait=True)
         if self._exporter is not None:
             self._exporter.close()
 
     def _last_round_again(self, tier: LakeTier, records: LakeRecords) -> None:
-        """The last loader may have been killed after a commit, before its messages."""
+        """Send the messages of the last round again: its loader may have been killed after the commit, before them."""
         last = records.publication(self._committed.number)
         if last is not None:
             self._try("audit messages", lambda: tier.send(last))
@@ -113,7 +113,7 @@ class Reporter:
             tell()
         except (ApiError, ClientError, OSError, LakeRefused) as fault:
             self._counts.fault()
-            log.warning("%s of this loader could not be told: %s", what, fault)
+            log.warning("%s of this loader could not be reported: %s", what, fault)
 
 
 def _now_ms() -> int:

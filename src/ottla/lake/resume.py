@@ -22,7 +22,7 @@ _PREFIX = "value_"
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The loader that filled the tables, and where it stood."""
+    """The loader that filled the tables, and its progress in them."""
 
     loader: str
     commit: Commit
@@ -31,7 +31,7 @@ class Resumed:
 def resumed(settings: LoadSettings, state: LakeRecords) -> Resumed | None:
     """The ends of the topics in the tables; None where the lake has its state, or no table holds anything.
 
-    LakeRefused where two loaders filled the tables: which of them to go on as is not for a program to say.
+    LakeRefused if two loaders filled the tables: a program cannot know which of the two to go on as.
     """
     if state.shape() is not None:
         return None

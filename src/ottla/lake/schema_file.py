@@ -29,11 +29,11 @@ class TopicSchema:
     topic: str
     versions: tuple[tuple[int, pa.Schema], ...]
     partition_columns: pa.Schema
-    """Those that the names of folders hold."""
+    """The columns that folder names hold."""
 
     @property
     def columns(self) -> pa.Schema:
-        """Those of the newest files, whose types hold the values of all older ones too."""
+        """The columns of the newest files, whose types hold the values of all older ones too."""
         return self.versions[-1][1]
 
     def at(self, number: int) -> pa.Schema:
@@ -79,7 +79,7 @@ def write(store: Store, shape: Shape, before: Commit, publication: Publication) 
         columns = None if packed is None else unpack_schema(packed)
         schema = file_schema(columns, shape)
         if known is not None and known.versions[-1][0] >= number:
-            continue  # written before a kill; or this loader lost the lake, and another one has gone on from here
+            continue  # written before a kill; or this loader has lost the lake, and another has gone on from here
         older = known.versions if known else ()
         _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, shape)))
 

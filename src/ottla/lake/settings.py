@@ -37,11 +37,11 @@ class LoadOptions(ReportOptions, total=False):
     values: str
     """`bytes` (or `binary`), `text`, `json`, `avro` or `protobuf`; the last two, and `json` too, by schemas."""
     json: bool
-    """The same as `values="json"`: objects, of whose fields columns are made."""
+    """The same as `values="json"`: objects whose fields become columns."""
     registry: str
     """URLs of schema registries, commas between: each value begins with the id of its schema."""
     schema: str
-    """The schema of all values, where they have no such prefix: its text."""
+    """The text of the schema of all values, if they have no such prefix."""
     message: str
     """The name of a message in a Protobuf file."""
     partition_by: str
@@ -68,7 +68,7 @@ class LoadOptions(ReportOptions, total=False):
     fields: str
     """The only fields that become columns, commas between."""
     exclude_fields: str
-    """Fields that become none."""
+    """The fields that do not become columns."""
     rename: Sequence[str]
     """Fields that were renamed: `OLD=NEW`, `object.OLD=object.NEW`, each perhaps with `TOPIC:` before it."""
     flatten: bool

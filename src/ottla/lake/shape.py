@@ -34,7 +34,7 @@ class Shape:
 
     @property
     def taken_apart(self) -> str:
-        """The separator of `flatten` for columns of values; change events are taken apart once they are rows."""
+        """The separator of `flatten`, for columns of values; change events are flattened once they are rows."""
         return "" if self.debezium else self.flatten
 
     @property

@@ -1,4 +1,4 @@
-"""The rows of one piece on their way into files: some the filter leaves out, some have no place in the lake.
+"""Sorts the rows of one piece on their way into files: some are filtered out, others have no place in the lake.
 
 Pure; works on whole Arrow tables.
 """

@@ -30,7 +30,7 @@ from ottla.lake.windows import added_by_topic
 HOME = "_ottla/"
 KEPT_ROUNDS = 50
 FORGOTTEN_TOGETHER = 25
-"""Rounds are forgotten so many at a time, since their windows are added up and written anew each time."""
+"""The rounds that are forgotten at a time, since their windows are added up and written anew each time."""
 LATER = {"flatten": "", "where": ""}
 """Properties that lakes of earlier versions do not name, with their values for those."""
 _READ_AGAIN = 5
@@ -80,10 +80,10 @@ class LakeRecords:
         raise LakeRefused(f"{self.store.url}: its rounds were removed while they were read; try again")
 
     def _history(self) -> History | None:
-        """None where a file went between its listing and its reading.
+        """Read the rounds once; None if a file was removed between its listing and its reading.
 
-        Listed in this order: a round that is committed meanwhile is passed over, and of rounds that are forgotten
-        meanwhile the sum is seen.
+        Because of the order of the listings a round that is committed meanwhile is left out, and rounds that are
+        forgotten meanwhile are in the sum.
         """
         commits, published, forgotten = (self._numbers(kind) for kind in ("commit", "publish", "forgot"))
         if not commits:
@@ -182,7 +182,7 @@ class LakeState(LakeRecords):
         return f"{HOME}tmp/{plan.number}-{uuid.uuid4().hex[:12]}/"
 
     def write_publication(self, publication: Publication) -> None:
-        """From here on the round is carried through. Its files are durable already.
+        """Publish a round, whose files are durable already; from here on it is carried through.
 
         The hold is checked again, because the store may have taken long: the next loader may have loaded the round
         itself meanwhile, and removed the publication that would have kept this one out.
@@ -192,7 +192,7 @@ class LakeState(LakeRecords):
         self._hold.check()
 
     def write_commit(self, commit: Commit, publication: Publication) -> None:
-        """The round is done; remove the temporary files of this and older rounds."""
+        """Commit the round; remove the temporary files of this and older rounds."""
         self._create(_name("commit", commit.number), commit.to_json())
         if publication.temporary:
             self.store.remove_folder(publication.temporary)
@@ -201,7 +201,7 @@ class LakeState(LakeRecords):
             self._forget(old)
 
     def _forget(self, old: list[int]) -> None:
-        """Replace the files of rounds by their sum. Killed in between, the next time carries it through."""
+        """Replace the files of rounds by their sum. After a kill in between, the next call completes this."""
         history, last = self.history(), old[-1]
         known = history.forgotten.windows if history.forgotten is not None else {}
         rounds = [each for each in history.rounds if each.plan.number <= last]

@@ -1,4 +1,7 @@
-"""A lake topic by topic: loaded, behind, late, dead, complete through when. Pure but for `cluster_ends`."""
+"""A lake topic by topic: loaded, behind, late and dead records, and the time through which it is complete.
+
+Pure but for `cluster_ends`.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ class Ends:
     """The begin and end of the cluster's partitions at a time, uncommitted transactions included."""
 
     asked_us: int
-    """Before the cluster was asked, in microseconds."""
+    """A time before the cluster was asked, in microseconds."""
     earliest: Mapping[TopicPartition, int]
     latest: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     settled: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """The first offset whose record is too young to be waited for; without the partition: all are old enough."""
+    """The first offset whose record is too young to be due; without an entry all are old enough."""
 
     def behind(self, partition: TopicPartition, committed: Commit) -> int:
         """The offsets of a partition that are not loaded yet."""
@@ -35,7 +38,7 @@ class Ends:
         return max(0, self.latest.get(partition, 0) - max(earliest, committed.offsets.get(partition, earliest)))
 
     def overdue(self, partition: TopicPartition, committed: Commit) -> int:
-        """Those of them that are old enough to be loaded."""
+        """The unloaded offsets of a partition that are old enough to be loaded."""
         young = self.latest.get(partition, 0) - self.settled.get(partition, self.latest.get(partition, 0))
         return max(0, self.behind(partition, committed) - young)
 
@@ -46,18 +49,18 @@ class TopicStatus:
 
     topic: str
     rows: int
-    """Ever loaded."""
+    """The rows ever loaded."""
     rounds: int
-    """Rounds kept that brought something of the topic."""
+    """The kept rounds that brought records of the topic."""
     behind: int | None
-    """Offsets; None where the cluster was not asked."""
+    """The offsets behind; None if the cluster was not asked."""
     late: int
-    """Records of the kept rounds for windows that were complete already."""
+    """The records of kept rounds for windows that were complete already."""
     dead: int
     complete_through: str | None
-    """In UTC; None where a partition has brought nothing and may hold something."""
+    """In UTC; None if a partition has brought nothing and may hold records."""
     filtered: int = 0
-    """Records that the filter left out, ever."""
+    """The records that the filter ever left out."""
 
 
 def statuses(history: History, topics: Iterable[str], ends: Ends | None, now_us: int) -> list[TopicStatus]:

@@ -18,7 +18,7 @@ from ottla.records.reader import read_run
 
 LAKE_TIER = "lake"
 CLOCKS_MS = 3_600_000
-"""Messages are read from so long before the first window asked for: clocks of producers may differ."""
+"""The time before the first requested window from which on messages are read: clocks of producers may differ."""
 
 
 class Judgement(Enum):
@@ -26,13 +26,13 @@ class Judgement(Enum):
 
     COMPLETE = "complete"
     MISSING = "missing"
-    """The lake has fewer records than were told."""
+    """The lake has fewer records than a tier counted."""
     MORE = "more"
-    """The lake has more: a producer does not count, or sent records twice."""
+    """The lake has more records: a producer does not count, or sent records twice."""
     OPEN = "open"
     """Too early to compare."""
     UNKNOWN = "unknown"
-    """Fewer, but not all of the lake's records were counted by window."""
+    """The lake has fewer records, but not all of its records were counted by window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Compared:
 
 @dataclass(slots=True)
 class Messages:
-    """Audit messages as they were read."""
+    """Audit messages as read."""
 
     told: list[Told]
     repeated: int = 0
@@ -111,16 +111,16 @@ class Comparison:
     """The rules by which windows are compared."""
 
     until: Mapping[str, int]
-    """Topic -> the first window that it is too early to compare."""
+    """From a topic to the first window that it is too early to compare."""
     since: int | None = None
     tolerance: float = 0.0
     """A share of the told records that may be missing, or more."""
     counted: Mapping[str, bool] | None = None
-    """Topic -> whether all of its loaded records were counted by window; None: of all."""
+    """From a topic to whether all of its loaded records were counted by window; None if all of all topics were."""
 
 
 def compare(told: Iterable[Told], lake: Mapping[str, Tally], rules: Comparison) -> list[Compared]:
-    """Each window that a tier before the lake told of. Dead letters and filtered records were loaded, too."""
+    """Compare each window that a tier before the lake counted. Dead letters and filtered records count as loaded."""
     loaded = {topic: dict(zip(tally.windows, tally.records, strict=True)) for topic, tally in lake.items()}
     found = []
     for each in told:

@@ -28,7 +28,7 @@ class Rule:
     """The user's choices about types."""
 
     numbers_as_text: bool = False
-    """A whole number and a text in one field make a column of text; else whichever came second is refused."""
+    """True if a whole number and a text in one field make a column of text; else the second type is refused."""
 
 
 class Misfit(Exception):

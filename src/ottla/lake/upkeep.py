@@ -30,10 +30,10 @@ class PartitionWhere:
     topic: str
     partition: int
     in_table: int
-    """The next offset by the table; where plain files tell it, the one after their last row."""
+    """The next offset by the table; for plain files the one after their last row."""
     in_state: int
     rows: int
-    """Ever loaded, by the table; in plain files those that are there."""
+    """The rows ever loaded, by the table; for plain files the rows that are there."""
 
 
 class Lake:
@@ -61,7 +61,7 @@ class Lake:
         return self._records.unfinished(committed)
 
     def topics(self, named: Iterable[str] = ()) -> list[str]:
-        """The lake's topics, or those named; LakeRefused for one that it has not."""
+        """The lake's topics, or the named ones; LakeRefused for one that is not in the lake."""
         known = sorted(self.committed().topic_ids)
         wanted = sorted(set(named)) or known
         if missing := sorted(set(wanted) - set(known)):
@@ -113,7 +113,7 @@ class Lake:
         return offsets, rows
 
     def _files_say(self, topic: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
-        """By the columns `partition` and `offset` of every file."""
+        """The progress by the columns `partition` and `offset` of every file."""
         offsets: dict[int, int] = {}
         rows: dict[int, int] = {}
         for entry in self.store.entries(folder_of(topic)):

@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _status(lake: Lake, options: argparse.Namespace) -> None:
-    """Without an answer from the cluster, say so, and print the lake's own state all the same."""
+    """Say so if the cluster does not answer, and print the lake's own state all the same."""
     from ottla.lake.status import statuses
 
     topics, now_us = lake.topics(options.topics), time.time_ns() // 1000

@@ -42,9 +42,9 @@ class ValueKind:
     message: str = ""
     """The name of a message in a Protobuf file; empty for the first."""
     only: frozenset[str] = frozenset()
-    """The fields that become columns; all where none is named."""
+    """The fields that become columns; all if none is named."""
     without: frozenset[str] = frozenset()
-    """Fields that become none."""
+    """The fields that do not become columns."""
     flatten: str = ""
     """The separator between names with `--flatten`; empty without."""
     renames: TopicRenames = field(default_factory=TopicRenames)
@@ -103,7 +103,7 @@ class ValueKind:
             raise Misfit(str(fault)) from fault
 
     def renamed(self, topic: str, columns: pa.Schema) -> pa.Schema:
-        """The columns of a topic under the names of now; LakeRefused where the lake has both columns of a rename."""
+        """The columns of a topic under their present names; LakeRefused if the lake has both columns of a rename."""
         try:
             return self.renames.of(topic).columns(columns)
         except Unresolvable as fault:

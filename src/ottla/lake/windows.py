@@ -22,7 +22,7 @@ from ottla.spark.arrow import all_numbers, numbers
 
 WINDOW_US = WINDOW_MS * 1000
 MOST_WINDOWS = 100_000
-"""Windows of one topic that are told apart: two years without a gap."""
+"""The most windows of one topic that are kept apart: two years without a gap."""
 OLDER = -(1 << 52)
 """The number under which older windows than those are counted together."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,7 +82,7 @@ class Tally:
 
 
 Tallies = Mapping[str, Tally]
-"""By topic."""
+"""The counts by topic."""
 
 
 def added(tallies: Iterable[Tally]) -> Tally:

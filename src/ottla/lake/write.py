@@ -1,4 +1,4 @@
-"""On an executor: ranges become finished files; only their names and counts leave.
+"""On an executor: turns ranges into finished files; only their names and counts leave.
 
 Comes from loader.py as a Spark task. Rows never enter the JVM. Nothing written here is visible: loader.py reveals it.
 """
@@ -32,9 +32,9 @@ class WriteTask:
     """The work of one executor task."""
 
     spans: tuple[OffsetRange, ...]
-    """In the order of topic, partition and offset."""
+    """The ranges in the order of topic, partition and offset."""
     alone: frozenset[str]
-    """Topics that no other task reads: their files can be finished here."""
+    """Topics that no other task reads, so that their files can be finished here."""
     url: str
     target: Target
     kafka: KafkaSettings
@@ -55,7 +55,7 @@ class WriteDone:
     dead: tuple[str, ...] = ()
     first_fault: str | None = None
     wanted: Mapping[str, str] = field(default_factory=dict)
-    """Topic -> the columns that its values want, where the given ones are too narrow: its files are of no use."""
+    """From a topic to the columns that its values need, if the given ones are too narrow: its files are of no use."""
     misfits: frozenset[str] = frozenset()
     """Topics of which a value was refused for its type."""
     windows: Tallies = field(default_factory=dict)
@@ -81,7 +81,7 @@ def write_ranges(task: WriteTask) -> WriteDone:
 
 
 def unwritable(url: str) -> str | None:
-    """On an executor, before any work: why the lake's store cannot be written from there; None where it can."""
+    """Check on an executor, before any work, that the lake's store can be written; None, or the reason why not."""
     try:
         store = open_store(url)
         name = f"_ottla/tmp/probe-{uuid.uuid4().hex}"

@@ -20,9 +20,9 @@ from ottla.lake.stores.base import LakeRefused, StoreUnreachable
 SECONDS = "OTTLA_LAKE_LEASE_SECONDS"
 _DEFAULT_SECONDS = 20.0
 _RENEWALS = 5
-"""A holder renews this often within the lease time."""
+"""The number of renewals within the lease time."""
 _GIVES_UP_AFTER = 5
-"""A holder that could not renew tries on for so many lease times, unless another has taken over."""
+"""The lease times for which a holder that could not renew goes on trying, unless another has taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,11 @@ def _refused(claim: Claim, place: str) -> LakeRefused:
 class _Swapped(NamedTuple):
     version: tuple[str, ...]
     now: bool
-    """True if it was this very request that swapped; else an earlier one whose answer was lost may have."""
+    """True if this very request swapped; else an earlier one may have, whose answer was lost."""
 
 
 def _swap(cell: Cell, seen: Seen | None, claim: Claim) -> _Swapped | None:
-    """Swap, and where the outcome is in doubt, look: a client that repeats a lost request is refused by its own."""
+    """Swap; if the outcome is in doubt, read the claim, as a repeated request is refused by its own first try."""
     lost: StoreUnreachable | None = None
     try:
         version = cell.swap(seen, claim)
@@ -147,9 +147,9 @@ class Lease:
         self._seen = seen
         self._place = place
         self._renewed = sent
-        """The time at which the request left that made the claim as it stands now."""
+        """The time at which the request for the present claim was sent."""
         self._asked: float | None = None
-        """The time at which the first request for the next claim left, if its outcome is not known."""
+        """The time at which the first request for the next claim was sent, if its outcome is not known."""
         self._lost = ""
         self._ended = threading.Event()
         self._changed = threading.Condition()
@@ -160,8 +160,8 @@ class Lease:
     def check(self) -> None:
         """Return while the claim is fresh; else wait for a renewal, and raise LakeRefused where there is none.
 
-        A claim that is not fresh may be taken over. A renewal swaps the claim that this holder wrote last, so where it
-        succeeds no other has taken over meanwhile.
+        A claim that is not fresh may be taken over. A renewal swaps the claim that this holder wrote last, so if it
+        succeeds no other loader has taken over meanwhile.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._lost or self.is_fresh(), _GIVES_UP_AFTER * self._seen.claim.seconds)

@@ -41,7 +41,7 @@ class LocalStore:
             won = self._files.read(path) == body
         finally:
             self._files.unlink(temporary)
-        self._files.sync_folder(path.parent)  # also for the loser: its answer rests on the winner's file
+        self._files.sync_folder(path.parent)  # for the loser, too: its answer relies on the winner's file
         return won
 
     def replace(self, name: str, body: bytes) -> None:
@@ -136,14 +136,14 @@ class LocalStore:
         return path
 
     def _make_folder(self, folder: Path) -> None:
-        """Synced once by each process, since the one that made it may have been killed before its sync."""
+        """Make a folder durable, once in each process: the one that made it may have been killed before its sync."""
         if folder == folder.parent or (folder in self._known and self._files.is_folder(folder)):
             return
         self._make_folder(folder.parent)
         there = self._files.is_folder(folder)
         if not there:
             self._files.make_folder(folder)
-        with contextlib.suppress(*([PermissionError] if there else [])):  # a folder above the lake that is another's
+        with contextlib.suppress(*([PermissionError] if there else [])):  # a folder of another user
             self._files.sync_folder(folder.parent)
         self._known.add(folder)
 
@@ -193,7 +193,7 @@ class LocalHold:
         self._directory = directory
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            with _alone_in(path.parent):  # so that a refused loader reads the name of the holder
+            with _alone_in(path.parent):  # so that a refused loader can read the name of the holder
                 self._lock(owner)
         except BaseException:
             os.close(self._descriptor)
@@ -210,7 +210,7 @@ class LocalHold:
         os.write(self._descriptor, f"{owner}\n".encode())
 
     def check(self) -> None:
-        """The kernel keeps the lock as long as the process lives; but a lock whose file is gone locks nobody out."""
+        """Check that the lock's file is still there: the lock of a removed file keeps nobody out."""
         if self._descriptor < 0:
             raise LakeRefused(f"this loader has released {self._directory}")
         try:
@@ -228,7 +228,7 @@ class LocalHold:
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Wait for the folder's own lock, which others hold only for a moment."""
+    """Wait for the folder's own lock, which other loaders hold only for a moment."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -19,7 +19,7 @@ class Files(Protocol):
         """Make a new file and sync it; its name is not durable yet."""
 
     def sink(self, path: Path) -> pa.NativeFile:
-        """A new file to be written."""
+        """Open a new file for writing."""
 
     def sync(self, path: Path) -> int:
         """Make a file durable that was written through a sink; its size."""
@@ -27,7 +27,7 @@ class Files(Protocol):
     def read(self, path: Path) -> bytes: ...
 
     def size(self, path: Path) -> int | None:
-        """None where there is no such file."""
+        """The size of a file; None if there is no such file."""
 
     def walk(self, folder: Path) -> Iterator[tuple[Path, int]]:
         """All files below a folder with their sizes; none where the folder is missing."""
@@ -39,16 +39,16 @@ class Files(Protocol):
         """True if two names are of one file."""
 
     def rename(self, old: Path, new: Path) -> None:
-        """Over an older file of the new name."""
+        """Rename a file, over an older one of the new name."""
 
     def unlink(self, path: Path) -> None:
-        """No error where it is gone already."""
+        """Delete a file; no error if it is gone already."""
 
     def remove_tree(self, folder: Path) -> None:
-        """No error where it is gone already."""
+        """Delete a folder with all in it; no error if it is gone already."""
 
     def make_folder(self, folder: Path) -> None:
-        """No error where it is there already; its parent is."""
+        """Make a folder, whose parent exists; no error if it is there already."""
 
     def is_folder(self, folder: Path) -> bool: ...
 
@@ -57,7 +57,7 @@ class Files(Protocol):
 
 
 class RealFiles:
-    """The operating system's."""
+    """The operating system's files."""
 
     def write(self, path: Path, body: bytes) -> None:
         with open(path, "xb") as out:
@@ -124,6 +124,6 @@ class RealFiles:
 
 
 def _refuse_unreadable(fault: OSError) -> None:
-    """A folder that is gone has no files; one that may not be read is an error."""
+    """The entries of a folder; none if it is gone. A folder that may not be read is an error."""
     if not isinstance(fault, FileNotFoundError):
         raise fault

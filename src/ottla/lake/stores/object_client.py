@@ -46,15 +46,15 @@ class Patience:
     """The time that a client tries before the store counts as unreachable."""
 
     retries: int = 1_000
-    """So high a number that the time limit decides."""
+    """High enough that the time limit decides."""
     seconds: float = 90.0
-    """From a request's first try to the start of its last."""
+    """The time from a request's first try to the start of its last."""
     request_seconds: float = 60.0
-    """For one try."""
+    """The time for one try."""
 
     @classmethod
     def for_lease(cls, seconds: float) -> Patience:
-        """A renewal must know soon, so that the next one still finds time."""
+        """The patience of a lease: a renewal must fail early enough for another one to have time."""
         return cls(retries=2, seconds=seconds / 8, request_seconds=max(seconds / 8, 0.25))
 
 

@@ -44,7 +44,7 @@ class ObjectStore:
         self.url = f"{place.scheme}://{authority}" + (f"/{place.path}" if place.path else "")
 
     def create(self, name: str, body: bytes) -> bool:
-        """A create-only put; where its outcome is in doubt the body that stands there decides.
+        """A create-only put; if its outcome is in doubt, the body that is there decides.
 
         Doubt: the answer was lost, the client repeated the put and met its own first try (412), or two conditional
         puts raced and the store settled neither (409).
@@ -106,7 +106,7 @@ class ObjectStore:
                         obstore.delete(self._client, key)
 
     def remove_folder(self, prefix: str) -> None:
-        """Open uploads are left to the bucket's lifecycle rule; see the module's docstring."""
+        """Leave open uploads to the bucket's lifecycle rule; see the module's docstring."""
         self.remove([entry.name for entry in self.entries(prefix)])
 
     def reveal(self, moves: Sequence[Move]) -> None:
@@ -173,7 +173,7 @@ class ObjectStore:
 
 
 def _side_by_side(work: Callable[[Move], None], moves: Sequence[Move]) -> None:
-    """All of it is tried; the first error rises when every thread has ended."""
+    """Do all the work; the first error rises when every thread has ended."""
     with ThreadPoolExecutor(SIDE_BY_SIDE, "ottla-lake-move") as pool:
         running = [pool.submit(work, move) for move in moves]
     for done in running:

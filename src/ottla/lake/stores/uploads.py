@@ -20,7 +20,7 @@ from ottla.lake.stores.object_client import Client, asked
 PIECE_BYTES = 8 * 1024 * 1024
 PIECES_IN_FLIGHT = 3
 MARK = "ottlawrite"
-"""The attribute by which a writer whose answer was lost knows its own object."""
+"""The attribute by which a writer recognizes its own object after a lost answer."""
 
 
 class _Abandoned(Exception):
@@ -101,7 +101,7 @@ class _Pieces:
         return self.bytes
 
     def flush(self) -> None:
-        """A piece leaves when it is full."""
+        """Do nothing: a piece is sent when it is full."""
 
     def close(self) -> None:
         self.closed = True

@@ -39,9 +39,9 @@ class TableRound:
     """
 
     loader: str
-    """Names the lake's loader for good; the same after a restart."""
+    """The lake's loader, by a name that survives a restart."""
     number: int
-    """Grows by one a round of this loader, over all its tables; a table may see gaps."""
+    """Grows by one with each round of this loader, over all its tables; a table may see gaps."""
     topic: str
     schema: pa.Schema
     """The table's columns after this round, without partition columns that files do not hold."""

@@ -128,7 +128,7 @@ def listed_files(files: pa_fs.FileSystem) -> list[pa_fs.FileInfo]:
 
 
 def unneeded(table: DeltaTable, files: pa_fs.FileSystem, listed: list[pa_fs.FileInfo], before: float) -> set[str]:
-    """Files that the table, loaded after they were listed, does not consist of, and did not before a moment either.
+    """Files that are not in the table, which was loaded after they were listed, and were not before a moment either.
 
     Found here and not by the library's vacuum, which names files in two spellings and spares none by name.
     """
@@ -143,7 +143,7 @@ def unneeded(table: DeltaTable, files: pa_fs.FileSystem, listed: list[pa_fs.File
 
 
 def new_name() -> str:
-    """A new, unique file name."""
+    """A new and unique file name."""
     return f"ottla-{uuid.uuid4().hex}.parquet"
 
 

@@ -1,4 +1,4 @@
-"""Remove parts that an Iceberg table no longer needs: old snapshots, and files that none of the others names."""
+"""Removes parts that an Iceberg table no longer needs: old snapshots, and files that no other snapshot names."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def check_key(schema: pa.Schema, key: tuple[str, ...]) -> None:
 
 
 def last_per_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    """The newest row of each key. A delete without its key says nothing; LakeRefused for another row without it."""
+    """The newest row of each key. A delete without its key is dropped; LakeRefused for another row without it."""
     lacking = keyless(rows, key)
     if pc.any(lacking).as_py():
         refused = rows.filter(pc.and_(lacking, pc.invert(rows.column(DELETED))))
