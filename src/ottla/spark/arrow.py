@@ -64,7 +64,7 @@ def _binary(column: BinaryColumn, rows: int, kind: pa.DataType) -> pa.Array:
 
 
 def _repeated(text: bytes, rows: int) -> pa.Array:
-    """One text for all rows. By hand, since `pa.scalar` imports pandas: most of a second in a new worker."""
+    """One text for all rows. Built by hand, since `pa.scalar` imports pandas: most of a second in a new worker."""
     offsets = np.arange(rows + 1, dtype=np.int32) * len(text)
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(text * rows)], 0)
 
@@ -74,7 +74,7 @@ def _numbers(buffer: Buffer | np.ndarray[Any, Any], rows: int, kind: pa.DataType
 
 
 def _headers(column: HeaderColumn | None, rows: int) -> pa.Array:
-    """Rows without headers are null, as Spark's connector gives them."""
+    """The headers column; rows without headers are null, as Spark's connector gives them."""
     if column is None:
         return pa.nulls(rows, HEADERS)
     names = _binary(column.names, column.entries, pa.string())
@@ -150,7 +150,7 @@ def header_values(headers: pa.Array, name: str) -> pa.Array:
     chosen = np.flatnonzero(_same_text(entries.field(0), name))
     places = np.full(len(headers), -1, dtype=np.int64)
     rows = np.asarray(pc.list_parent_indices(headers).take(indices(chosen)), dtype=np.int64)
-    places[rows] = chosen  # of several headers of a row the last one is written last
+    places[rows] = chosen  # of several headers of one name in a row the last one is written last
     return entries.field(1).take(pa.array(places, mask=places < 0))
 
 

@@ -53,26 +53,26 @@ NO_MARKER = (
 
 @dataclass(slots=True)
 class Attempt:
-    """The next step of one attempt."""
+    """The machine of one attempt: its next step."""
 
     task: Task
     timeout_ms: float
-    """A transaction may be open so long, and an attempt waits so long for the commit of one that fenced it."""
+    """The longest time that a transaction is open, and that an attempt waits for the commit of one that fenced it."""
     quiet_ms: float = 10_000
-    """The attempt that fenced this one may be without a transaction so long before it is given up."""
+    """The time without a transaction after which the attempt that fenced this one is given up."""
     write_without_markers: bool = False
     do: Do = Do.FENCE
     marker: Marker | None = None
-    """A marker that is to be committed, or was found committed."""
+    """The marker to commit, or the one that was found committed."""
     failure: str = ""
     _deadline_ms: float = 0.0
     _busy_ms: float = 0.0
-    """The time at which the transactional id was last seen with a transaction, or this attempt was fenced."""
+    """The time when the transactional id was last seen with a transaction, or this attempt was fenced."""
     _unknown: bool = False
-    """A commit of ours may have taken place."""
+    """True if a commit of this attempt may have taken place."""
 
     def fenced(self) -> None:
-        """Every older attempt is fenced, and its transaction has ended."""
+        """Note that every older attempt is fenced, and its transaction has ended."""
         assert self.do is Do.FENCE
         self.do = Do.READ_MARKER
 
@@ -97,7 +97,7 @@ class Attempt:
             self.do = Do.READ_FIRST_MARKER
 
     def found_first(self, marker: Marker | None) -> None:
-        """Task 0 runs in every batch and always leaves a marker. Where that is gone, ours may be gone too."""
+        """Task 0 runs in every batch and always leaves a marker. If that one is gone, ours may be gone too."""
         assert self.do is Do.READ_FIRST_MARKER
         if marker is None:
             self._fail(NO_MARKER.format(name=self.task.name))
@@ -105,7 +105,7 @@ class Attempt:
             self.do = Do.WRITE
 
     def wrote(self, content: Content) -> None:
-        """All rows are in the open transaction."""
+        """Note that all rows are in the open transaction."""
         assert self.do is Do.WRITE
         self.marker = Marker(self.task.batch, content)
         self.do = Do.COMMIT
@@ -113,8 +113,8 @@ class Attempt:
     def superseded(self, now_ms: float, *, open_for_ms: float) -> None:
         """Wait for the attempt that has fenced this one.
 
-        Failing at once would have Spark start another attempt, which would fence that one, and so on until Spark gives
-        up.
+        If this one failed at once, Spark would start another attempt, which would fence the newer one, and so on until
+        Spark gives up.
         """
         assert self.do in (Do.WRITE, Do.COMMIT)
         if open_for_ms >= self.timeout_ms:
@@ -128,8 +128,8 @@ class Attempt:
     def looked(self, now_ms: float, *, busy: bool) -> None:
         """Take in whether the transactional id has a transaction.
 
-        Where it has none for long, the attempt that fenced this one was left behind by an older batch, or has died
-        before it wrote.
+        If it has none for long, the attempt that fenced this one was left behind by an older batch, or has died before
+        it wrote.
         """
         assert self.do is Do.AWAIT_MARKER
         if busy:
@@ -140,14 +140,14 @@ class Attempt:
         self.do = Do.FINISHED
 
     def commit_unknown(self) -> None:
-        """The commit was not answered, or with an error: once our own transaction has ended the marker tells."""
+        """Note a commit without an answer, or with an error: once our transaction has ended the marker tells."""
         assert self.do is Do.COMMIT
         self._unknown = True
         self.marker = None
         self.do = Do.FENCE
 
     def compared(self, content: Content) -> None:
-        """All rows that this attempt was given, against those that were committed."""
+        """Compare all rows of this attempt with those that were committed."""
         assert self.do is Do.COMPARE and self.marker is not None
         if self.marker.batch > self.task.batch or content == self.marker.content:
             self.do = Do.FINISHED

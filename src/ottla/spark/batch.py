@@ -33,7 +33,7 @@ class RangePartition(InputPartition):
         self.spans = spans
 
     def read(self, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-        """On the executor."""
+        """Read the ranges; on the executor."""
         from ottla.spark.reader import read_ranges
         from ottla.spark.workers import hurry_answers
 
@@ -65,10 +65,13 @@ class OttlaBatchReader(DataSourceReader):
 
 
 class OttlaFilteringReader(OttlaBatchReader):
-    """Takes filters too. A class of its own: Spark refuses any reader that could while its switch for it is off."""
+    """Takes filters too.
+
+    A class of its own: while its switch for filters is off, Spark refuses every reader that could take them.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:
-        """Narrow the ranges; Spark applies every filter once more, so that narrowing need not be exact."""
+        """Narrow the ranges; Spark applies every filter again, so the narrowing need not be exact."""
         self._filters = filters
         return filters
 

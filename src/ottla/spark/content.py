@@ -20,7 +20,7 @@ _NULL = np.uint64(0x1F0D3804_5A17C3B9)
 
 
 def content_of(batch: pa.RecordBatch, columns: Collection[str] = COLUMNS) -> Content:
-    """The content of those of these columns that there are."""
+    """The content of those of these columns that exist."""
     if not batch.num_rows:
         return Content()
     rows: Hashes = np.zeros(batch.num_rows, dtype=np.uint64)
@@ -61,7 +61,7 @@ def _list_hashes(column: pa.ListArray) -> Hashes:
 
 
 def _mixed(state: Hashes, hashes: Hashes) -> Hashes:
-    """Both as one, by the steps of SplitMix64."""
+    """Mix two hashes into one, by the steps of SplitMix64."""
     with np.errstate(over="ignore"):
         value = state * _STEP + hashes + _STEP
         value = (value ^ (value >> np.uint64(30))) * _FIRST

@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def quiet(worker: Callable[..., int]) -> Callable[..., int]:
-    """The loop of a forked worker. It ends without a traceback where Spark has hung up."""
+    """The loop of a forked worker. It ends without a traceback if Spark has closed the connection."""
 
     def run(*arguments: Any) -> int:
         try:

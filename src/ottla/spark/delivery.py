@@ -34,7 +34,7 @@ class Delivery:
     marker_topic: str
     write_without_markers: bool = False
     query: str = ""
-    """The query that a batch write is a micro-batch of, as `write_batch` says."""
+    """The query and the micro-batch that a batch write belongs to, as `write_batch` tells."""
     batch: int = 0
 
 
@@ -108,5 +108,5 @@ def _check_sorted(property_of: Text) -> None:
 
 
 def _is_on(name: str, property_of: Text) -> bool:
-    """These settings are on by default; then Spark does not pass them to its tasks."""
+    """True unless the setting was turned off: Spark does not pass defaults to its tasks."""
     return (property_of(name) or "true").strip().lower() != "false"

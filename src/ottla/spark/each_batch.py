@@ -67,7 +67,7 @@ def _running_query(spark: SparkSession) -> str | None:
 
 @contextmanager
 def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A setting of the session for a while."""
+    """Change a setting of the session for a while."""
     before = spark.conf.get(name, None)
     spark.conf.set(name, value)
     try:

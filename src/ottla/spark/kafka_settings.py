@@ -30,7 +30,7 @@ class KafkaSettings:
     max_request_size: int = 1 << 20
     delivery_timeout_ms: int = 120_000
     transaction_timeout_ms: int = 300_000
-    """Kafka's own default of one minute is little for a task that waits for slow rows."""
+    """A longer default than Kafka's one minute, which is little for a task that waits for slow rows."""
 
 
 _SHARED_WITHOUT_EFFECT = """

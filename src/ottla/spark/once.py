@@ -39,7 +39,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 class NotWritten(Exception):
-    """This attempt ends without knowing its rows in the topic."""
+    """This attempt ends without knowing whether its rows are in the topic."""
 
 
 def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -54,7 +54,7 @@ def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatc
 
 
 class _Rows:
-    """A task's rows, counted as they go by."""
+    """A task's rows, counted as they are taken."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], columns: Collection[str]) -> None:
         first = next(batches, None)
@@ -69,7 +69,7 @@ class _Rows:
             yield batch
 
     def drain(self) -> Content:
-        """The content of all rows, also of those that were not taken."""
+        """The content of all rows, including those that were not taken."""
         for _ in self:
             pass
         return self.content
@@ -96,7 +96,7 @@ class _AtWork:
         self._pause_s = _FIRST_PAUSE_S
 
     def run(self) -> None:
-        """Returns when the rows are in the topic; NotWritten says why they may not be."""
+        """Run the attempt; return when the rows are in the topic. NotWritten tells why they may not be."""
         attempt = self._attempt
         self._where.run(self._where.plan.ensure([self._place.topic], create=True))
         while attempt.do is not Do.FINISHED:
@@ -174,7 +174,7 @@ class _AtWork:
         self._attempt.found(self._marker(self._task.name, stable=False), _now_ms())
 
     def _is_busy(self) -> bool:
-        """True if the coordinator knows of a transaction. Where it does not answer, it is taken to know of one."""
+        """True if the coordinator knows of a transaction; also if the coordinator does not answer."""
         name = self._task.name
         request = DescribeTransactionsRequest(transactional_ids=[name])
 
@@ -197,7 +197,7 @@ class _AtWork:
 
 
 def _was_fenced(fault: Exception) -> bool:
-    """True if a newer attempt, or the coordinator for the transaction's age, has taken the id over."""
+    """True if a newer attempt has taken the id over, or the coordinator has because of the transaction's age."""
     cause: BaseException | None = fault
     while cause is not None:
         if isinstance(cause, ProducerFenced) or (isinstance(cause, ApiError) and cause.code in _FENCED):

@@ -157,7 +157,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of one read, understood."""
+    """The parsed options of one read."""
 
     selection: Selection
     kafka: KafkaSettings
@@ -183,7 +183,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """The options of one write, understood."""
+    """The parsed options of one write."""
 
     kafka: KafkaSettings
     topic: str | None
@@ -253,7 +253,7 @@ def check_source(options: Mapping[str, str]) -> Source:
 
 
 def source_columns(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that a read has; all that is needed to name its schema."""
+    """The columns of a read, which its schema needs."""
     given = _Given(options)
     every = (*COLUMNS, HEADERS) if given.flag("includeHeaders", default=False) else COLUMNS
     if value_options(given.text).error_column:
@@ -358,7 +358,7 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
 
 
 def limits(given: _Given, *, streaming: bool) -> tuple[Limit, Limit]:
-    """The two ends of a read; a stream's ending is always the latest."""
+    """The two limits of a read; a stream's ending is always the latest."""
     strategy = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
     if strategy not in ("error", "latest"):
         raise ValueError(f"Option 'startingOffsetsByTimestampStrategy' must be error or latest, got '{strategy}'")

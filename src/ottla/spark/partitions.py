@@ -72,7 +72,7 @@ def choose(keys: pa.Array | None, given: pa.Array | None, rows: int, count: int,
 
 
 def spread_rows(rows: int, bytes_each: float, count: int, turn: int, batch_bytes: int) -> tuple[Numbers, int]:
-    """Rows without a key, about a batch to one partition and the next to the next; and whose turn it is then."""
+    """Spread rows without a key, about a batch to each partition in turn; and the partition whose turn is next."""
     run = max(1, int(batch_bytes / max(bytes_each, 1.0)))
     numbers = ((turn + np.arange(rows) // run) % count).astype(np.int32)
     return numbers, (turn + (rows + run - 1) // run) % count

@@ -1,6 +1,6 @@
 """From offsets to the ranges that Spark tasks read: pure, so that a replay plans the same ranges again.
 
-Comes from reader.py (batch) and stream.py (micro-batch), which ask the cluster; the ranges go to `reader.read_range`.
+Called by batch.py and stream.py, which ask the cluster by survey.py; the ranges go to `reader.read_ranges`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OffsetRange:
     end: int
     topic_id: bytes = NO_TOPIC_ID
     leader_epoch: int = -1
-    """The least epoch that a leader serving this range may be in: older ones have not seen its records."""
+    """The least leader epoch that may serve this range: older leaders have not seen its records."""
 
     @property
     def size(self) -> int:
@@ -72,7 +72,7 @@ class OffsetRange:
 
 
 class DataLoss(Exception):
-    """Records that the plan counts on are not there any more."""
+    """Records that the plan counts on are gone."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -117,7 +117,7 @@ class SourceOffset:
     begins: Offsets = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
-        """Sorted throughout, so that an offset that has not moved is the same text: Spark compares texts."""
+        """The offset as JSON, sorted throughout, as Spark compares texts: an unmoved offset is the same text."""
         identity: dict[str, object] = {
             "query": self.query,
             "ids": {topic: topic_id_text(self.topic_ids[topic]) for topic in sorted(self.topic_ids)},
@@ -131,7 +131,7 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, object]) -> SourceOffset:
-        """Also from an offset that Spark's own connector wrote: then nothing is known of incarnations."""
+        """Parse an offset, also one of Spark's own connector: then no incarnations of topics are known."""
         identity = stored.get(IDENTITY_KEY)
         offsets = flat({topic: offsets for topic, offsets in stored.items() if topic != IDENTITY_KEY})
         if not isinstance(identity, dict):
@@ -263,7 +263,7 @@ def should_wait(least: int, start: Offsets, latest: Offsets, *, waited_ms: int, 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The ranges to read, and the losses that were found: the caller fails or warns (`failOnDataLoss`)."""
+    """The ranges to read, and the losses found: the caller fails or warns (`failOnDataLoss`)."""
 
     ranges: list[OffsetRange]
     losses: list[str]

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Check = Callable[[], str | None]
-"""Runs on an executor; returns a sentence about a fault there, or None."""
+"""A check that runs on an executor; returns a sentence about a fault there, or None."""
 
 Task = Callable[[Iterable[int]], Iterator[tuple[str, int, str | None]]]
 
 PATIENCE_MS = 5_000
-"""For a connection to a broker."""
+"""The time for a connection to a broker."""
 ROUNDS = 3
 JOB_GROUP = "spark.jobGroup.id"
 GONE = "ExecutorLostFailure"
-"""An executor that has ended is none of ours any more."""
+"""The mark of an executor that has ended in Spark's text about a failed task."""
 
 
 class Seen(NamedTuple):

@@ -1,6 +1,6 @@
 """Ranges into record batches, on the executors, for batches and streams alike.
 
-Comes from batch.py and stream.py; bytes come from the leaders by client/blocking, columns from records/columns.
+Called by batch.py and lake/write.py; bytes come from the leaders by client/blocking, columns from records/columns.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from ottla.spark.values import typed
 log = logging.getLogger("ottla.spark")
 
 MOST_BYTES = 32 << 20
-"""Keys and values in one record batch; compressed pieces may hold much more."""
+"""The bytes of keys and values in one record batch; a compressed piece may hold much more."""
 EVERY = (*COLUMNS, HEADERS)
 LEAST_BYTES = 256 << 10
-"""Asked for at least; a batch that is larger comes whole all the same."""
+"""The bytes that a fetch asks for at least; a larger batch comes whole all the same."""
 _bytes_each: dict[str, float] = {}
-"""Bytes of a record by topic, as this process last saw them."""
+"""The bytes of a record by topic, as this process last saw them."""
 _REST = Struct(">hi")
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID})
 
@@ -175,7 +175,7 @@ def _next_kept(where: Cluster, span: OffsetRange, position: int) -> int:
 
 
 def _check_identity(where: Cluster, span: OffsetRange, timeout_ms: int) -> None:
-    """The topic is the one that was planned for, and its leader at least as new (rule G3)."""
+    """Check that the topic is the planned one, and its leader at least as new (rule G3)."""
     metadata = where.plan.metadata
     if metadata.topic_id(span.topic) != span.topic_id or metadata.leader(span.topic, span.partition) is None:
         where.refresh([span.topic])
@@ -192,7 +192,7 @@ def _check_identity(where: Cluster, span: OffsetRange, timeout_ms: int) -> None:
 def _counted(
     batch: pa.RecordBatch, offsets: np.ndarray, view: memoryview, span: OffsetRange, *, may_miss: bool
 ) -> Decoded:
-    """Hold the decoded rows against the batches' headers: fewer is legal only where transactions were aborted."""
+    """Compare the decoded rows with the batches' headers: fewer are legal only if transactions were aborted."""
     whole, markers, edges = _headers_say(view, span)
     in_edges = sum(int(np.searchsorted(offsets, end) - np.searchsorted(offsets, start)) for start, end in edges)
     records = whole + in_edges

@@ -20,10 +20,10 @@ from ottla.formats.writer import WriterSchema
 
 USER, PASSWORD, TOKEN = "OTTLA_REGISTRY_USER", "OTTLA_REGISTRY_PASSWORD", "OTTLA_REGISTRY_TOKEN"
 ROUNDS = 4
-"""All URLs are tried so many times before the registry counts as unavailable."""
+"""The number of times that all URLs are tried before the registry counts as unavailable."""
 FIRST_PAUSE_SECONDS = 0.2
 MISSING_SECONDS = 30.0
-"""An id that the registry does not know is not asked for again so soon: a bad record must not cost a request each."""
+"""The time for which an unknown id is not asked for again: a bad record must not cost a request each."""
 MOST_REFERENCES = 1000
 _JSON = "application/vnd.schemaregistry.v1+json"
 _RETRIED = frozenset({408, 429})
@@ -34,7 +34,7 @@ class RegistryUnavailable(OSError):
 
 
 class RegistryRefusal(ValueError):
-    """The registry understood and said no."""
+    """The registry answered with a refusal."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(f"the schema registry answers {status} ({code}): {message}")
@@ -135,7 +135,7 @@ class RegistryClient:
             found[name] = str(one["schema"])
 
     def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """One request at whichever URL answers; the one that did is asked first the next time."""
+        """Send one request to whichever URL answers; that one is asked first the next time."""
         reasons = []
         for place, url in self._attempts():
             status, content, reason = self._try(method, url + path, body)

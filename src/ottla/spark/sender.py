@@ -17,7 +17,7 @@ from ottla.spark.kafka_settings import KafkaSettings
 
 
 class Sender(Protocol):
-    """A producer id and where its sequences stand, and the way to the brokers."""
+    """A producer id with the state of its sequences, and a connection to the cluster."""
 
     turn: int
     """The partition for the next rows that have no key."""
@@ -64,7 +64,7 @@ class IdempotentSender:
 
 
 class TransactionalSender:
-    """Sends in the open transaction of one attempt at a task."""
+    """Sends in the open transaction of a task's attempt."""
 
     transactional = True
 
@@ -77,7 +77,7 @@ class TransactionalSender:
         return self._transactor.identity
 
     def join(self, targets: Collection[TopicPartition]) -> None:
-        """All at once, where the client adds partitions to its transaction."""
+        """Prepare all partitions at once, if the client adds partitions to its transaction."""
         self._where.run(self._transactor.add(targets))
 
     def next_sequence(self, target: TopicPartition) -> int:
@@ -104,5 +104,5 @@ def taken(where: Cluster, kafka: KafkaSettings) -> IdempotentSender:
 
 
 def given_back(sender: IdempotentSender) -> None:
-    """For the next task."""
+    """Keep the sender for the next task."""
     _kept[os.getpid(), sender.kafka.bootstrap_servers] = sender

@@ -99,7 +99,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """On the executor."""
+    """Write the rows of one task; on the executor."""
     from ottla.spark.workers import import_ahead
     from ottla.spark.writer import write_rows
 
@@ -108,7 +108,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
 
 
 def _write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
-    """On the executor."""
+    """Write the rows of one task; on the executor."""
     from ottla.spark.once import write_once
     from ottla.spark.workers import import_ahead
 

@@ -53,7 +53,7 @@ Python task costs some 50 ms, and small ranges of their own would make small fil
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Stands for a reader whose options are refused, and says why as soon as Spark asks for an offset."""
+    """Takes the place of a reader whose options are refused; it raises the reason when Spark asks for an offset."""
 
     def __init__(self, refusal: str) -> None:
         self._refusal = refusal
@@ -102,7 +102,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SourceOffset(offsets, _ids(assigned), epochs, uuid.uuid4().hex).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """One limit is all that a Python source may name; the other stays in mind here."""
+        """Note the second limit: a Python source may name one limit only."""
         if self.options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.options.max_offsets_per_trigger)
         if self.options.min_offsets_per_trigger is not None:
@@ -160,7 +160,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SourceOffset(offsets, _ids(assigned), epochs, begin.query or uuid.uuid4().hex)
 
     def _capped_target(self, begin: SourceOffset) -> SourceOffset:
-        """The end noted when AvailableNow began; a checkpoint may be past it already in some partitions."""
+        """The end noted when AvailableNow began; in some partitions a checkpoint may be beyond it."""
         target = self._target
         assert target is not None
         offsets = {

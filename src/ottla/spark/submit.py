@@ -63,7 +63,7 @@ class Opened(NamedTuple):
         return True
 
     def close(self) -> None:
-        """Stop the session where that is the opener's part."""
+        """Stop the session if its opener has to."""
         if self.owned and self.answers:
             self.spark.stop()
 
@@ -162,7 +162,7 @@ def _submit_arguments(settings: SparkSettings, master: str | None, rest: str) ->
 
 
 def _with_ours(conf: SparkConf) -> SparkConf:
-    """Our settings where there are no others."""
+    """Our settings, where the user has given none."""
     local = on_this_machine(conf.get("spark.master") or "")
     for name, value in (SETTINGS if local else ON_CLUSTERS).items():
         conf.setIfMissing(name, value)

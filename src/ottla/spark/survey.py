@@ -1,6 +1,6 @@
 """Questions of a plan to the cluster: which partitions there are, where they begin and end.
 
-Comes from reader.py, stream.py and lake/loader.py; the answers go into plan.py.
+Called by batch.py, stream.py and lake/loader.py; the answers go into plan.py.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Survey:
         return self.edges(partitions, EARLIEST)
 
     def latest(self, assigned: Mapping[TopicPartition, TopicId], known: Offsets) -> tuple[Offsets, Offsets]:
-        """The latest offsets and their leader epochs; asked again while one is below what was known before."""
+        """The latest offsets and their leader epochs; asked again while one is below the offset known before."""
         for attempt in range(self.retries.attempts + 1):
             answers = self._again(lambda: self._offsets(dict.fromkeys(assigned, LATEST)))
             if all(offset >= known.get(partition, 0) for partition, (offset, _) in answers.items()):
@@ -87,7 +87,7 @@ class Survey:
         return offsets, {partition: epoch for partition, (_, epoch) in answers.items()}
 
     def truncated(self, start: SourceOffset, epochs: Offsets) -> dict[TopicPartition, int]:
-        """Partitions whose log no longer holds the records that were read in an earlier epoch, and where it diverged.
+        """Partitions whose log lacks records that were read in an earlier epoch, with the offset where it diverged.
 
         Only partitions that changed leaders since `start` are asked about (KIP-320).
         """
@@ -143,7 +143,7 @@ class Survey:
         return int(result.end_offset) if not result.error_code else -1
 
     def _again(self, ask: Callable[[], T]) -> T:
-        """Ask as often as `fetchOffset.numRetries` says; once, where no broker has ever answered in all its time."""
+        """Ask as often as `fetchOffset.numRetries` says, but only once if no broker has ever answered."""
         for _ in range(self.retries.attempts):
             try:
                 return ask()

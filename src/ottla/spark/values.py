@@ -21,7 +21,7 @@ MOST_DECODERS = 16
 
 
 class BadValue(ValueError):
-    """A value could not be read, and the query is to fail where that happens."""
+    """A value could not be read, and the query must fail then."""
 
 
 def value_type(options: ValueOptions, topics: Callable[[], list[str]]) -> DataType:

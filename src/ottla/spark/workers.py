@@ -1,4 +1,4 @@
-"""Helps for a Python worker of Spark's: answers that go out at once, imports while it waits."""
+"""Helps for Spark's Python workers: answers leave at once, and imports run while the worker waits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 DESCRIPTORS = Path("/proc/self/fd")
 _hurried: set[int] = set()
-"""Processes that are done."""
+"""The ids of processes that are done."""
 
 
 def hurry_answers() -> None:
@@ -52,6 +52,6 @@ def _import(module: str) -> None:
 
 
 def _without_delay(descriptor: int) -> None:
-    """OSError where the socket is not one of TCP."""
+    """Set the option; OSError if the socket is not one of TCP."""
     with socket.socket(fileno=os.dup(descriptor)) as ours:
         ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

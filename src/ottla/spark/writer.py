@@ -47,7 +47,7 @@ def as_written(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Itera
 
 
 def write_batch_of_rows(where: Cluster, sender: Sender, options: SinkOptions, batch: pa.RecordBatch) -> int:
-    """Send the rows of one Arrow batch; how many record batches they became."""
+    """Send the rows of one Arrow batch; return the number of record batches."""
     return sum(_write_topic(where, sender, options, topic, part) for topic, part in _by_topic(options, batch))
 
 
