@@ -1,4 +1,4 @@
-"""The answer of DescribeGroups about a classic group, or one that is not there."""
+"""The answer of DescribeGroups about a classic group, or about a missing one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NOT_FOUND_SINCE = 6
 
 
 def described(group: Group | None, group_id: str, version: int) -> DescribedGroup:
-    """The answer in that version of the API; groups of another kind are not there for it."""
+    """The answer in that version of the API; groups of another kind count as missing."""
     if group is not None:
         return _described(group)
     gone = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)

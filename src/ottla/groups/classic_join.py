@@ -1,6 +1,6 @@
-"""JoinGroup of the classic protocol: decides who may join, under which id, and whether that begins a rebalance.
+"""JoinGroup of the classic protocol: decides which client may join, under which id, and whether a rebalance begins.
 
-Comes from shard.py; the rebalance that follows a join is in rebalance.py.
+Called by shard.py; the rebalance that follows a join is in rebalance.py.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Joins:
             self._join_again(group, request, turn)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
-        """While members gather, those that wait count, so the last ones are refused."""
+        """True if the member has room; while members gather, those that wait count, so the last are refused."""
         most = self._rebalances.settings.max_size
         member = group.members.get(member_id)
         if group.state is GroupState.EMPTY:
@@ -103,12 +103,12 @@ class Joins:
         member = group.members[request.member_id]
         unchanged = member.protocols == request.protocols
         if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
-            # Its answer was lost, most likely.
+            # Most likely the earlier answer was lost.
             turn.answer(joined(group, member.member_id))
         elif group.state is GroupState.STABLE and unchanged and group.leader != member.member_id:
             turn.answer(joined(group, member.member_id))
         else:
-            # A leader that joins again wants a rebalance: it has seen something that members' metadata does not say.
+            # A leader that joins again wants a rebalance: it has seen a change that members' metadata does not show.
             self._update(group, member, request)
             self._rebalances.park_join(group, member, turn.ticket, turn.out)
             self._rebalances.prepare_or_complete(group, turn.now, turn.out)
@@ -124,7 +124,7 @@ class Joins:
     # A static member that comes back (KIP-345)
 
     def _replace_static(self, group: Group, request: JoinGroupRequest, new_id: str, turn: Turn) -> None:
-        """The same instance under a new id; the old id is fenced. A stable group goes on if nothing else changes."""
+        """Put the instance under a new id; the old id is fenced. A stable group goes on if nothing else changes."""
         assert request.group_instance_id is not None
         old_id = group.static_members[request.group_instance_id]
         leader_before = group.leader
@@ -156,7 +156,7 @@ class Joins:
         self._rebalances.hear(group, member, now)
 
     def _restorer(self, group: Group, member: Member, old_id: str, new_id: str) -> Callable[[Moment, Decision], None]:
-        """The function that undoes a replacement that could not be written."""
+        """A function that undoes the replacement if its entries could not be written."""
         protocols = member.protocols
         rebalance_timeout_ms, session_timeout_ms = member.rebalance_timeout_ms, member.session_timeout_ms
 
@@ -173,15 +173,17 @@ class Joins:
 
 
 def _writable(request: JoinGroupRequest, caller: Caller) -> bool:
-    """True if this member could be written down: requests may carry longer names than records."""
+    """True if this member fits into a record: requests may carry longer names than records."""
     suffix = "-" + "0" * _UUID_LENGTH
     names = [caller.client_id + suffix, (request.group_instance_id or "") + suffix, request.protocol_type]
     return all(writable(name) for name in [*names, *(protocol.name for protocol in request.protocols)])
 
 
 def _replaced(group: Group, new_id: str, leader_before: str | None, version: int) -> JoinGroupResponse:
-    """The generation goes on. KIP-814: a leader that comes back is told to lead, yet not to assign; where it cannot be
-    told the second, it is not told the first."""
+    """The answer to a static member that came back while the generation goes on.
+
+    By KIP-814 a leader is told to lead but not to assign; a version that cannot say the second is not told the first.
+    """
     answer = joined(group, new_id)
     if version >= _SKIP_ASSIGNMENT_SINCE:
         answer.skip_assignment = group.leader == new_id

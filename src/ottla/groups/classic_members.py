@@ -1,7 +1,7 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members that speak the classic protocol in a consumer group.
 
-Comes from shard.py. Such a member is told by the answers of its heartbeats to join again when its part may change. Its
-epoch is its generation; the coordinator assigns, and no member is told that it leads.
+Comes from shard.py. The answers to the heartbeats of such a member tell it to join again when its assignment may
+change. Its epoch is its generation; the coordinator assigns, and no member is told that it leads.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest
 def _joining(
     groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest, turn: Turn
 ) -> ConsumerMember | JoinGroupResponse:
-    """The member as it is before this join, under the id that it will have; the answer where it may not join."""
+    """The member before this join, under the id that it will have; or the answer that refuses it."""
     member_id = request.member_id or groups.new_id()
     instance_id = request.group_instance_id
     holder = group.members.get(member_id) if instance_id is None else group.static_member(instance_id)
@@ -101,7 +101,7 @@ def _writable(request: JoinGroupRequest, caller: Caller) -> bool:
 
 
 def _updated(before: ConsumerMember, request: JoinGroupRequest, said: Subscription, caller: Caller) -> ConsumerMember:
-    """The member with all that it says of itself: names no assignor, and no regular expression."""
+    """The member with all values of the request; it names no assignor, and no regular expression."""
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         before,
@@ -160,7 +160,7 @@ def sync(groups: ConsumerGroups, group: ConsumerGroup, request: SyncGroupRequest
 
 
 def heartbeat(groups: ConsumerGroups, group: ConsumerGroup, request: HeartbeatRequest, now: Moment) -> ErrorCode:
-    """Let a member join again where it can come nearer to its target, or must give up partitions."""
+    """Let a member join again if it can come nearer to its target, or must give up partitions."""
     member = _member(group, request.member_id, request.group_instance_id)
     if isinstance(member, ErrorCode):
         return member

@@ -63,7 +63,7 @@ def _assign(rebalances: Rebalances, group: Group, request: SyncGroupRequest, now
     out.if_refused = lambda later, instead: rebalances.prepare(group, later, instead)
     for member in group.members.values():
         if answer_sync(member, out, _assigned(group, given.get(member.member_id, b""))):
-            # While it waited here it could not be heard of, and its deadline may have passed unseen.
+            # No heartbeat came while the request waited here, and the member's deadline may have passed meanwhile.
             rebalances.hear(group, member, now)
 
 

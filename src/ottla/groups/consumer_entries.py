@@ -88,14 +88,14 @@ def regex_entry(group_id: str, regex: str, resolved: ResolvedRegex | None) -> En
 
 
 def departure_entries(group_id: str, member_id: str) -> Iterator[Entry]:
-    """Tombstones for all that is written of a member."""
+    """Tombstones for all records of a member."""
     yield Entry(records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None, 0)
     yield Entry(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None, 0)
     yield Entry(records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None, 0)
 
 
 def group_tombstones(group: ConsumerGroup) -> Iterator[Entry]:
-    """Tombstones for all that is written of a group."""
+    """Tombstones for all records of a group."""
     for member_id in sorted(group.members.keys() | group.target.keys()):
         yield from departure_entries(group.group_id, member_id)
     for regex in sorted(group.regexes):
@@ -109,7 +109,7 @@ def group_tombstones(group: ConsumerGroup) -> Iterator[Entry]:
 
 
 def apply(group: ConsumerGroup, key: ConsumerKey, value: ConsumerValue | None) -> None:
-    """Take in one entry of the group but for the tombstone of the group itself."""
+    """Take in one entry of the group, except the tombstone of the group itself."""
     if isinstance(value, records.ConsumerGroupMetadataValue):
         group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
     elif isinstance(key, records.ConsumerGroupMemberMetadataKey):
@@ -184,7 +184,7 @@ def _apply_current(group: ConsumerGroup, member_id: str, value: ConsumerValue | 
 
 
 def _with_epochs(assigned: Iterable[records.TopicPartitions], member_epoch: int) -> dict[bytes, dict[int, int]]:
-    """Partitions with the epochs they were assigned in; where Kafka before 4.3 wrote none, in that of the member."""
+    """Partitions with their assignment epochs; Kafka before 4.3 wrote none, then the member's epoch counts."""
     found: dict[bytes, dict[int, int]] = {}
     for each in assigned:
         epochs = each.assignment_epochs

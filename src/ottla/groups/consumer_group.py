@@ -1,6 +1,7 @@
-"""One group of the consumer protocol in memory: its members, epochs and targets, as its records tell them.
+"""One group of the consumer protocol in memory: its members, epochs and targets, by its records.
 
-It changes in `apply` alone, so that a replay makes the same state as the decisions did. consumer_heartbeat.py decides.
+The group changes in `apply` alone, so that a replay makes the same state as the decisions did. consumer_heartbeat.py
+decides.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class ConsumerGroup(AnyGroup):
         return True
 
     def owner(self, topic_id: bytes, index: int) -> str | None:
-        """The member that has a partition, or that has yet to give it up."""
+        """The member that has a partition, or still has to give it up."""
         return self._owners.get((topic_id, index))
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
@@ -102,7 +103,7 @@ class ConsumerGroup(AnyGroup):
         return sorted(self._regex_users)
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The names that a member subscribes to; a regular expression that is not resolved matches none."""
+        """The names that a member subscribes to; an unresolved regular expression matches none."""
         resolved = self.regexes.get(member.regex) if member.regex else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
@@ -117,11 +118,11 @@ class ConsumerGroup(AnyGroup):
         return self._classic
 
     def knows_protocol(self, name: str) -> bool:
-        """True if all classic members know a protocol of theirs."""
+        """True if all classic members know one of these protocols."""
         return self._protocols[name] == self._classic
 
     def subscribed_hash(self, topics: Topics) -> int:
-        """The hash of all topics that members read, as they are now."""
+        """The hash of all topics that members read, in their present state."""
         seen_at = (topics.version, self._subscription_version)
         if self._hash_at != seen_at:
             self._hash_at, self._hash = seen_at, metadata_hash(shapes_of(self._subscribed_names(), topics))
@@ -138,7 +139,7 @@ class ConsumerGroup(AnyGroup):
         return [self.members[member_id] for member_id in sorted(self.members, key=java_order)]
 
     def copy(self) -> ConsumerGroup:
-        """The same group, on which a decision may try out its entries."""
+        """A copy of the group, on which a decision may try out its entries."""
         other = ConsumerGroup(self.group_id)
         other.epoch, other.metadata_hash = self.epoch, self.metadata_hash
         other.assignment_epoch, other.assigned_at_ms = self.assignment_epoch, self.assigned_at_ms
@@ -183,7 +184,7 @@ class ConsumerGroup(AnyGroup):
         self._subscription_version += 1
 
     def _forget(self, member: ConsumerMember) -> None:
-        """Partitions are given back only by their owner: compaction may have taken the record of a release."""
+        """Remove the partitions that the member owns; compaction may have removed the record of a release."""
         self._count(member, -1)
         for place in _places(member):
             if self._owners.get(place) == member.member_id:

@@ -68,7 +68,7 @@ class ConsumerGroups:
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, turn: Turn, *, taken: bool, upgraded: ConsumerGroup | None = None
     ) -> None:
-        """Answer a heartbeat. `taken` says that the id belongs to a group of another kind that has members.
+        """Answer a heartbeat. `taken`: the id belongs to a group of another kind that has members.
 
         `upgraded` is the group that a classic one becomes when a member joins.
         """
@@ -103,7 +103,7 @@ class ConsumerGroups:
             self._regexes.want(group.group_id, turn.now)
 
     def _begin(self, upgraded: ConsumerGroup, turn: Turn) -> None:
-        """Write a group that was made of a classic one, in one batch with the entries that follow."""
+        """Write a group that was made from a classic one, in one batch with the entries that follow."""
         turn.out.whole = True
         for entry in upgrade_entries(upgraded):
             turn.out.write(entry)
@@ -111,7 +111,7 @@ class ConsumerGroups:
             self.hear(upgraded.group_id, member, turn.now)
 
     def hear(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
-        """A member showed itself: its session begins anew. A classic member brings its own session timeout."""
+        """Begin the member's session anew. A classic member brings its own session timeout."""
         if member.classic is None:
             session_ms = self.settings_of(group_id).session_timeout_ms
         else:
@@ -120,7 +120,7 @@ class ConsumerGroups:
         self._deadlines.set(key, now.mono_ms + session_ms, timeout_ms=session_ms)
 
     def _watch_revocation(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
-        """A member that must give up partitions has its own rebalance timeout for that."""
+        """Set the deadline for a member that must give up partitions: its own rebalance timeout."""
         key = DeadlineKey(DeadlineKind.REVOCATION, group_id, member.member_id)
         if member.state is MemberState.UNREVOKED and member.classic is None:
             within_ms = max(member.rebalance_timeout_ms, 0)
@@ -135,13 +135,13 @@ class ConsumerGroups:
         return may_assign(group, now, self.settings_of(group.group_id))
 
     def await_join(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
-        """A classic member was told to join again: it has its rebalance timeout from the first time on."""
+        """Set the deadline of a classic member that was told to join again: its rebalance timeout, set once."""
         key = DeadlineKey(DeadlineKind.CLASSIC_JOIN, group_id, member.member_id)
         if self._deadlines.at(key) is None:
             self._deadlines.set(key, now.mono_ms + max(member.rebalance_timeout_ms, 0))
 
     def await_sync(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
-        """A classic member has joined: it has its rebalance timeout to ask for its assignment."""
+        """Set the deadline of a classic member that has joined, to ask for its assignment: its rebalance timeout."""
         self._deadlines.cancel(DeadlineKey(DeadlineKind.CLASSIC_JOIN, group_id, member.member_id))
         self._deadlines.cancel(DeadlineKey(DeadlineKind.REVOCATION, group_id, member.member_id))
         key = DeadlineKey(DeadlineKind.CLASSIC_SYNC, group_id, member.member_id)
@@ -149,7 +149,7 @@ class ConsumerGroups:
         self.hear(group_id, member, now)
 
     def has_synced(self, group_id: str, member: ConsumerMember, now: Moment) -> None:
-        """A classic member took its assignment away."""
+        """Note that a classic member has fetched its assignment."""
         self._deadlines.cancel(DeadlineKey(DeadlineKind.CLASSIC_SYNC, group_id, member.member_id))
         self.hear(group_id, member, now)
 
@@ -178,7 +178,7 @@ class ConsumerGroups:
         turn.answer(ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch))
 
     def remove(self, group: ConsumerGroup, members: Iterable[ConsumerMember], now: Moment, out: Decision) -> None:
-        """Members are gone: the group begins a new epoch without them, or becomes a classic one."""
+        """Remove members: the group begins a new epoch without them, or becomes a classic one."""
         trial = Trial(group)
         for member in members:
             for entry in write.departure_entries(group.group_id, member.member_id):
@@ -191,7 +191,7 @@ class ConsumerGroups:
         out.if_refused = lambda later, _: self._hear_all(group, later)
 
     def take(self, group: ConsumerGroup, trial: Trial, now: Moment, out: Decision) -> bool:
-        """Write the changes tried on a group, or its downgrade where they cause one; True for the latter."""
+        """Write the changes tried on a group, or its downgrade if they cause one; True for a downgrade."""
         if not self._downgrades(group, trial.group):
             for entry in trial.entries:
                 out.write(entry)
@@ -210,7 +210,7 @@ class ConsumerGroups:
         return True
 
     def _hear_all(self, group: ConsumerGroup, now: Moment) -> None:
-        """The sessions of all members begin anew."""
+        """Begin the sessions of all members anew."""
         for member in group.members.values():
             self.hear(group.group_id, member, now)
 
@@ -232,7 +232,7 @@ class ConsumerGroups:
     # Time
 
     def time_over(self, key: DeadlineKey, now: Moment, out: Decision) -> None:
-        """A deadline of a consumer group has passed."""
+        """Handle a deadline of a consumer group that has passed."""
         group = self.groups.get(key.group_id)
         if group is None:
             return
@@ -246,7 +246,7 @@ class ConsumerGroups:
             self.remove(group, [member], now, out)
 
     def loaded(self, now: Moment) -> None:
-        """The log has been read to its end: sessions and revocations begin afresh."""
+        """Begin sessions and revocations afresh, as the log has been read to its end."""
         for group_id, group in self.groups.items():
             self._hear_all(group, now)
             for member in group.members.values():
@@ -260,7 +260,7 @@ class ConsumerGroups:
             out.write(entry)
 
     def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
-        """Take in one entry. Those of a group that is gone were compacted, or come behind its end: they are passed."""
+        """Take in one entry. Entries of a missing group were compacted, or follow its end: they are skipped."""
         group = self.groups.get(key.group_id)
         if isinstance(key, ConsumerGroupMetadataKey) and value is None:
             if group is not None:

@@ -75,7 +75,7 @@ def beat(
 
 
 def _member(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, max_size: int) -> ConsumerMember | Refused:
-    """The member as it is before this heartbeat; a new one where it joins."""
+    """The member before this heartbeat; a new one if it joins."""
     if request.instance_id is not None:
         return _static_member(group, request, request.instance_id, max_size)
     member = group.members.get(request.member_id)
@@ -118,7 +118,7 @@ def _new_member(
 
 
 def _of_this_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember | Refused:
-    """Only the member's epoch is good, or the one before it where the answer with the newer one was lost."""
+    """Check the member's epoch; the one before counts too if the answer with the newer one was lost."""
     epoch = request.member_epoch
     if epoch in (JOINING, member.epoch):
         return member
@@ -138,7 +138,7 @@ def _unknown(request: ConsumerGroupHeartbeatRequest) -> Refused:
 
 
 def _answer(member: ConsumerMember, settings: ConsumerSettings, *, tell: bool) -> ConsumerGroupHeartbeatResponse:
-    """The assignment is told where it is new to the client: a null one means that it has not changed."""
+    """Put the assignment into the answer if it is new to the client: null means unchanged."""
     assignment = None
     if tell:
         assignment = Assignment(

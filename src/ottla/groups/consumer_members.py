@@ -14,9 +14,9 @@ from ottla.messages.offset_fetch import OffsetFetchRequestGroup
 from ottla.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _MEMBER_EPOCHS_SINCE = 9
-"""From this version on OffsetCommit knows member epochs."""
+"""The version of OffsetCommit from which on it knows member epochs."""
 _NO_EPOCH = -1
-"""TxnOffsetCommit of a producer that was given no metadata of a group."""
+"""The generation in TxnOffsetCommit of a producer that was given no group metadata."""
 _CLASSIC_MEMBER, _CONSUMER_MEMBER = 0, 1
 
 # Offsets
@@ -67,7 +67,7 @@ def fetch_error(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> Error
 
 
 def _epoch_error(member: ConsumerMember, epoch: int, places: Iterable[tuple[bytes, int]]) -> ErrorCode:
-    """A commit of an older epoch counts while the member still owns the partitions, and did then (KIP-1251)."""
+    """True if a commit of an older epoch counts: the member still owns the partitions, and did then (KIP-1251)."""
     if epoch == member.epoch:
         return ErrorCode.NONE
     wrong = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
@@ -106,7 +106,7 @@ def not_described(group_id: str) -> DescribedGroup:
 
 
 def _described(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
-    """A member as it is shown; partitions that it has yet to give up count as assigned."""
+    """A member as described; partitions that it still has to give up count as assigned."""
     held: dict[bytes, set[int]] = {topic: set(epochs) for topic, epochs in member.assigned.items()}
     for topic, indexes in member.pending.items():
         held.setdefault(topic, set()).update(indexes)
@@ -126,7 +126,7 @@ def _described(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> 
 
 
 def _shown(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> Assignment:
-    """Partitions with the names of their topics; those of a topic that is gone are left out."""
+    """Partitions with the names of their topics, without those of deleted topics."""
     shown = []
     for topic_id, indexes in partitions.items():
         shape = topics.by_id(topic_id)

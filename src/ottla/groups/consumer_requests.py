@@ -1,4 +1,4 @@
-"""Heartbeats of consumer groups before any group is looked at: which of them contradict themselves."""
+"""Heartbeats of consumer groups before any group is looked at: finds those that contradict themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.kernel.errors import ErrorCode, clipped
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 _OWN_IDS_SINCE = 1
-"""From this version on clients make the ids of their members themselves."""
+"""The version from which on clients make the ids of their members."""
 _LONGEST_KEY = "is longer than a record of the offsets topic can hold."
 
 
@@ -75,7 +75,7 @@ def is_leave(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """True if a member says all of itself: it joins, or it wants to hear its assignment again after an error."""
+    """True if the request has all fields: the member joins, or wants its assignment again after an error."""
     return request.member_epoch == JOINING or (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -84,7 +84,7 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
-    """Partitions that the client says it owns; None where it did not say."""
+    """The partitions that the client owns by its own words; None if it named none."""
     if request.topic_partitions is None:
         return None
     return partitions_of((each.topic_id, each.partitions) for each in request.topic_partitions)

@@ -28,11 +28,11 @@ from ottla.groups.values import ConsumerSettings, Entry, Moment
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The surroundings of a consumer group that its decisions look at."""
+    """The surroundings of a consumer group that its decisions read."""
 
     topics: Topics
     assignors: dict[str, Assignor]
-    """By name, the default first."""
+    """The assignors by name, the default first."""
     max_size: int
 
 
@@ -56,7 +56,7 @@ class Trial:
         self.write(write.epoch_entry(group.group_id, group.epoch + 1, group.subscribed_hash(topics)))
 
     def drop_unused(self, regex: str) -> None:
-        """Forget the topics of a regular expression that no member subscribes by any more."""
+        """Forget the topics of a regular expression that no member uses any more."""
         if regex and regex in self.group.regexes and not self.group.regex_users(regex):
             self.write(write.regex_entry(self.group.group_id, regex, None))
 
@@ -80,7 +80,7 @@ def advance(
     settings: ConsumerSettings,
     around: Surroundings,
 ) -> Advanced | None:
-    """Write a request's changes: `before` becomes `asked`, which owns these partitions. None: it must begin anew."""
+    """Write a request's changes: `before` becomes `asked`, which owns these partitions. None if it must begin anew."""
     group = trial.group
     regex_settled = asked.regex != before.regex and (not asked.regex or asked.regex in group.regexes)
     took_place = took_over(group, before)
@@ -118,7 +118,7 @@ def _write_subscription(trial: Trial, before: ConsumerMember, asked: ConsumerMem
 
 
 def _assign(trial: Trial, now: Moment, settings: ConsumerSettings, around: Surroundings) -> None:
-    """Compute a new target where the group's epoch asks for one, not more often than the interval allows."""
+    """Compute a new target if the group's epoch needs one, not more often than the interval allows."""
     group = trial.group
     if group.assignment_epoch >= group.epoch:
         return
@@ -161,7 +161,7 @@ def _reconcile(
     *,
     resubscribed: bool,
 ) -> ConsumerMember | None:
-    """The member one step nearer to its target; None where it must begin anew."""
+    """The member one step nearer to its target; None if it must begin anew."""
     group = trial.group
     if asked.state is MemberState.STABLE and asked.epoch == group.assignment_epoch and not resubscribed:
         return asked
@@ -183,7 +183,7 @@ def _reconcile(
 
 
 def took_over(group: ConsumerGroup, before: ConsumerMember) -> bool:
-    """True if a static member takes a place that another incarnation had: all of it is written anew."""
+    """True if a static member takes the place of another incarnation: all of its records are written anew."""
     if before.instance_id is None or before.epoch != JOINING:
         return False
     holder = group.static_member(before.instance_id)

@@ -26,13 +26,13 @@ class MemberState(IntEnum):
     """A member's state on the way to its target; the numbers are those of the records."""
 
     STABLE = 0
-    """It has the assignment of its epoch."""
+    """The member has the assignment of its epoch."""
     UNREVOKED = 1
-    """It still has to give up partitions before it may have its next epoch."""
+    """The member still has to give up partitions before it may have its next epoch."""
     UNRELEASED = 2
-    """It waits for partitions that other members still own."""
+    """The member waits for partitions that other members still own."""
     UNKNOWN = 127
-    """Written by another release."""
+    """A state that another release has written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +57,20 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Assigned = field(default_factory=dict)
     pending: Assigned = field(default_factory=dict)
-    """Partitions that it must give up, and may still read."""
+    """The partitions that the member must give up, and may still read."""
 
     @property
     def owned(self) -> Partitions:
-        """The partitions that it may read."""
+        """The partitions that the member may read."""
         return {topic: frozenset(epochs) for topic, epochs in self.assigned.items()}
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression matched, and when that was."""
+    """The topics that a regular expression matched, and the time of that."""
 
     topics: frozenset[str]
     version: int
-    """The version of the metadata that the topics were taken from."""
+    """The version of the metadata that the topics come from."""
     timestamp_ms: int
 
 
@@ -114,5 +114,5 @@ def is_subset(some: Partitions, all_of: Mapping[bytes, Iterable[int]]) -> bool:
 
 
 def overlap(some: Mapping[bytes, Iterable[int]], others: Partitions) -> bool:
-    """True if a partition is in both."""
+    """True if a partition is in both sets."""
     return any(not others.get(topic, frozenset()).isdisjoint(partitions) for topic, partitions in some.items())

@@ -1,4 +1,4 @@
-"""The deadlines of one shard: each has a key, is moved often and comes due rarely."""
+"""The deadlines of one shard, each with a key. They are moved often and rarely come due."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class DeadlineKey(NamedTuple):
 
 
 STOOD_STILL_MS = 500
-"""A process that is late by so much was not there to hear its members; one that is late by less is busy."""
+"""The lateness from which on a process counts as having stood still; a process that is less late is busy."""
 
 
 class Deadlines:
     """Keyed deadlines, which are postponed by the time that this process could not hear its members (rule A5).
 
     A process that stood still postpones them by all of that time. A busy one is a little late again and again, and
-    hears its members in between: what it postpones a deadline by adds up to the deadline's own timeout at most.
+    hears its members in between: all that it postpones a deadline by is at most the deadline's own timeout.
     """
 
     def __init__(self) -> None:
         self._by_all = _Queue()
-        """Postponed by all that is forgiven."""
+        """All deadlines, each postponed by all forgiven time."""
         self._bounded = _Queue()
-        """The latest times to which deadlines may be moved while this process is busy."""
+        """The times beyond which a busy process may not move these deadlines."""
         self._stood_still_ms = 0
         self._busy_ms = 0
 
@@ -76,17 +76,17 @@ class Deadlines:
         self._bounded.cancel(key)
 
     def at(self, key: DeadlineKey) -> int | None:
-        """The time at which `key` comes due; None where it is not set."""
+        """The time at which `key` comes due; None if it is not set."""
         found = [at_ms for queue, shift in self._queues() if (at_ms := queue.at(key, shift)) is not None]
         return min(found, default=None)
 
     def next_ms(self) -> int | None:
-        """The earliest deadline; None where there is none."""
+        """The earliest deadline; None if there is none."""
         found = [at_ms for queue, shift in self._queues() if (at_ms := queue.next_ms(shift)) is not None]
         return min(found, default=None)
 
     def take(self, now_ms: int) -> DeadlineKey | None:
-        """Remove one that is due and return its key."""
+        """Remove a key that is due and return it; None if there is none."""
         for queue, shift in self._queues():
             at_ms = queue.next_ms(shift)
             if at_ms is not None and at_ms <= now_ms:
@@ -96,19 +96,22 @@ class Deadlines:
         return None
 
     def postpone(self, by_ms: int) -> None:
-        """Move all deadlines: this process could not hear its members for so long."""
+        """Move all deadlines by the time in which this process could not hear its members."""
         if by_ms >= STOOD_STILL_MS:
             self._stood_still_ms += by_ms
         else:
             self._busy_ms += by_ms
 
     def _queues(self) -> tuple[tuple[_Queue, int], tuple[_Queue, int]]:
-        """The queues, each with the time by which its deadlines were postponed."""
+        """Both queues, each with the time by which its deadlines were postponed."""
         return (self._by_all, self._stood_still_ms + self._busy_ms), (self._bounded, self._stood_still_ms)
 
 
 class _Queue:
-    """Keys in a heap by time. Moving one later costs a dictionary entry: the heap learns of it when it comes up."""
+    """Keys in a heap by time.
+
+    A key that moves later costs a dictionary entry: the heap learns of it when the old entry comes up.
+    """
 
     def __init__(self) -> None:
         self._at: dict[DeadlineKey, int] = {}
@@ -145,7 +148,7 @@ class _Queue:
         heapq.heappush(self._heap, (at_ms, next(self._order), key))
 
     def _settle(self) -> None:
-        """Bring to the top of the heap an entry that is true."""
+        """Drop or move outdated entries, until the top of the heap is a true one."""
         heap = self._heap
         while heap:
             at_ms, _, key = heap[0]

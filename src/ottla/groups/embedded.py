@@ -26,7 +26,7 @@ _INT16 = struct.Struct(">h")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The topics that a member wants to read, and the partitions that it says it owns."""
+    """The topics that a member wants to read, and the partitions that it owns by its own words."""
 
     topics: frozenset[str]
     owned: Partitions
@@ -34,7 +34,7 @@ class Subscription:
 
 
 def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
-    """The subscription in a member's metadata; MalformedMessage where it is none.
+    """The subscription in a member's metadata; MalformedMessage if it is none.
 
     Each version begins as version 0 does, and some clients write that much under a higher number.
     """
@@ -55,7 +55,7 @@ def read_assignment(assignment: bytes, topics: Topics) -> Partitions:
 
 
 def write_assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics, *, metadata: bytes) -> bytes:
-    """An assignment in the version of a member's metadata; topics that are gone are left out."""
+    """An assignment in the version of a member's metadata, without deleted topics."""
     version = _version(metadata)
     out = bytearray(_INT16.pack(version))
     assigned = []
@@ -69,7 +69,7 @@ def write_assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics, 
 
 
 def _version(content: bytes) -> int:
-    """The version before a member's bytes; those that are newer than ours begin as the newest of ours does."""
+    """The version in a member's bytes; versions newer than ours begin as our newest does."""
     if len(content) < _INT16.size:
         raise MalformedMessage("a classic member's bytes end before their version does")
     version = int(_INT16.unpack_from(content)[0])

@@ -74,17 +74,17 @@ _FORMS = {
         consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue, 0, 0
     ),
 }
-"""By the int16 that a key begins with."""
+"""The record types by the int16 that a key begins with."""
 _TYPES = {form.key: number for number, form in _FORMS.items()}
 
 
 def writable(text: str) -> bool:
-    """True if a record can hold it: its length is an int16 there, while newer requests may bring more."""
+    """True if a record can hold the text: its length is an int16 there, while newer requests may bring more."""
     return len(text) <= _LONGEST_STRING // 4 or len(text.encode("utf-8", "surrogatepass")) <= _LONGEST_STRING
 
 
 def offset_entry(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> Entry:
-    """A committed offset, or its tombstone. One that carries its own expiry can only be said in version 1."""
+    """A committed offset, or its tombstone. Only version 1 can hold an expiry of its own."""
     version = 1 if value is not None and value.expire_timestamp != -1 else _OFFSET_COMMIT_VERSION
     return Entry(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value, version)
 

@@ -1,7 +1,7 @@
 """One classic group in memory: its members, votes and waits, and the entry that makes a generation last.
 
-rebalance.py moves it from state to state; shard.py keeps it by its id. A group that is gone is simply not kept, so
-Kafka's state Dead is never held here, only shown.
+rebalance.py moves it from state to state; shard.py keeps it by its id. A deleted group is not kept, so Kafka's state
+Dead is never held here, only shown.
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ class Member:
         self.syncing: Ticket | None = None
         self.is_new = False
         self.from_log = False
-        """Restored, and not heard to join since: all that is known of it stands in the log."""
+        """True if the member was restored and has not joined since: all that is known of it is in the log."""
 
     def metadata(self, protocol_name: str) -> bytes:
         """This member's metadata for a protocol that all members share."""
         return next(protocol.metadata for protocol in self.protocols if protocol.name == protocol_name)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate it likes best: protocols are listed in order of preference."""
+        """The candidate that the member likes best: protocols are in the order of preference."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
     @property
     def excused(self) -> bool:
-        """True if it need not be heard of: its request waits here. One that is new may give up unheard of."""
+        """True if no heartbeat is due, as a request of the member waits here; a new member may give up unnoticed."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
@@ -97,7 +97,7 @@ class Group(AnyGroup):
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.state_since_ms: int | None = wall_ms
-        """By the wall clock; None where it was written by a version that did not say."""
+        """By the wall clock; None if a version wrote it that did not note the time."""
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -106,15 +106,15 @@ class Group(AnyGroup):
         self.static_members: dict[str, str] = {}
         """Instance id to member id."""
         self.pending: dict[str, None] = {}
-        """Member ids given out (KIP-394) and not yet used, in order."""
+        """Member ids that were given out (KIP-394) and not used yet, in order."""
         self.pending_sync: dict[str, None] = {}
-        """Members of this generation that have not asked for their assignment."""
+        """The members of this generation that have not asked for their assignment."""
         self.subscribed: frozenset[str] | None = None
         self.initial_wait: tuple[int, int] | None = None
         """While an empty group gathers its first members: the present delay, and the rest that may extend it."""
         self.member_added = False
         self.unled = False
-        """True if the log names no leader of this generation: it comes from a consumer group (migration.py)."""
+        """True if the log names no leader of this generation: the group was a consumer group (migration.py)."""
         self.written = False
         """True if the log holds an entry of this group."""
         self._supported: Counter[str] = Counter()
@@ -135,7 +135,7 @@ class Group(AnyGroup):
         self.pending.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, or an id given out; the leader's place falls to the member that is longest here."""
+        """Forget a member, or an id given out; the longest-standing member takes the place of a leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member, -1)
@@ -176,7 +176,7 @@ class Group(AnyGroup):
         member.from_log = False
 
     def park_join(self, member: Member, ticket: Ticket | None) -> Ticket | None:
-        """Let a member wait with `ticket`, or no more; returns the ticket that it waited with until now."""
+        """Let a member's JoinGroup wait with `ticket`, or not at all (None); return the ticket of the one before."""
         before, member.joining = member.joining, ticket
         self._joining += (ticket is not None) - (before is not None)
         return before
@@ -218,7 +218,7 @@ class Group(AnyGroup):
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """True if the leader has joined, or another that has joined was put in its place."""
+        """True if the leader has joined, or a joined member was made the leader."""
         if self.leader is None:
             return False
         if self.members[self.leader].joining is None:
@@ -239,7 +239,7 @@ class Group(AnyGroup):
         )
 
     def elected_protocol(self) -> str:
-        """The protocol with most votes among those that all members know; first come, first served in a tie."""
+        """The protocol with most votes among those that all members know; in a tie the one that comes first."""
         candidates = {name for name, known_to in self._supported.items() if known_to == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -275,7 +275,7 @@ class Group(AnyGroup):
         return committed_ms
 
     def offsets_may_expire(self) -> bool:
-        """Those of simple groups, empty ones, and of topics that a stable consumer group does not read."""
+        """True for simple and empty groups, and for stable consumer groups, of which topics without a reader expire."""
         if not self.protocol_type or self.is_empty:
             return True
         return self.state is GroupState.STABLE and self.uses_consumer_protocol and self.subscribed is not None
@@ -287,7 +287,7 @@ class Group(AnyGroup):
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def learn_subscriptions(self) -> None:
-        """Read from the members' metadata which topics they want: None where it cannot be read."""
+        """Read the members' topics from their metadata: None if one cannot be read."""
         self.subscribed = None
         if not self.uses_consumer_protocol:
             return
@@ -298,7 +298,7 @@ class Group(AnyGroup):
             self.subscribed = subscribed_topics([member.metadata(name) for member in self.members.values()])
 
     def is_subscribed(self, topic: str) -> bool:
-        """True for a topic of the group, and for every topic where a consumer group's topics are unknown."""
+        """True for a topic of the group, and for every topic if a consumer group's topics are unknown."""
         return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
     # States and entries
@@ -309,7 +309,7 @@ class Group(AnyGroup):
         self.state_since_ms = wall_ms
 
     def entry(self, assignments: dict[str, bytes], *, wall_ms: int) -> Entry:
-        """The entry that makes this generation last."""
+        """The entry that makes this generation durable."""
         members = [
             MemberMetadata(
                 member_id=member.member_id,
@@ -336,7 +336,7 @@ class Group(AnyGroup):
         )
 
     def adopt(self, value: GroupMetadataValue) -> None:
-        """Take over the state in the log. A member that has joined here keeps all that the log does not hold."""
+        """Take over the state in the log; a member that has joined here keeps the values that the log does not hold."""
         kept = self.members
         self.members, self.static_members, self._supported, self._joining = {}, {}, Counter(), 0
         self.protocol_type = value.protocol_type or None

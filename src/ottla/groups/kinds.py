@@ -47,7 +47,7 @@ class AnyGroup(ABC):
 
     @abstractmethod
     def is_subscribed(self, topic: str) -> bool:
-        """True if a member may read the topic: its offsets neither expire nor may they be deleted."""
+        """True if a member may read the topic: its offsets then neither expire nor may be deleted."""
 
     @abstractmethod
     def offsets_idle_since_ms(self, committed_ms: int) -> int:

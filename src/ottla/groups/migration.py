@@ -1,7 +1,9 @@
 """Turns a classic group with members into a consumer group, and back.
 
-Pure, and without a group of its own: upgrade and downgrade are entries, the same that Kafka writes. A partition has
-one owner throughout: a partition that a member may still read before the change is its own after it.
+Pure: an upgrade or downgrade is a list of entries.
+
+The entries are the same that Kafka writes. A partition has one owner throughout: a partition that a member may still
+read before the change is its own after it.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from ottla.messages.join_group import JoinGroupRequestProtocol
 
 
 def upgraded(group: Group, topics: Topics) -> ConsumerGroup:
-    """The consumer group that a classic group becomes; MalformedMessage where its members' bytes cannot be read.
+    """The consumer group that a classic group becomes; MalformedMessage if its members' bytes cannot be read.
 
-    All members are stable in the group's generation. One that has never been told its generation is left out: it owns
+    All members are stable in the group's generation. A member that was never told its generation is left out: it owns
     nothing, and joins again.
     """
     made = ConsumerGroup(group.group_id)
@@ -43,11 +45,11 @@ def upgraded(group: Group, topics: Topics) -> ConsumerGroup:
 
 
 def _owned(members: Iterable[Member], said: dict[str, Subscription], topics: Topics) -> dict[str, Partitions]:
-    """The partitions that each member may be reading, none of them twice.
+    """The partitions that each member may be reading, each of one member only.
 
-    That is its assignment, and the partitions that it named as its own when it joined, if they are assigned to no
-    member: a cooperative member goes on reading such a partition until it has seen that it must give it up. Kafka looks
-    at the assignment alone.
+    These are its assignment, and the partitions that it named as its own when it joined, if they are assigned to no
+    member: a cooperative member goes on reading such a partition until it has learned that it must give it up. Kafka
+    looks at the assignment alone.
     """
     owner: dict[tuple[bytes, int], str] = {}
     for member in members:
@@ -85,7 +87,7 @@ def _as_consumer(member: Member, said: Subscription, owned: Partitions, epoch: i
 
 
 def described(session_timeout_ms: int, protocols: Iterable[JoinGroupRequestProtocol]) -> ClassicMemberMetadata:
-    """A consumer group's memory of a classic member, beside that of every member."""
+    """The fields that a consumer group keeps of a classic member besides those of every member."""
     return ClassicMemberMetadata(
         session_timeout_ms=session_timeout_ms,
         supported_protocols=[ClassicProtocol(name=each.name, metadata=bytes(each.metadata)) for each in protocols],
@@ -93,7 +95,7 @@ def described(session_timeout_ms: int, protocols: Iterable[JoinGroupRequestProto
 
 
 def upgrade_entries(made: ConsumerGroup) -> Iterator[Entry]:
-    """All entries of a consumer group that has just been made of a classic one."""
+    """All entries of a consumer group that has just been made from a classic one."""
     group_id, members = made.group_id, made.ordered_members()
     for member in members:
         yield write.member_entry(group_id, member)
@@ -133,7 +135,7 @@ def downgrade_entries(before: ConsumerGroup, after: ConsumerGroup, topics: Topic
 
 
 def _elected(members: Iterable[ConsumerMember]) -> str:
-    """The protocol that all know and most name first among those."""
+    """The protocol that all members know, and that most of them name first."""
     named = [[each.name for each in _protocols(member)] for member in members]
     common = set(named[0]).intersection(*named)
     votes = Counter(next(name for name in names if name in common) for names in named)

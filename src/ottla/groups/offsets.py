@@ -48,14 +48,14 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int
-    """-1, but for commits of the old kind that said how long to keep them."""
+    """-1, except for old commits that brought a retention time."""
     topic_id: bytes
     record_offset: int
-    """The offset of the entry's record; it tells a transaction's commit and a later plain one apart."""
+    """The offset of the entry's record; by it a commit in a transaction and a later plain one are told apart."""
 
 
 Committed = dict[str, dict[int, CommittedOffset]]
-"""By topic and partition."""
+"""The offsets by topic and partition."""
 
 
 class Offsets:
@@ -78,7 +78,7 @@ class Offsets:
                     yield group_id, topic, index, committed.offset
 
     def holds(self, group_id: str) -> bool:
-        """True if anything of a group is here, in an open transaction too."""
+        """True if anything of a group is here, open transactions included."""
         return group_id in self._groups or group_id in self._open
 
     # Deciding
@@ -110,7 +110,7 @@ class Offsets:
         return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
     def fetch(self, request: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-        """The offsets asked for; all there are where `topics` is null. Unknown ones are -1, no error."""
+        """The requested offsets; all there are if `topics` is null. Unknown ones are -1, without an error."""
         held = self.of(request.group_id)
         unstable = self._open.get(request.group_id, {}) if require_stable else {}
         response = OffsetFetchResponseGroup(group_id=request.group_id)
@@ -163,7 +163,7 @@ class Offsets:
             out.write(offset_entry(group_id, topic, index, None))
 
     def delete_topics(self, topics: dict[str, bytes], out: Decision) -> None:
-        """Topics are gone, by name and id: an offset committed for another topic of that name stays.
+        """Drop the offsets of deleted topics, by name and id: an offset committed for another topic of that name stays.
 
         A tombstone also removes the pending offsets of open transactions for its place.
         """
@@ -181,7 +181,7 @@ class Offsets:
             out.write(offset_entry(*place, None))
 
     def expire(self, group: AnyGroup, wall_ms: int, out: Decision) -> bool:
-        """Forget offsets past their retention; True where nothing of the group is left after that."""
+        """Forget offsets past their retention; True if nothing of the group is left after that."""
         group_id = group.group_id
         if group_id not in self._groups:
             return group_id not in self._open
@@ -231,7 +231,7 @@ class Offsets:
             self._open.setdefault(key.group, {}).setdefault((key.topic, key.partition), set()).add(producer)
 
     def apply_marker(self, producer: int, *, committed: bool) -> None:
-        """A transaction has ended: its offsets stand where no later commit has passed them, or were never made."""
+        """End a transaction: its offsets count unless a later commit has passed them, or are dropped."""
         for place, pending in self._pending.pop(producer, {}).items():
             group_id, topic, index = place
             open_here = self._open[group_id]
@@ -285,7 +285,7 @@ def commit_error(group: Group, request: OffsetCommitRequest) -> ErrorCode:
 
 
 def unknown_group_error(request: OffsetCommitRequest, caller: Caller) -> ErrorCode:
-    """A consumer that manages its partitions itself makes its group by committing; a member cannot be of no group."""
+    """The error of a commit to an unknown group; NONE for a consumer without a generation, which makes the group so."""
     if request.generation_id_or_member_epoch < 0:
         return ErrorCode.NONE
     return ErrorCode.GROUP_ID_NOT_FOUND if caller.version >= 9 else ErrorCode.ILLEGAL_GENERATION

@@ -1,6 +1,6 @@
 """The assignor `range`: of each topic, a run of consecutive partitions for each of its subscribers.
 
-Topics with equal subscribers and numbers of partitions stay together: a member has the same partitions of each.
+Topics with the same subscribers and number of partitions stay together: a member gets the same partitions of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Takes a classic group to its next generation: gather the members, let them vote, hand out a generation.
+"""Takes a classic group to its next generation: members join, vote for a protocol, and get a generation.
 
 Called from classic_join.py and classic_sync.py with members' requests, and from shard.py with timeouts.
 """
@@ -23,7 +23,7 @@ class Rebalances:
     # Rebalancing
 
     def prepare_or_complete(self, group: Group, now: Moment, out: Decision) -> None:
-        """Something changed: begin to rebalance, or see whether the one under way is complete."""
+        """Begin a rebalance after a change, or check whether the running one is complete."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self.complete_if_all_joined(group, now, out)
         else:
@@ -115,11 +115,11 @@ class Rebalances:
     # Sessions
 
     def hear(self, group: Group, member: Member, now: Moment) -> None:
-        """A member showed itself: its session begins anew."""
+        """Begin a member's session anew."""
         self.expect(group, member.member_id, member.session_timeout_ms, now)
 
     def hear_all(self, group: Group, now: Moment) -> None:
-        """The sessions of all members begin anew."""
+        """Begin the sessions of all members anew."""
         for member in group.members.values():
             self.hear(group, member, now)
 
@@ -157,18 +157,18 @@ class Rebalances:
     # Groups that change their protocol
 
     def begin_unled(self, group: Group, now: Moment, out: Decision) -> None:
-        """The group was one of the consumer protocol until now: its members join again, and elect a leader."""
+        """Rebalance a group that was of the consumer protocol until now: its members join again, and elect a leader."""
         if group.unled and group.state is GroupState.STABLE:
             self.prepare(group, now, out)
 
     def give_up(self, group: Group, out: Decision) -> None:
-        """The group becomes one of the consumer protocol: members that wait in it join again there."""
+        """Let members that wait here join again, as the group becomes one of the consumer protocol."""
         for member in group.members.values():
             self.answer_join(group, member, out, _superseded(member))
             answer_sync(member, out, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
     def forget(self, group: Group) -> None:
-        """The group is gone, and with it all that it waited for."""
+        """Drop all deadlines of a deleted group."""
         for kind in (DeadlineKind.JOIN, DeadlineKind.SYNC, DeadlineKind.UNLED):
             self.deadlines.cancel(DeadlineKey(kind, group.group_id))
         for member_id in (*group.pending, *group.members):
@@ -177,7 +177,7 @@ class Rebalances:
     # Waiting requests
 
     def park_join(self, group: Group, member: Member, ticket: Ticket, out: Decision) -> None:
-        """Let a JoinGroup wait. One that waited for the same member was given up by its client."""
+        """Let a JoinGroup wait. An earlier one of the same member, which its client gave up, is answered."""
         superseded = group.park_join(member, ticket)
         if superseded is not None:
             out.answer(superseded, _superseded(member))
@@ -188,7 +188,7 @@ class Rebalances:
             out.answer(ticket, answer)
 
     def _dismiss_syncs(self, group: Group, now: Moment, out: Decision, error: ErrorCode) -> None:
-        """The generation has failed before anybody had an assignment in it."""
+        """Answer the waiting SyncGroups of a generation that failed before any member had an assignment."""
         for member in group.members.values():
             member.assignment = b""
             if answer_sync(member, out, SyncGroupResponse(error_code=error)):
@@ -205,7 +205,7 @@ def answer_sync(member: Member, out: Decision, answer: SyncGroupResponse) -> boo
 
 
 def joined(group: Group, member_id: str) -> JoinGroupResponse:
-    """The generation, as a member is told of it: its leader learns of all members."""
+    """The generation, as a member is told of it; its leader learns of all members."""
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,

@@ -19,11 +19,11 @@ from ottla.groups.consumer_values import (
 )
 
 HeldByOther = Callable[[bytes, int], bool]
-"""True if another member owns a partition, or has yet to give it up."""
+"""True if another member owns a partition, or still has to give it up."""
 
 
 class Reconciliation:
-    """The step of one member. `owned` are the partitions that the client names as its own; None where it names none.
+    """The step of one member. `owned` are the partitions that the client names as its own; None if it names none.
 
     `subscribed` are the ids of the topics that the member subscribes to now, `may_have_changed` tells whether they
     were others at its last step.
@@ -49,7 +49,7 @@ class Reconciliation:
         self._held_by_other = held_by_other
 
     def step(self) -> ConsumerMember | None:
-        """The member after this step; None where it must begin anew."""
+        """The member after this step; None if it must begin anew."""
         member = self._member
         if member.state is MemberState.STABLE:
             if member.epoch != self._epoch:
@@ -88,7 +88,7 @@ class Reconciliation:
         return self._moved(MemberState.UNRELEASED if waits else MemberState.STABLE, self._epoch, kept, {})
 
     def _trim(self) -> ConsumerMember:
-        """Give up topics that are no longer subscribed to, ahead of the next target."""
+        """Give up the topics that the member no longer subscribes to, ahead of the next target."""
         member = self._member
         gone = {topic: epochs for topic, epochs in member.assigned.items() if topic not in self._subscribed}
         if not gone:
@@ -102,11 +102,11 @@ class Reconciliation:
         return self._moved(MemberState.UNREVOKED, member.epoch, kept, pending)
 
     def _client_owns(self, partitions: Assigned) -> bool:
-        """True if the client may still read one of them; a client that has not named its partitions may read any."""
+        """True if the client may still read one of them; a client that has named no partitions may read any."""
         return self._owned is None or overlap(partitions, self._owned)
 
     def _moved(self, state: MemberState, epoch: int, assigned: Assigned, pending: Assigned) -> ConsumerMember:
-        """The member in its new place. The epoch before it goes out of use with every write, though it be the same."""
+        """The member with its new values. Every write ends the earlier epoch, even if the epoch stays the same."""
         member = self._member
         return replace(
             member,
@@ -119,7 +119,7 @@ class Reconciliation:
 
 
 def left_for_a_while(member: ConsumerMember, *, epoch: int) -> ConsumerMember:
-    """A static member that has gone and is expected back: its partitions stay its own, nothing is left to revoke."""
+    """A static member that left and is expected back: it keeps its partitions, and has nothing to revoke."""
     return replace(
         member,
         epoch=epoch,
@@ -130,5 +130,5 @@ def left_for_a_while(member: ConsumerMember, *, epoch: int) -> ConsumerMember:
 
 
 def come_back(member: ConsumerMember, member_id: str) -> ConsumerMember:
-    """A static member that has come back: all that it had, under the id of its new incarnation."""
+    """A static member that has come back: it has all that it had, under the id of its new incarnation."""
     return replace(member, member_id=member_id, epoch=JOINING, previous_epoch=member.epoch)

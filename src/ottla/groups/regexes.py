@@ -1,7 +1,7 @@
-"""The topics that the regular expressions of a group match: when they are looked up, some names at a time.
+"""The topics that the regular expressions of a group match; names are looked up in slices.
 
-A run goes over all topic names in slices, each in a turn of its own, so that no group keeps the others waiting. Its
-result is written as records; where it is another one than before, the group begins a new epoch.
+A run goes over all topic names, each slice in a turn of its own, so that no group keeps the others waiting. Its result
+is written as records; if it differs from the one before, the group begins a new epoch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.groups.values import Decision, Moment
 from ottla.kernel.patterns import BadPattern, Matcher, compile_pattern
 
 REST_MS = 10_000
-"""The rest of a group between two runs, unless a member brings a new regular expression."""
+"""The pause of a group between two runs, unless a member brings a new regular expression."""
 _NAMES_PER_TURN = 20
 
 
@@ -42,16 +42,16 @@ class RegexRuns:
         self._refresh_interval_ms = refresh_interval_ms
         self._running: dict[str, _Run] = {}
         self._ended: dict[str, tuple[int, int]] = {}
-        """The end of the last run of a group, and the version of the topics that it looked at."""
+        """The time of a group's last run, and the version of the topics that it looked at."""
 
     def want(self, group_id: str, now: Moment) -> None:
-        """Let a run begin now; the one under way goes on."""
+        """Begin a run now, unless one is under way."""
         key = DeadlineKey(DeadlineKind.REGEX, group_id)
         if self._deadlines.at(key) is None:
             self._deadlines.set(key, now.mono_ms)
 
     def is_due(self, group: ConsumerGroup, now: Moment) -> bool:
-        """True if the topics have changed since the last run, or it was long ago; not more often than a rest allows."""
+        """True if the topics have changed since the last run, or it was long ago; never within the pause after one."""
         if not group.regexes or group.group_id in self._running:
             return False
         if group.group_id not in self._ended:
@@ -61,7 +61,7 @@ class RegexRuns:
         return since_ms >= (self._refresh_interval_ms if version == self._topics.version else REST_MS)
 
     def go_on(self, group: ConsumerGroup, now: Moment, out: Decision) -> None:
-        """Match the next names; at their end write the matches."""
+        """Match the next names; after the last one write the matches."""
         run = self._running.get(group.group_id)
         if run is None:
             run = self._running[group.group_id] = self._begin(group)
@@ -84,7 +84,7 @@ class RegexRuns:
         self._ended.pop(group_id, None)
 
     def _begin(self, group: ConsumerGroup) -> _Run:
-        """A pattern from the log that does not compile here, another release's, matches nothing."""
+        """Compile a pattern of the log; one that does not compile here, from another release, matches nothing."""
         matchers = {}
         for regex in group.used_regexes():
             try:

@@ -85,7 +85,7 @@ class GroupShard:
     ) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
-        """The classic ones."""
+        """The classic groups."""
         self.offsets = Offsets(settings)
         self._deadlines = Deadlines()
         self._rebalances = Rebalances(settings, self._deadlines)
@@ -95,7 +95,7 @@ class GroupShard:
         self.consumers = ConsumerGroups(settings, self._deadlines, topics or NoTopics(), consumer_settings, new_suffix)
 
     def group(self, group_id: str) -> AnyGroup | None:
-        """The group of that id, of any kind."""
+        """The group of that id and any kind."""
         return self.consumers.groups.get(group_id) or self.groups.get(group_id)
 
     def all_groups(self) -> list[AnyGroup]:
@@ -182,9 +182,9 @@ class GroupShard:
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now: Moment
     ) -> Decision:
-        """A member of a group of the consumer protocol joins, stays or leaves.
+        """Handle a heartbeat: a member of the consumer protocol joins, stays or leaves.
 
-        A classic group that is empty gives way to it; one that has members becomes a consumer group.
+        An empty classic group gives way to it; a classic group with members becomes a consumer group.
         """
         out = Decision()
         classic = self.groups.get(request.group_id)
@@ -201,7 +201,7 @@ class GroupShard:
         return out
 
     def _upgraded(self, group: Group) -> ConsumerGroup | None:
-        """The consumer group that a classic group may become; None where it must stay as it is."""
+        """The consumer group that a classic group may become; None if it must stay classic."""
         if not self.settings.migration_policy.upgrades or not group.uses_consumer_protocol:
             return None
         if group.size > self.settings.consumer_max_size:
@@ -277,7 +277,7 @@ class GroupShard:
         return out
 
     def topics_deleted(self, topics: dict[str, bytes]) -> Decision:
-        """Topics are gone, by name and id, and with them the offsets committed for them."""
+        """Drop the offsets that were committed for deleted topics, by name and id."""
         out = Decision()
         self.offsets.delete_topics(topics, out)
         return out
@@ -340,7 +340,7 @@ class GroupShard:
         return encode_entry(entry)
 
     def decode(self, key: bytes, value: bytes | None) -> Entry | None:
-        """None where another release wrote it for itself; raises MalformedMessage where nobody can have."""
+        """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
 
     def apply(self, entry: Entry, record_offset: int, producer: int = NO_PRODUCER) -> None:
@@ -364,11 +364,11 @@ class GroupShard:
             group.adopt(value)
 
     def apply_marker(self, producer: int, *, committed: bool) -> None:
-        """A transaction that committed offsets here has ended."""
+        """End a transaction that committed offsets here."""
         self.offsets.apply_marker(producer, committed=committed)
 
     def loaded(self, now: Moment) -> Decision:
-        """The log has been read to its end: every member's session begins now, and the clock of retention runs."""
+        """Begin all sessions and the clock of retention, as the log has been read to its end."""
         out = Decision()
         self.consumers.loaded(now)
         for group in self.groups.values():
@@ -380,7 +380,7 @@ class GroupShard:
         return out
 
     def refused(self, decision: Decision, error: ErrorCode, now: Moment) -> Decision:
-        """The entries of a decision were not written: each that it would have answered learns why."""
+        """Answer the requests of a decision whose entries were not written with the error."""
         instead = Decision()
         for reply in decision.replies:
             instead.answer(reply.ticket, coordinator_error(error))
@@ -389,7 +389,7 @@ class GroupShard:
         return instead
 
     def parked(self) -> list[Ticket]:
-        """Every request that waits in a group: they are lost with the shard."""
+        """The tickets of all requests that wait in groups: they are lost with the shard."""
         return [ticket for group in self.groups.values() for ticket in group.parked()]
 
     # Time
@@ -400,11 +400,11 @@ class GroupShard:
         return self._deadlines.next_ms()
 
     def postpone(self, late_ms: int) -> None:
-        """The process stood still for so long: postpone all sessions, as members were not heard meanwhile (rule A5)."""
+        """Postpone all sessions by the time in which the process stood still and heard no members (rule A5)."""
         self._deadlines.postpone(late_ms)
 
     def tick(self, now: Moment) -> Decision | None:
-        """The meaning of one deadline that has passed; None once none has. Call again after carrying it out."""
+        """The decision for one deadline that has passed; None once none has. Call again after carrying it out."""
         key = self._deadlines.take(now.mono_ms)
         if key is None:
             return None

@@ -23,7 +23,7 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The task of an assignor: members and topics. `partitions` says how many each topic has."""
+    """The task of an assignor: members and topics. `partitions` gives the number of each topic's partitions."""
 
     subscribers: tuple[Subscriber, ...]
     partitions: Mapping[bytes, int]

@@ -20,7 +20,7 @@ class Topics(Protocol):
 
     @property
     def version(self) -> int:
-        """Grows with every change; while it stays, all other answers do."""
+        """Grows with every change; while it stays the same, all other answers do."""
 
     def by_name(self, name: str) -> TopicShape | None: ...
 
@@ -46,13 +46,13 @@ class NoTopics:
 
 
 def shapes_of(names: Iterable[str], topics: Topics) -> list[TopicShape]:
-    """Those of the topics that exist, by name."""
+    """The ids of those topics that exist, by name."""
     found = (topics.by_name(name) for name in sorted(names))
     return [shape for shape in found if shape is not None]
 
 
 def metadata_hash(shapes: Sequence[TopicShape]) -> int:
-    """A number for the shapes of a group's topics, sorted by name: another one says that an assignment is out of date.
+    """A hash of the shapes of a group's topics, sorted by name: if it changes, an assignment is out of date.
 
     Kafka takes XXH3 of its own form. The number is compared only with one that the coordinator wrote before: after a
     change from one broker to the other, a group gets a new assignment once.

@@ -21,7 +21,9 @@ from ottla.messages.txn_offset_commit import (
 
 
 def refusal(group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
-    """The error of a producer's offsets. A group takes them from a member in its generation, or if none is named.
+    """The error of a producer's offsets.
+
+    A group takes them from a member in its generation, or from a producer that names no member.
 
     Unlike a plain commit's, they are taken while the group rebalances.
     """

@@ -25,7 +25,7 @@ def _by_id(spec: Spec) -> list[Subscriber]:
 
 
 class _Homogeneous:
-    """All members read the same topics: each keeps partitions up to its quota; the rest fills those below theirs."""
+    """Assigns if all members read the same topics: each keeps partitions up to its quota, free ones fill the rest."""
 
     def __init__(self, spec: Spec) -> None:
         self._members = _by_id(spec)
@@ -37,7 +37,7 @@ class _Homogeneous:
         self._quota, self._extra = divmod(total, len(self._members))
         self._assigned: dict[str, dict[bytes, set[int]]] = {each.member_id: {} for each in self._members}
         self._taken: dict[bytes, set[int]] = {topic: set() for topic in self._partitions}
-        """Kept or free again: of a target that was written in part, two members may name one partition."""
+        """Kept or freed partitions: in a target that was written in part, two members may name the same one."""
 
     def assign(self) -> Assignment:
         unassigned = list(self._never_assigned())
@@ -59,7 +59,7 @@ class _Homogeneous:
         }
 
     def _never_assigned(self) -> Iterator[tuple[bytes, int]]:
-        """Partitions that no member was to have until now."""
+        """Partitions that no member had in the last target."""
         held: dict[bytes, set[int]] = {}
         for member in self._members:
             for topic, indexes in member.target.items():
@@ -70,7 +70,7 @@ class _Homogeneous:
                     yield topic, index
 
     def _keep(self, member: Subscriber, unassigned: list[tuple[bytes, int]], left: int) -> int:
-        """Let a member keep partitions up to its quota; returns how many more it has room for."""
+        """Let a member keep partitions up to its quota; return the number for which it has room left."""
         has_extra = self._extra > 0
         allowance = self._quota + has_extra
         mine = self._assigned[member.member_id]
@@ -95,7 +95,7 @@ class _Homogeneous:
 
 
 class _Heterogeneous:
-    """Members read different topics: hand out topic by topic to the least loaded, then balance."""
+    """Assigns if members read different topics: each topic's partitions go to the least loaded, then balance."""
 
     def __init__(self, spec: Spec) -> None:
         self._members = _by_id(spec)
@@ -130,7 +130,7 @@ class _Heterogeneous:
         }
 
     def _keep(self) -> None:
-        """Members keep their targets, as far as they still read the topics."""
+        """Let members keep their targets, as far as they still read the topics."""
         for number, member in enumerate(self._members):
             for topic, indexes in member.target.items():
                 if topic not in member.topics or topic not in self._owner:
