@@ -1,8 +1,8 @@
 """The coordinator's decision table: which step a request takes, or with which error it is refused.
 
-Each function is a column of the table, its checks in the order in which Kafka makes them. Kafka knows a pending state
-between the append of an entry and its commit; here an entry applies at its append and answers wait for the commit, so
-what is pending is a transaction whose markers are on their way.
+Each function is a column of the table, its checks in the order in which Kafka makes them. Kafka has a pending state
+between the append of an entry and its commit. Here an entry applies at its append and answers wait for the commit, so a
+transaction is pending only while its markers are on their way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.transactions.values import (
 
 
 class Expected(NamedTuple):
-    """The producer that the asker of an InitProducerId says it is (KIP-360)."""
+    """The producer id and epoch in an InitProducerId request (KIP-360)."""
 
     producer_id: int
     producer_epoch: int
@@ -78,10 +78,10 @@ def _is_owner(current: Transaction, expected: Expected) -> bool:
 
 
 def _next_epochs(current: Transaction, expected: Expected | None) -> tuple[int, int] | None:
-    """The epoch to give and the one before it; None where the asker's epoch is neither.
+    """The epoch to give and the one before it; None if the asker's epoch is neither.
 
-    One who expects the last epoch repeats a request of which the answer was lost: it is given the same again. Nobody
-    else was given it meanwhile, as that would have set the last epoch to -1.
+    A client that names the last epoch repeats a request whose answer was lost, and gets the same epoch again. No other
+    client got it meanwhile, as that would have set the last epoch to -1.
     """
     epoch = current.producer_epoch
     if expected is None:
@@ -119,7 +119,7 @@ def add(
 def verify(
     current: Transaction | None, producer_id: int, producer_epoch: int, partitions: frozenset[TopicPartition]
 ) -> Verified | ErrorCode:
-    """AddPartitionsToTxn that only asks whether partitions are in the transaction."""
+    """AddPartitionsToTxn that only verifies that partitions are in the transaction."""
     if current is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     wrong = _other_producer(current, producer_id, producer_epoch)
@@ -186,11 +186,11 @@ def _may_end_at_equal_epoch(
 def _may_end(current: Transaction, producer_id: int, producer_epoch: int, *, committed: bool) -> Given | None:
     """EndTxn 5. An epoch one below is a repeat; an equal one ends the next transaction, which may have no partition.
 
-    Where the last end did not raise the epoch (version 1), nothing can be its repeat. Apache Kafka takes it for one: it
-    gives the epoch to a producer that was fenced by the owner, a client of version 1.
+    If the last end did not raise the epoch (version 1), no request can be its repeat. Apache Kafka takes one for a
+    repeat, and so gives the epoch to a producer that was fenced by the owner, a client of version 1.
     """
     if current.prepared:
-        return Given(ErrorCode.CONCURRENT_TRANSACTIONS)  # before all else: a fence would be final (KAFKA-18464)
+        return Given(ErrorCode.CONCURRENT_TRANSACTIONS)  # before all other checks: a fence would be final (KAFKA-18464)
     same_id = producer_id == current.producer_id
     over_rotation = (producer_id, producer_epoch, current.producer_epoch) == (current.previous_id, LAST_EPOCH - 1, 0)
     if not same_id and not over_rotation:

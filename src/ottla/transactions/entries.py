@@ -57,7 +57,7 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
 
 
 def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
-    """The entry behind a record; None for keys of versions that newer brokers may write (KIP-915).
+    """The entry in a record; None for keys of versions that newer brokers may write (KIP-915).
 
     Raises MalformedMessage where the bytes are not what they say.
     """

@@ -1,4 +1,4 @@
-"""The transactions of one partition of `__transaction_state`: decides what each request and each deadline means.
+"""The transactions of one partition of `__transaction_state`: decides about each request and each deadline.
 
 broker/coordinators/shard_runner.py comes here with requests and carries decisions out: it appends their entries, hands
 them back to `apply`, and lets replies and markers go once all that was appended before them is committed. Replay uses
@@ -45,11 +45,11 @@ class TransactionShard:
         self._take_id = take_id
         self._ongoing: dict[str, None] = {}
         self._unmarked: dict[str, set[TopicPartition]] = {}
-        """By transactional id, the partitions that have not confirmed their marker."""
+        """By transactional id, the partitions that have not confirmed their markers."""
         self._timing = Timing(settings)
 
     def finalized(self, transaction_version: int) -> None:
-        """The cluster uses another level of transaction.version from now on."""
+        """Take another level of transaction.version, which the cluster uses from now on."""
         self.settings = replace(self.settings, transaction_version=transaction_version)
 
     # Requests
@@ -124,7 +124,7 @@ class TransactionShard:
         ticket: Ticket,
         now: Moment,
     ) -> Decision:
-        """Answers a `Given`, before any marker has left: that the transaction ends so is committed by then."""
+        """Answers a `Given` before any marker has left, once the decision how the transaction ends is committed."""
         out = Decision()
         after = decisions.end(
             self.transactions.get(transactional_id),
@@ -189,7 +189,7 @@ class TransactionShard:
     def marked(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition, now: Moment
     ) -> Decision:
-        """A partition has its marker, or needs none any more; with the last of them the transaction is complete.
+        """Note that a partition has its marker, or needs none any more; the last one completes the transaction.
 
         An answer to markers of an earlier transaction changes nothing.
         """
@@ -233,7 +233,7 @@ class TransactionShard:
         return encode_entry(entry)
 
     def decode(self, key: bytes, value: bytes | None) -> Entry | None:
-        """None where another release wrote it for itself; raises MalformedMessage where nobody can have."""
+        """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
 
     def apply(self, entry: Entry, record_offset: int, producer: int = -1) -> None:
@@ -254,12 +254,12 @@ class TransactionShard:
             self._unmarked[transactional_id] = set(transaction.partitions)
 
     def apply_marker(self, producer: int, *, committed: bool) -> None:
-        """No transaction has records in this log."""
+        """Do nothing: no transaction has records in this log."""
 
     def loaded(self, now: Moment) -> Decision:
-        """The log has been read to its end: all markers of transactions that end are sent again.
+        """Send all markers of transactions that end again, as the log has been read to its end.
 
-        Which of them were written before is not in the log; partitions take a repeat.
+        The log does not tell which of them were written before; partitions take a repeat.
         """
         out = Decision()
         for transactional_id in self._unmarked:
@@ -272,9 +272,9 @@ class TransactionShard:
         return out
 
     def refused(self, decision: Outcome[Entry], error: ErrorCode, now: Moment) -> Decision:
-        """The entries of a decision were not written: each that it would have answered learns why.
+        """Answer the requests of a decision whose entries were not written with the error.
 
-        Completions are tried again, as nobody asks for them; aborts of transactions that timed out come up again.
+        Completions are tried again, as no request asks for them; aborts of transactions that timed out come up again.
         """
         instead = Decision()
         for reply in decision.replies:
@@ -284,7 +284,7 @@ class TransactionShard:
         return instead
 
     def parked(self) -> list[Ticket]:
-        """No request waits in this shard."""
+        """None: no request waits in this shard."""
         return []
 
     # Time
@@ -295,11 +295,11 @@ class TransactionShard:
         return self._timing.next_ms
 
     def postpone(self, late_ms: int) -> None:
-        """The process stood still for so long: transactions are not to blame for that."""
+        """Do not count the time in which the process stood still against open transactions."""
         self._timing.postpone(late_ms)
 
     def tick(self, now: Moment) -> Decision | None:
-        """The meaning of one deadline that has passed; None once none has. Call again after carrying it out."""
+        """The decision for one deadline that has passed; None once none has. Call again after carrying it out."""
         out = Decision()
         if self._timing.completion_due(now):
             self._complete([each for each, left in self._unmarked.items() if not left], now, out)
@@ -328,7 +328,7 @@ class TransactionShard:
         self._timing.aborts_looked_for(now, again=len(late) > _ABORTS_PER_CHECK)
 
     def _expire(self, now: Moment, out: Decision) -> None:
-        """Forget transactional ids that nobody has used for long; the rest of a round follows at once."""
+        """Forget transactional ids that were not used for long; the rest of a round follows at once."""
         for transactional_id in self._timing.next_to_expire(self.transactions, _IDS_PER_EXPIRY, now):
             current = self.transactions.get(transactional_id)
             if current is None or current.state not in transitions.BEFORE[State.DEAD]:

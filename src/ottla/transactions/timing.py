@@ -1,7 +1,7 @@
 """Deadlines of a transaction shard: open transactions, unused ids, completions that were refused.
 
-Deadlines go by the monotonic clock, ages by the wall clock, as the log holds times of day. How old an open transaction
-is, the wall clock says once; from then on its deadline is monotonic, and a clock that is set moves it no more.
+Deadlines go by the monotonic clock, ages by the wall clock, as the log holds times of day. The wall clock tells the age
+of an open transaction once; from then on its deadline is monotonic, and setting the clock does not move it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Timing:
         self._complete_at_ms: int | None = None
         self._queue: deque[str] = deque()
         self._ends_at_ms: dict[str, int] = {}
-        """By transactional id, when its open transaction has lasted for too long; of those that were looked at."""
+        """By transactional id, the deadline of its open transaction, for transactions that were looked at."""
         self._pause = RetentionPause()
         self.forgiven_ms = 0
-        """Time in which the process stood still, which is not held against the transactions that were open then."""
+        """The time in which the process stood still, which does not count for transactions that were open then."""
 
     def begin(self, now: Moment) -> None:
         self._abort_at_ms = now.mono_ms + self._settings.abort_check_ms
@@ -64,8 +64,8 @@ class Timing:
     def is_late(self, transactional_id: str, transaction: Transaction, now: Moment) -> bool:
         """True if an open transaction has lasted for longer than its timeout.
 
-        A start that lies in the future, by a clock that was set back, counts as now. Apache Kafka goes by the wall
-        clock alone: such a transaction would hold readers back for as long as the clock was wrong.
+        A start in the future, after the clock was set back, counts as now. Apache Kafka uses the wall clock alone:
+        there such a transaction would hold readers back for as long as the clock was wrong.
         """
         ends_at_ms = self._ends_at_ms.get(transactional_id)
         if ends_at_ms is None:
@@ -74,22 +74,22 @@ class Timing:
         return ends_at_ms < now.mono_ms - self.forgiven_ms
 
     def ended(self, transactional_id: str) -> None:
-        """No transaction of this id is open."""
+        """Note that no transaction of this id is open."""
         self._ends_at_ms.pop(transactional_id, None)
 
     def aborts_looked_for(self, now: Moment, *, again: bool) -> None:
-        """Forgiven time counts for one look: whoever is late by the next one had that time to end."""
+        """Note the end of a look. Forgiven time counts for one look only: a transaction had that time to end."""
         if not again:
             self.forgiven_ms = 0
         self._abort_at_ms = now.mono_ms + (_NEXT_SLICE_MS if again else self._settings.abort_check_ms)
 
-    # Ids that nobody uses
+    # Unused ids
 
     def expiry_due(self, now: Moment) -> bool:
         return self._expire_at_ms is not None and self._expire_at_ms <= now.mono_ms
 
     def next_to_expire(self, ids: Iterable[str], most: int, now: Moment) -> list[str]:
-        """The next ids of this round, or of a new one; none while the wall clock cannot be believed."""
+        """The next ids of this round, or of a new one; none while the wall clock is in doubt."""
         if not self._queue and self._pause.allows(now.wall_ms, now.mono_ms, self._settings.id_expiration_ms):
             self._queue.extend(ids)
         some = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]

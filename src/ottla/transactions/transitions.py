@@ -1,4 +1,4 @@
-"""The steps from one state of a transaction to the next, and which of them there are.
+"""The legal steps from one state of a transaction to the next.
 
 Pure functions from transaction to transaction. `decisions.py` says which step a request takes.
 """
@@ -22,7 +22,7 @@ from ottla.transactions.values import (
 )
 
 NO_ID_AT_HAND = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""Clients of every age ask again on it; REQUEST_TIMED_OUT is the end of old ones."""
+"""The error on which clients of every age retry; REQUEST_TIMED_OUT is fatal to old ones."""
 
 BEFORE: dict[State, frozenset[State]] = {
     State.EMPTY: COMPLETED | {State.EMPTY},
@@ -33,11 +33,11 @@ BEFORE: dict[State, frozenset[State]] = {
     State.COMPLETE_ABORT: frozenset({State.PREPARE_ABORT}),
     State.DEAD: COMPLETED | {State.EMPTY},
 }
-"""By state, those it may follow on."""
+"""By state, the states that it may follow."""
 
 
 def follows_on(before: Transaction | None, after: Transaction) -> bool:
-    """True if `after` may stand in the log behind `before`: the rules that Kafka checks before it takes a step."""
+    """True if `after` may follow `before` in the log: the rules that Kafka checks before it takes a step."""
     if before is None:
         return after.state == State.EMPTY and after.producer_epoch == 0
     if before.state not in BEFORE[after.state]:
@@ -68,7 +68,7 @@ def _epoch_follows(before: Transaction, after: Transaction) -> bool:
 
 
 def initialized(current: Transaction, *, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """The owner has come up, or again: no transaction is open."""
+    """The owner has started, or started again: no transaction is open."""
     return replace(
         current,
         producer_epoch=epoch,
@@ -82,7 +82,7 @@ def initialized(current: Transaction, *, epoch: int, last_epoch: int, timeout_ms
 
 
 def rotated(current: Transaction, *, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int) -> Transaction:
-    """The owner goes on under a new producer id, as the epochs of the old one are used up."""
+    """The owner gets a new producer id, as the epochs of the old one are used up."""
     new = replace(current, producer_id=producer_id, previous_id=current.producer_id)
     return initialized(new, epoch=0, last_epoch=last_epoch, timeout_ms=timeout_ms, now_ms=now_ms)
 
@@ -90,7 +90,7 @@ def rotated(current: Transaction, *, producer_id: int, last_epoch: int, timeout_
 def with_partitions(
     current: Transaction, partitions: frozenset[TopicPartition], *, version: int, now_ms: int
 ) -> Transaction:
-    """Partitions have joined; the transaction begins with the first of them."""
+    """Partitions were added; the transaction begins with the first of them."""
     begins = current.state != State.ONGOING
     return replace(
         current,
@@ -105,10 +105,10 @@ def with_partitions(
 def prepared(
     current: Transaction, state: State, *, version: int, fences: bool, take_id: TakeId, now_ms: int
 ) -> Transaction | ErrorCode:
-    """It is decided how the transaction ends.
+    """The outcome of the transaction is decided.
 
-    From version 2 on, each end raises the epoch; before, only one that fences the owner does. Where a raise uses up the
-    epochs, the producer id that comes next is taken now, so that the completion needs nothing.
+    From version 2 on, each end raises the epoch; before, only one that fences the owner does. If a raise uses up the
+    epochs, the next producer id is taken now, so that the completion needs none.
     """
     bumps = version >= EPOCH_BUMPS
     epoch, last_epoch, next_id = current.producer_epoch, current.last_epoch, NO_ID

@@ -20,7 +20,7 @@ EPOCH_BUMPS = 2
 """From this transaction.version on, each transaction has an epoch of its own (KIP-890, part 2)."""
 
 TakeId = Callable[[], int | None]
-"""Gives a producer id that nobody had before; None where there is none at hand for the moment."""
+"""Gives a new producer id; None if none is ready at the moment."""
 
 
 class State(IntEnum):
@@ -53,21 +53,21 @@ class Transaction:
     producer_id: int
     producer_epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH
-    """The epoch before this one, where its owner may not know yet that it was raised."""
+    """The epoch before this one, if its owner may not know yet that it was raised."""
     previous_id: int = NO_ID
     next_id: int = NO_ID
-    """The producer id that takes over once this transaction is complete, as the epochs of this one are used up."""
+    """The producer id that follows once this transaction is complete, if the epochs of this one are used up."""
     timeout_ms: int = 0
     state: State = State.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     updated_ms: int = -1
     started_ms: int = -1
     version: int = 0
-    """The transaction.version by which it was begun or ended."""
+    """The transaction.version with which the transaction was begun or ended."""
 
     @property
     def prepared(self) -> bool:
-        """True if it is decided how it ends, and markers are on their way."""
+        """True if its outcome is decided and markers are on their way."""
         return self.state in PREPARED
 
     @property
@@ -77,7 +77,7 @@ class Transaction:
 
     @property
     def told(self) -> tuple[int, int]:
-        """The producer id and epoch that its owner goes on with, once this transaction is complete."""
+        """The producer id and epoch that its owner uses next, once this transaction is complete."""
         return (self.producer_id, self.producer_epoch) if self.next_id == NO_ID else (self.next_id, 0)
 
 
