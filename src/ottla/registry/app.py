@@ -54,7 +54,7 @@ class RegistryApp:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> tuple[Json, int]:
-        """The JSON to send and the HTTP status."""
+        """The JSON of the answer, and its HTTP status."""
         raw_path = request.scope.get("raw_path") or request.scope["path"].encode()
         path = raw_path.decode("latin-1")
         if path.strip("/") == "v1/metadata/id":
@@ -68,7 +68,7 @@ class RegistryApp:
         return await self._registry.write(lambda state: endpoint.do(state, call)), endpoint.status
 
     async def _read(self, endpoint: Reading, call: Call) -> Json:
-        """An answer from what this instance knows; "not found" only after a look at the end of the topic."""
+        """Answer from what this instance knows; "not found" only after reading to the end of the topic."""
         if endpoint.fresh:
             await self._registry.fresh()
         try:
@@ -87,7 +87,7 @@ def _media_type(request: Request) -> str:
 
 
 async def _body(request: Request) -> Json:
-    """The body as JSON; 413, 415 or 400 where it is none."""
+    """The body as JSON; RegistryError 413, 415 or 400 if it is none."""
     kind = request.headers.get("content-type", MEDIA_TYPES[0]).split(";")[0].strip().lower()
     if kind not in _BODIES:
         raise RegistryError(415, f"HTTP 415 Unsupported Media Type: send {MEDIA_TYPES[0]} or application/json")

@@ -1,4 +1,4 @@
-"""A request as the endpoints see it: names from the path, parameters, the JSON body; and what they read out of it."""
+"""A request as the endpoints see it: names from the path, parameters, and the JSON body."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `context` counts for subjects that name none themselves."""
+    """One request. `context` counts for subjects that name no context."""
 
     names: Mapping[str, str]
     query: Mapping[str, Sequence[str]]
@@ -41,7 +41,7 @@ class Call:
             raise RegistryError(404, f"{name} is no number: {self.text(name)}") from fault
 
     def page(self, found: Sequence[T]) -> Sequence[T]:
-        """The part of a list that `offset` and `limit` ask for."""
+        """The part of a list that `offset` and `limit` choose."""
         offset, limit = max(self.number("offset", 0), 0), self.number("limit", -1)
         return found[offset:] if limit < 0 else found[offset : offset + limit]
 
@@ -123,7 +123,7 @@ def _of(fields: dict[str, Json], name: str, kind: type) -> Json:
 
 
 def _positive(fields: dict[str, Json], name: str) -> int | None:
-    """A number above 0; clients write -1 or 0 for none."""
+    """A number above 0, or None; clients write -1 or 0 for none."""
     value = _of(fields, name, int)
     if value is not None and value > _MOST:
         raise RegistryError(422, f"{name} is greater than {_MOST}")

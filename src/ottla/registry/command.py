@@ -70,7 +70,7 @@ def _port(text: str) -> int:
 
 
 class _Parent(asyncio.Protocol):
-    """Standard input, a pipe whose other end the broker holds that started this registry."""
+    """The broker that started this registry, seen through standard input: it holds the other end of that pipe."""
 
     def __init__(self, gone: asyncio.Event) -> None:
         self._gone = gone

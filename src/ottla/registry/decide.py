@@ -1,6 +1,6 @@
-"""Decide requests: which records to append, and what to answer.
+"""Decides requests: the records to append, and the answer.
 
-Pure: nothing is changed here. A decision is good as long as nobody else has appended to the topic.
+Pure: nothing is changed here. A decision is valid as long as no other instance has appended to the topic.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_REFERENCES_DEEP = 50
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[T]):
-    """Records to append together, none where nothing changes, and the answer once they are in the topic."""
+    """Records to append together, none if nothing changes, and the answer once they are in the topic."""
 
     answer: T
     records: tuple[Record, ...] = ()
@@ -76,7 +76,7 @@ def _may_register(subject: str, mode: str, proposal: Proposal) -> None:
 
 
 def _completed(state: RegistryState, subject: str, proposal: Proposal) -> Proposal:
-    """The proposal with what configuration and the version before add to it."""
+    """The proposal, completed by the configuration and the version before."""
     versions = state.versions(subject)
     last = versions[-1] if versions else None
     if proposal.schema is None:
@@ -93,7 +93,7 @@ def _completed(state: RegistryState, subject: str, proposal: Proposal) -> Propos
 
 
 def _merged(state: RegistryState, subject: str, kind: str, own: Json, names: tuple[str, ...]) -> Json:
-    """Default, own and overriding metadata or rules as one; None where there is none."""
+    """Default, own and overriding metadata or rules, merged; None if there are none."""
     layers = [state.setting(subject, f"default{kind}"), own, state.setting(subject, f"override{kind}")]
     given = [layer for layer in layers if isinstance(layer, Mapping)]
     if len(given) < 2:
@@ -153,7 +153,7 @@ def parsed_value(state: RegistryState, value: SchemaValue, *, normalize: bool = 
 
 
 def sources_of(state: RegistryState, context: str, references: tuple[Reference, ...], *, deleted: bool) -> Sources:
-    """The texts of referenced schemas and of those that they refer to; InvalidSchema where one is missing."""
+    """The texts of referenced schemas and of the schemas that those refer to; InvalidSchema if one is missing."""
     found: dict[str, str] = {}
     _gather(state, context, references, found, 0, deleted=deleted)
     return tuple(found.items())
@@ -246,7 +246,7 @@ def _group(value: SchemaValue, name: str) -> Json:
 
 
 def conflicts(state: RegistryState, wanted: SchemaValue, level: Level, earlier: list[SchemaValue]) -> list[str]:
-    """The reasons why a schema does not fit earlier versions at a level; none where it does."""
+    """The reasons why a schema does not fit earlier versions at a level; none if it does."""
     if level is Level.NONE or not earlier:
         return []
     try:
@@ -280,7 +280,7 @@ def next_version(state: RegistryState, subject: str) -> int:
 
 
 def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> Decision[SchemaValue]:
-    """Enter a schema under the id, and perhaps version, that another registry gave it."""
+    """Enter a schema under the id, and perhaps the version, that another registry gave it."""
     holders = state.holders(context_of(wanted.subject), wanted.id)
     if holders and holders[0].guid_bytes != wanted.guid_bytes:
         raise errors.id_does_not_match(f"Overwrite new schema with id {wanted.id} is not permitted.")
@@ -298,7 +298,7 @@ def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> D
 
 
 def _append(state: RegistryState, value: SchemaValue) -> Decision[SchemaValue]:
-    """The records that enter a version, with the context's own record where it is new."""
+    """The records that enter a version, with the context's own record if the context is new."""
     context = context_of(value.subject)
     first: tuple[Record, ...] = ()
     if context != DEFAULT_CONTEXT and context not in state.contexts:

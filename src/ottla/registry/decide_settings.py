@@ -87,7 +87,7 @@ def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> De
 
 
 def delete_context(state: RegistryState, context: str) -> Decision[None]:
-    """Forget a context in which nothing is left."""
+    """Delete an empty context."""
     if context == DEFAULT_CONTEXT or context not in state.contexts:
         raise errors.RegistryError(404, f"Context '{context}' not found.")
     if state.contexts[context].holders:
@@ -96,7 +96,7 @@ def delete_context(state: RegistryState, context: str) -> Decision[None]:
 
 
 def change_settings(state: RegistryState, subject: str | None, given: dict[str, Json]) -> Decision[dict[str, Json]]:
-    """Set parts of a configuration; those that are not given stay, null takes one away."""
+    """Set parts of a configuration; parts that are left out stay, null removes one."""
     _may_write(state, subject)
     level = given.get("compatibilityLevel")
     if level is not None:
@@ -111,7 +111,7 @@ def change_settings(state: RegistryState, subject: str | None, given: dict[str, 
 
 
 def reset_settings(state: RegistryState, subject: str | None) -> Decision[dict[str, Json]]:
-    """Take a configuration back; the answer is what it was."""
+    """Remove a configuration; the answer is the old one."""
     _may_write(state, subject)
     before = state.own_settings(subject)
     if before is None:
@@ -132,7 +132,7 @@ def change_mode(state: RegistryState, subject: str | None, mode: Json, *, force:
 
 
 def reset_mode(state: RegistryState, subject: str | None) -> Decision[str]:
-    """Take a mode back; the answer is what it was."""
+    """Remove a mode; the answer is the old one."""
     before = state.own_mode(subject)
     if before is None:
         if subject is not None:
@@ -149,7 +149,7 @@ def _may_write(state: RegistryState, subject: str | None) -> None:
 
 
 def _not_referenced(state: RegistryState, subject: str, versions: list[int], *, permanent: bool = False) -> None:
-    """Refuse where a live schema refers to a version; for good, where a softly deleted one of another subject does."""
+    """Refuse if a live schema refers to a version; if `permanent`, also for a soft-deleted one of another subject."""
     for version in versions:
         for each in state.referrers(subject, version):
             if (not each.deleted and each.version not in versions) or (permanent and each.subject != subject):
@@ -166,7 +166,7 @@ def _without_settings(state: RegistryState, subject: str) -> tuple[Record, ...]:
 
 
 def _greatest_ids(state: RegistryState) -> Record:
-    """Keeps ids from being given out again once the record with the greatest is gone."""
+    """A record that keeps ids from being given out again once the record with the greatest id is gone."""
     return NoopKey(), GreatestIds({name: context.greatest_id for name, context in sorted(state.contexts.items())})
 
 

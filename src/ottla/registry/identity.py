@@ -32,7 +32,7 @@ def guid(content: bytes) -> str:
 
 
 def guid_bytes(text: str) -> bytes | None:
-    """The fingerprint that a GUID stands for; None where it is no GUID."""
+    """The fingerprint of a GUID; None if the text is no GUID."""
     try:
         return uuid.UUID(text).bytes
     except ValueError:

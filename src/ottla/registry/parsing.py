@@ -10,7 +10,7 @@ from typing import Any
 from ottla.formats.compatibility import Incompatibility, InvalidSchema
 
 Sources = tuple[tuple[str, str], ...]
-"""Referenced schemas, each after those that it refers to itself: the name it is used by, and its text."""
+"""Referenced schemas, each after those that it refers to itself: the name by which it is used, and its text."""
 
 TYPES = ("JSON", "PROTOBUF", "AVRO")
 _KEPT = 2_000
@@ -18,16 +18,16 @@ _KEPT = 2_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedSchema:
-    """A valid schema. `text` is what is stored and compared."""
+    """A valid schema. `text` is stored and compared."""
 
     schema_type: str
     text: str
     tree: Any
     key: str
-    """Equal for schemas that count as the same one."""
+    """Equal for schemas that count as the same."""
 
     def incompatibilities(self, writer: ParsedSchema) -> list[Incompatibility]:
-        """The reasons why this schema, as the reader's, does not understand all that `writer` allows."""
+        """The reasons why this schema, as the reader's, does not accept everything that `writer` allows."""
         if writer.schema_type != self.schema_type:
             detail = f"the reader's type is {self.schema_type}, the writer's {writer.schema_type}"
             return [Incompatibility("SCHEMA_TYPE_CHANGED", "", detail)]
@@ -76,7 +76,7 @@ def _avro(text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
 
 
 def _check_by_fastavro(text: str, sources: Sources) -> None:
-    """Ask the library that readers will use, too: what it cannot parse, nobody should register."""
+    """Parse with the library that readers will use, too: a schema that it refuses must not be registered."""
     from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
     named: dict[str, Any] = {}

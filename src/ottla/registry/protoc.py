@@ -43,7 +43,7 @@ message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
 
 
 def parse_protobuf(text: str, imports: Mapping[str, str]) -> tuple[str, ProtobufSchema]:
-    """A schema as source, or as a base64 descriptor as some clients send it; the source, and what it means.
+    """Parse a schema, given as source or, as by some clients, as a base64 descriptor; the source, and its descriptor.
 
     `imports` are the sources (or descriptors) of imported files. Raises InvalidSchema.
     """
@@ -67,7 +67,7 @@ def serialized(schema: ProtobufSchema) -> str:
 
 
 def _descriptor(text: str) -> FileDescriptorProto | None:
-    """The descriptor that a text is in base64; None where it is something else."""
+    """The descriptor in a base64 text; None if the text is something else."""
     try:
         content = base64.b64decode(text.strip(), validate=True)
         return FileDescriptorProto.FromString(content) if content else None
@@ -139,7 +139,7 @@ def _embedded(module: bytes) -> bytes:
 
 
 def _stripped(file: FileDescriptorProto) -> bytes:
-    """A descriptor without what sources do not say."""
+    """A descriptor without the parts that sources do not show."""
     copy = FileDescriptorProto()
     copy.CopyFrom(file)
     copy.ClearField("name")

@@ -1,4 +1,4 @@
-"""Endpoints that only look: subjects, versions, ids, GUIDs, contexts. Each takes the state and a call."""
+"""Endpoints that only read: subjects, versions, ids, GUIDs, contexts. Each takes the state and a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.registry.state import RegistryState
 from ottla.registry.subjects import matches
 
 SERVER_VERSION = "7.9.0"
-"""The version of Confluent's interface that clients find here."""
+"""The version of Confluent's interface that this registry reports."""
 
 
 def content_fields(state: RegistryState, value: SchemaValue, form: str = "") -> dict[str, Json]:
@@ -126,7 +126,7 @@ def referenced_by(state: RegistryState, call: Call) -> Json:
 
 
 def by_metadata(state: RegistryState, call: Call) -> Json:
-    """The newest version whose metadata has all the properties asked for."""
+    """The newest version whose metadata has all requested properties."""
     subject = call.subject(state)
     wanted = dict(zip(call.query.get("key", ()), call.query.get("value", ()), strict=False))
     found = state.versions(subject, deleted=call.flag("deleted"))

@@ -44,7 +44,7 @@ class ContextKey:
 
 @dataclass(frozen=True, slots=True)
 class NoopKey:
-    """A record that says nothing to other registries. Ours keeps the greatest ids in its value."""
+    """A record without meaning to other registries. Ours keeps the greatest ids in its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ Key = SchemaKey | SubjectKey | ContextKey | NoopKey | OtherKey
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Another subject's version that a schema uses, under the name by which it does."""
+    """Another subject's version that a schema uses, and the name by which the schema uses it."""
 
     name: str
     subject: str
@@ -113,7 +113,7 @@ class ContextValue:
 
 @dataclass(frozen=True, slots=True)
 class GreatestIds:
-    """A value of NOOP: the greatest id that each context ever gave out, kept when its record is gone."""
+    """A value of NOOP: the greatest id that each context ever gave out, which lasts when its record is gone."""
 
     ids: Mapping[str, int]
 
@@ -123,7 +123,7 @@ Record = tuple[Key, Value]
 
 
 class UnreadableRecord(ValueError):
-    """A record in the topic that is none of a registry."""
+    """A record in the topic that is not a registry's."""
 
 
 def encode_key(key: Key) -> bytes:

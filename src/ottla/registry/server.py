@@ -34,7 +34,7 @@ class _Server(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes a free one. OSError says which address cannot be had."""
+    """A bound socket; port 0 takes a free one. OSError names the address that cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio turns Nagle's algorithm off only where the protocol is named.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -92,7 +92,7 @@ class RegistryThread:
         self._failure: BaseException | None = None
 
     def start(self) -> RegistryThread:
-        """Returns once requests are served; raises what kept the registry from starting."""
+        """Return once requests are served; raise the error that kept the registry from starting."""
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=[ready], name="ottla-registry", daemon=True)
         self._thread.start()
@@ -104,7 +104,7 @@ class RegistryThread:
         return self
 
     def stop(self) -> None:
-        """End the registry and its thread; requests that are being answered get their answers."""
+        """End the registry and its thread; requests under way are still answered."""
         if self._loop is not None and self._stop is not None and self._thread is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()

@@ -1,4 +1,4 @@
-"""The registry as one instance runs it: follows the topic, answers from its state, writes through it."""
+"""One instance of the registry: follows the topic, answers from its state, writes to the topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.registry.topic import DEFAULT_TOPIC, SchemasTopic, UnusableTopic
 T = TypeVar("T")
 _ATTEMPTS = 100
 _STUCK = 3
-"""After this many refusals in a row without a new record in the topic, a new producer epoch begins."""
+"""The number of refusals in a row, without a new record in the topic, after which a new producer epoch begins."""
 _PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Registry:
             raise errors.store_failed(str(fault)) from fault
 
     async def write(self, decide: Callable[[RegistryState], Decision[T]]) -> T:
-        """Decide on the state at the topic's end and append, again and again until nobody else comes between."""
+        """Decide on the state at the topic's end and append; repeat until no other instance comes between."""
         async with self._writing:
             try:
                 return await self._write(decide)
@@ -109,7 +109,7 @@ class Registry:
         raise RegistryError(50001, f"{_ATTEMPTS} attempts to write were all overtaken by other instances")
 
     async def _follow(self) -> None:
-        """Follow the topic; what goes wrong is logged and tried again, writes and reads catch up by themselves."""
+        """Follow the topic; errors are logged and the read is repeated, while writes catch up by themselves."""
         while True:
             try:
                 await self.topic.follow(self._following)

@@ -1,4 +1,4 @@
-"""All that the registry's records make: subjects and versions, ids per context, settings, who refers to whom.
+"""The state that the registry's records make: subjects and versions, ids per context, settings, references.
 
 Pure. Records are applied in the order of the topic; the last one for a key counts, as after compaction.
 """
@@ -47,7 +47,7 @@ class Context:
 
 
 class RegistryState:
-    """`apply` takes one record; everything else looks."""
+    """The state. `apply` takes one record; all other methods only read."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaValue]] = {}
@@ -146,7 +146,7 @@ class RegistryState:
         return [self._at(key) for key in found.holders.get(schema_id, ())] if found else []
 
     def ids_of(self, context: str, content: bytes) -> list[int]:
-        """The ids of a content in a context, the first given first."""
+        """The ids of a content in a context, the oldest first."""
         found = self.contexts.get(context)
         return found.by_content.get(content, []) if found else []
 
@@ -171,17 +171,17 @@ class RegistryState:
         return [SchemaKey(qualified(each.subject, context), each.version) for each in value.references]
 
     def referrers(self, subject: str, version: int) -> list[SchemaValue]:
-        """The versions that refer to one."""
+        """The versions that refer to this one."""
         return [self._at(key) for key in self._referrers.get(SchemaKey(subject, version), ())]
 
     # -- settings ---
 
     def own_settings(self, subject: str | None) -> Settings | None:
-        """The setting made for a subject itself, for a context (`:.ctx:`), or for all (None)."""
+        """The settings made for a subject itself, for a context (`:.ctx:`), or for all (None)."""
         return self._settings.get(subject)
 
     def setting(self, subject: str | None, name: str) -> Json:
-        """A setting that counts for a subject: its own, its context's, everybody's, in this order; None: nowhere."""
+        """The setting that counts for a subject: its own, its context's, or the registry's, in this order; or None."""
         for scope in _scopes(subject):
             found = self._settings.get(scope)
             if found is not None and found.values.get(name) is not None:
@@ -196,7 +196,7 @@ class RegistryState:
             return DEFAULT_LEVEL
 
     def alias(self, subject: str) -> str:
-        """The subject that a name stands for: its alias where one is set on it, else itself."""
+        """The subject behind a name: its alias if it has one, else itself."""
         found = self._settings.get(subject)
         alias = found.values.get("alias") if found is not None else None
         return qualified(alias, context_of(subject)) if isinstance(alias, str) and alias else subject
@@ -205,7 +205,7 @@ class RegistryState:
         return self._modes.get(subject)
 
     def mode(self, subject: str | None) -> str:
-        """The mode that counts for a subject; READONLY_OVERRIDE of the whole registry comes before its own."""
+        """The mode that counts for a subject; READONLY_OVERRIDE of the whole registry overrides the subject's own."""
         if self._modes.get(None) == READONLY_OVERRIDE:
             return READONLY_OVERRIDE
         for scope in _scopes(subject):
@@ -215,7 +215,7 @@ class RegistryState:
 
 
 def _scopes(subject: str | None) -> list[str | None]:
-    """From a subject's own settings to everybody's."""
+    """The scopes of a subject's settings, from its own to the whole registry."""
     if subject is None:
         return [None]
     context = context_of(subject)

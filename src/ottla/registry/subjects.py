@@ -17,7 +17,7 @@ def split(subject: str) -> tuple[str, str]:
 
 
 def qualified(subject: str, context: str = DEFAULT_CONTEXT) -> str:
-    """The one spelling of a subject; `context` counts where the subject names none."""
+    """The one spelling of a subject; `context` counts if the subject names none."""
     if not subject.startswith(":."):
         return join(context, subject)
     return join(*split(subject))
@@ -47,7 +47,7 @@ def is_valid_context(context: str) -> bool:
 
 
 def matches(subject: str, prefix: str) -> bool:
-    """True if a list with `subjectPrefix` has a subject: `:*:` stands for every context, nothing for the default."""
+    """True if a subject has this `subjectPrefix`: `:*:` stands for every context, no context for the default one."""
     if prefix.startswith(":*:"):
         return split(subject)[1].startswith(prefix[3:])
     context, name = split(prefix)

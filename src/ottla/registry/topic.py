@@ -58,19 +58,19 @@ _log = logging.getLogger(__name__)
 
 
 class UnusableTopic(Exception):
-    """The topic is not one that a registry can live in; the message says how to mend it."""
+    """The topic cannot hold a registry; the message names a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The sequence number that the next append takes."""
+    """The epoch and the sequence number of the next append."""
 
     epoch: int = 0
     sequence: int = 0
 
 
 class SchemasTopic:
-    """Follows the topic from its start; `apply` is told of every record in order."""
+    """Follows the topic from its start; `apply` is called with every record in order."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class SchemasTopic:
         await self._read_to(end)
 
     async def follow(self, cluster: Cluster) -> None:
-        """Read what comes, over connections of its own, until it is cancelled."""
+        """Read new records, over connections of its own, until cancelled."""
         while True:
             piece = await cluster.fetch(self._topic, _PARTITION, self.position, max_bytes=MAX_BYTES, max_wait_ms=5_000)
             self._take(piece)
@@ -170,7 +170,7 @@ class SchemasTopic:
             self._landed.discard(nonce)
 
     async def fence(self) -> None:
-        """Begin a new epoch where the broker's memory of our sequence is not what the topic says.
+        """Begin a new epoch if the broker's memory of our sequence contradicts the topic.
 
         The record holds no decision, so it does no harm wherever it lands; every writer has to read it first.
         """
@@ -181,7 +181,7 @@ class SchemasTopic:
         await self.append([(NoopKey(), None)])
 
     async def _read_back(self, offset: int) -> None:
-        """Read until the record at an offset is applied; -1, for a duplicate of old, is read already."""
+        """Read until the record at an offset is applied; -1, for an old duplicate, is read already."""
         await self._read_to(offset + 1)
 
     async def _read_to(self, end: int) -> None:
@@ -192,7 +192,7 @@ class SchemasTopic:
             self._take(piece)
 
     def _take(self, piece: Fetched) -> None:
-        """Apply what was fetched, unless another fetch was faster."""
+        """Apply fetched records, unless another fetch was faster."""
         if piece.error:
             raise UnusableTopic(
                 f"the topic {self._topic} has lost offset {piece.offset} ({piece.error.name}): was it made anew? "

@@ -28,7 +28,7 @@ def register_schema(state: RegistryState, call: Call) -> Decision[Json]:
 
 
 def _registered(value: SchemaValue, sent: dict[str, Json]) -> dict[str, Json]:
-    """The place of the schema now; the schema itself only where metadata or rules are not those that were sent.
+    """The place of the schema now; the schema itself only if its metadata or rules differ from those that were sent.
 
     The text is then the client's own: it may have sent a descriptor, which is stored as source.
     """
