@@ -1,7 +1,7 @@
-"""One broker of a local cluster as a child process: started, watched, brought back, stopped.
+"""One broker of a local cluster as a child process: started, watched, restarted, stopped.
 
 cluster_up.py has one for each broker. A child gets a session of its own, so that Ctrl-C reaches the supervisor alone;
-and it is told to stop by the kernel where the supervisor dies.
+and the kernel tells it to stop if the supervisor dies.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ STOP_WITHIN_S = 30.0
 FIRST_BACK_OFF_S = 0.5
 LONGEST_BACK_OFF_S = 30.0
 _STEADY_S = 10.0
-"""A broker that served that long is brought back without delay, as after a first death."""
+"""The time of service after which a broker is restarted without delay, as after a first death."""
 _PR_SET_PDEATHSIG = 1
 
 
 class BrokerChild:
-    """`address` and `pid` while it serves; `tell` hears a sentence when that changes, then `on_change` is called."""
+    """`address` and `pid` while it serves; when they change, `tell` gets a sentence and `on_change` is called."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class BrokerChild:
         self._stopping = asyncio.Event()
 
     async def keep(self) -> None:
-        """Run it until `stop`, or, where it is not brought back, until it is gone."""
+        """Run the broker until `stop`, or, if it is not restarted, until it is gone."""
         back_off_s = 0.0
         served_before = False
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
                 ended = _how(await self._run())
-            except OSError as error:  # no process or no file is to be had just now
+            except OSError as error:  # no process or no file can be had just now
                 ended = f"cannot be started ({error.strerror})"
             if self._stopping.is_set():
                 break
@@ -75,7 +75,7 @@ class BrokerChild:
                 await asyncio.wait_for(self._stopping.wait(), back_off_s)
 
     async def _run(self) -> int:
-        """One life: its exit status."""
+        """One run of the process; its exit status."""
         self._set("starting", None)
         os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
         with open(self.log_path, "ab") as log:
@@ -84,7 +84,7 @@ class BrokerChild:
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
                 start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip
-        if self._stopping.is_set():  # said while the process was made: `stop` has not seen it
+        if self._stopping.is_set():  # requested while the process was being made: `stop` has not seen it
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         assert process.stdout is not None
@@ -127,7 +127,7 @@ class BrokerChild:
         return by_itself
 
     def _last_line(self) -> str:
-        """The last line of its log: the reason why it did not come up."""
+        """The last line of the broker's log: the reason why it did not start."""
         try:
             with open(self.log_path, "rb") as log:
                 log.seek(max(0, os.path.getsize(self.log_path) - 4096))
@@ -147,6 +147,6 @@ def _how(code: int) -> str:
 
 
 def _die_with_parent() -> None:
-    """Runs in the child, before it is the broker; on systems that know of no such thing it lives on."""
+    """Ask the kernel, in the child, to end it with its parent; on other systems the child lives on."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -60,7 +60,7 @@ class CannotStart(Exception):
 
 
 async def ended(slot: Slot[T]) -> T:
-    """Await a broker's slot from the loop's side."""
+    """Await a broker's slot from asyncio."""
     if not slot.full:
         future = asyncio.get_running_loop().create_future()
 
@@ -85,7 +85,7 @@ class BrokerServer:
         join: str | None = None,
         http_port: int = 0,
     ) -> None:
-        """`join`: the coordination store shared with other brokers, where it is not this one's own."""
+        """`join`: the coordination store shared with other brokers, unless this broker has its own."""
         self._loop = loop
         self._layers = Layers(texts)
         self._config: BrokerConfig = self._layers.broker()
@@ -108,10 +108,10 @@ class BrokerServer:
         self.metrics_description = "off"
         self.directories = _directories(self._config.data_directories)
         self.directory = self.directories[0]
-        """The first directory that can be used; the broker's port is kept there."""
+        """The first directory that can be used; it keeps the broker's port."""
 
     def callback_failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback of the loop, a timer or a sync's end, has raised: where an invariant is broken, all stops."""
+        """Handle an exception of the loop's callbacks (timers, ends of syncs). A broken invariant stops the process."""
         error = context.get("exception")
         if self.node is not None and isinstance(error, InvariantBroken):
             self.node.around.broken(error)
@@ -119,12 +119,12 @@ class BrokerServer:
             log.error("a fault of the broker's own: %s", context.get("message"), exc_info=error)
 
     def thread_failed(self, ended: threading.ExceptHookArgs) -> None:
-        """Called in a thread that ends by an unforeseen error: its work for the broker is not done any more."""
+        """Stop, as a thread ended by an unforeseen error: its work for the broker is not done any more."""
         threading.__excepthook__(ended)
         name = "" if ended.thread is None else ended.thread.name
         if name.startswith("ottla-"):
             why = f"its thread {name} ended: {ended.exc_type.__name__}: {ended.exc_value}"
-            with contextlib.suppress(RuntimeError):  # the loop is closed: it stops already
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the broker stops already
                 self._loop.call_soon_threadsafe(self._fail, why)
 
     @property
@@ -176,7 +176,7 @@ class BrokerServer:
             needed_directory=self._needed_directory(),
         )
         self.node = node
-        node.doubts.look_closer = getattr(coordination, "look_now", None)  # not every store can
+        node.doubts.look_closer = getattr(coordination, "look_now", None)  # some stores cannot
         if node.doubts.look_closer is None:
             node.fence_early()
         if not self._memory:
@@ -194,9 +194,9 @@ class BrokerServer:
         await self._start_http()
 
     def _lock_directories(self) -> tuple[Disk, Lock | None]:
-        """The disk, and the directories' locks, taken before anything in them is looked at.
+        """The disk, and the directories' locks, which are taken before anything in them is read.
 
-        One that cannot be locked is tried again when the node opens it, which may go on without it.
+        A directory that cannot be locked is tried again when the node opens it, which may go on without it.
         """
         if self._memory:
             from ottla.storage.disk.memory import MemoryDisk
@@ -255,7 +255,7 @@ class BrokerServer:
             return MemoryCoordination(MemoryStore(), broker)
         if (self._join or "").startswith(SCHEME) and self._config.zookeeper_digest is None:
             self.warnings.append(
-                "whoever reaches ZooKeeper may read what the brokers keep there, their secret too, and change it: "
+                "everyone who reaches ZooKeeper may read and change the brokers' data there, their secret too: "
                 "set zookeeper.digest"
             )
         return open_store(
@@ -313,7 +313,7 @@ class BrokerServer:
         return None if self._memory else self._kept_ports().get(name)
 
     def _kept_ports(self) -> dict[str, int]:
-        """By listener. A damaged file costs the ports that it keeps, and is said; the next to be kept replaces it."""
+        """The kept ports, by listener. A damaged file loses them, with a warning; the next ports to keep replace it."""
         try:
             with open(self._port_path(), encoding="utf-8") as file:
                 kept = {name: int(port) for name, port in (line.split() for line in file if line.strip())}
@@ -394,7 +394,7 @@ class BrokerServer:
             self.on_fatal()
 
     async def stop(self) -> None:
-        """Answer requests that need not wait any more, put everything on disk, close. Safe at any stage of a start."""
+        """Answer requests that need not wait any more, sync everything, close. Safe at any stage of a start."""
         self._loop_delay.stop()
         if self._http is not None:
             self._http.close()

@@ -21,7 +21,7 @@ class Ended(NamedTuple):
 
 
 class ChildProcess:
-    """One at a time."""
+    """Runs one child process at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -29,7 +29,7 @@ class ChildProcess:
         self._task: asyncio.Task[None] | None = None
 
     def run(self, command: Sequence[str], told: bytes) -> Slot[Ended]:
-        """Start it with `told` on its standard input; OSError where it could not be done."""
+        """Start a command with `told` on its standard input; OSError if that fails."""
         slot: Slot[Ended] = Slot()
         self._task = self._loop.create_task(self._run(command, told, slot))
         return slot

@@ -18,7 +18,7 @@ _DOWN = b"down\n"
 
 
 class Control:
-    """The end of the one that runs the brokers."""
+    """The side of the process that runs the brokers."""
 
     def __init__(self, directory: str, on_down: Callable[[], None]) -> None:
         self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -31,7 +31,7 @@ class Control:
         sock = socket.socket(socket.AF_UNIX)
         try:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(_SOCKET, dir_fd=self._directory)  # of a run that was killed: we hold the lock
+                os.unlink(_SOCKET, dir_fd=self._directory)  # left by a run that was killed: we hold the lock
             before = os.umask(0o177)
             try:
                 sock.bind(_short_path(self._directory))
@@ -51,12 +51,12 @@ class Control:
         writer.close()
 
     def say(self, sentence: str) -> None:
-        """Tell the clients that wait for the end."""
+        """Send a sentence to the clients that wait for the end."""
         for writer in self._listeners:
             writer.write(json.dumps({"said": sentence}).encode() + b"\n")
 
     def close(self, *, killed: int) -> None:
-        """All brokers are gone, so many of them by a kill."""
+        """Report that all brokers are gone, and the number of those that were killed."""
         for writer in self._listeners:
             writer.write(json.dumps({"killed": killed}).encode() + b"\n")
             writer.close()
@@ -68,14 +68,14 @@ class Control:
 
 
 class Ending:
-    """The end of the one that wants them to stop."""
+    """The side of the process that wants them to stop."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
 
     @staticmethod
     def connect(directory: str) -> Ending | None:
-        """None where no process listens in that directory."""
+        """Connect; None if no process listens in that directory."""
         try:
             at = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
@@ -94,7 +94,7 @@ class Ending:
         return Ending(sock)
 
     def events(self, within_s: float) -> Iterator[dict[str, object]]:
-        """Ask for the end, then all that is said until it has come; TimeoutError where nothing is said for so long."""
+        """Ask for the end, then yield all sentences until it has come; TimeoutError after so long a silence."""
         self._socket.settimeout(within_s)
         with self._socket, contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._socket.sendall(_DOWN)

@@ -13,11 +13,11 @@ from ottla.server.cluster_up import DEFAULT_DATA, LOCK
 
 _LOOK_EVERY_S = 0.05
 _CONTROL_WITHIN_S = 10.0
-"""A cluster holds its lock a moment before it listens to others, and after."""
+"""The time for which a cluster may hold its lock before it listens to others, and after."""
 
 
 def command(arguments: Sequence[str]) -> int:
-    """The exit status: 0 where all brokers stopped by themselves, 1 where none ran or some did not."""
+    """The exit status: 0 if all brokers stopped by themselves, 1 if none ran or some had to be killed."""
     options = _parser().parse_args(arguments)
     if options.timeout < 1:
         print(f"ottla: --timeout {options.timeout}: at least 1 is possible", file=sys.stderr)
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _find(directory: str) -> Ending | None:
-    """The running cluster, or None; TimeoutError where its lock is held and no process answers."""
+    """The running cluster, or None; TimeoutError if its lock is held and no process answers."""
     end = time.monotonic() + _CONTROL_WITHIN_S
     while (ending := Ending.connect(directory)) is None:
         if not _is_up(directory):
@@ -76,7 +76,7 @@ def _end(ending: Ending, directory: str, within_s: int) -> int:
             print(event["said"], flush=True)
         killed = event.get("killed", killed)
     end = time.monotonic() + _CONTROL_WITHIN_S
-    while _is_up(directory) and time.monotonic() < end:  # by another, too, that came up meanwhile
+    while _is_up(directory) and time.monotonic() < end:  # or by another cluster that started meanwhile
         time.sleep(_LOOK_EVERY_S)
     if killed is None:
         print("ottla: its `ottla cluster up` died before all brokers had stopped", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""The ports of the brokers of `ottla cluster up`: asked for, kept from before, or the usual ones where they are free.
+"""The ports of the brokers of `ottla cluster up`: requested ones, kept ones, or the usual ones if they are free.
 
-A broker's directory keeps the port it was given in its file `port`, which `ottla start --port 0` reads.
+A broker's directory keeps its port in the file `port`, which `ottla start --port 0` reads.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _sentence(brokers: Mapping[int, int], taken: Mapping[int, str]) -> str:
 
 
 def _kept(directory: str) -> int | None:
-    """The port in the directory; a file that cannot be read keeps none, and the broker says so itself."""
+    """The port in the directory; a file that cannot be read keeps none, which the broker logs itself."""
     with contextlib.suppress(OSError, ValueError), open(os.path.join(directory, _PORT_FILE), encoding="utf-8") as file:
         for line in file:
             name, port = line.split()

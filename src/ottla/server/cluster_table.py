@@ -26,20 +26,20 @@ class Display(Protocol):
     """Shows events and the state of the brokers; it goes on when its reader has gone."""
 
     def say(self, sentence: str) -> None:
-        """Something has happened."""
+        """Show an event."""
 
     def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
-        """All brokers serve."""
+        """Show that all brokers serve."""
 
     def show(self, lines: Sequence[Line], seen: Sight | None, *, all_served: bool) -> None:
-        """The brokers as of now; `seen` is None where none of them answers."""
+        """Show the present state of the brokers; `seen` is None if none of them answers."""
 
     def end(self) -> None:
-        """The brokers are stopped from here on."""
+        """Note that the brokers are stopped from here on."""
 
 
 def display(output_format: str) -> Display:
-    """The one that fits standard output."""
+    """The display that fits standard output."""
     if output_format == "json":
         return JsonDisplay()
     return TerminalDisplay() if sys.stdout.isatty() else LogDisplay()
@@ -52,7 +52,7 @@ class LogDisplay:
         self._said: dict[int, str] = {}
 
     def say(self, sentence: str) -> None:
-        with contextlib.suppress(OSError):  # the reader has gone
+        with contextlib.suppress(OSError):  # the reader has closed its end
             print(f"{time.strftime('%H:%M:%S')} {sentence}", flush=True)
 
     def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:

@@ -118,7 +118,7 @@ def _join(options: argparse.Namespace, directory: str) -> str:
 
 
 class ClusterUp:
-    """The supervisor."""
+    """Runs and watches the brokers."""
 
     def __init__(self, options: argparse.Namespace, directory: str) -> None:
         self._directory = directory
@@ -143,7 +143,7 @@ class ClusterUp:
         self._control: Control | None = None
 
     def give_ports(self, base: int | None) -> None:
-        """Before anything is started; cluster_ports.PortTaken where one of them cannot be had."""
+        """Choose the ports before anything is started; cluster_ports.PortTaken if one of them cannot be had."""
         cluster_ports.give_ports({broker.number: broker.directory for broker in self._brokers}, base)
 
     async def run(self) -> int:
@@ -175,7 +175,7 @@ class ClusterUp:
         control = Control(self._directory, stopping.set)
         try:
             await control.open()
-        except OSError as fault:  # a file system without sockets
+        except OSError as fault:  # a file system that has no sockets
             control.close(killed=0)
             self._tell(f"`ottla cluster down` will not find this cluster: {fault.strerror}")
         else:
@@ -189,7 +189,7 @@ class ClusterUp:
         return sum(not stopped for stopped in await asyncio.gather(*(broker.stop() for broker in self._brokers)))
 
     async def _gone(self, keeping: list[asyncio.Task[None]]) -> None:
-        """Ends when it makes no sense to go on: a broker never came up, or all are gone for good."""
+        """End when going on makes no sense: a broker never started, or all are gone for good."""
         waiting = set(keeping)
         while waiting:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -204,7 +204,7 @@ class ClusterUp:
             self._control.say(sentence)
 
     def _changed(self) -> None:
-        """A broker came or went."""
+        """Note that a broker started or ended."""
         if self._ended:
             return
         if not self._all_served and all(broker.address is not None for broker in self._brokers):
@@ -215,7 +215,7 @@ class ClusterUp:
             self._write_state()
 
     def _write_state(self) -> None:
-        """Replaced as a whole: a reader sees one state at any moment."""
+        """Write the state file as a whole: a reader sees one state at any moment."""
         brokers = [
             {"id": broker.number, "pid": broker.pid, "host": broker.address[0], "port": broker.address[1]}
             for broker in self._brokers
@@ -226,7 +226,7 @@ class ClusterUp:
                 json.dump({"brokers": brokers}, file)
                 file.write("\n")
             os.replace(self._state_path + ".tmp", self._state_path)
-        except OSError as error:  # brokers are watched on, and the next change is written
+        except OSError as error:  # the brokers run on, and the next change is written
             self._tell(f"cannot write {STATE_FILE}: {error.strerror}")
 
     def _greet(self) -> None:
@@ -250,7 +250,7 @@ class ClusterUp:
     # --- the view ---
 
     async def _show(self) -> None:
-        """Look now and then."""
+        """Look at the cluster at intervals."""
         from ottla.client.blocking.admin import Admin
         from ottla.client.model import ClientSettings
 
@@ -282,7 +282,7 @@ class ClusterUp:
 
 
 def defaults_for(brokers: int) -> dict[str, str]:
-    """Options of a cluster of so many brokers: as many replicas as bear the loss of one, where there are enough."""
+    """The options of a cluster of so many brokers: with enough brokers, replicas that bear the loss of one."""
     replicas = min(3, brokers)
     said = {"default.replication.factor": str(replicas), "offsets.topic.replication.factor": str(replicas)}
     if brokers >= 3:

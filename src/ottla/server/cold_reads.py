@@ -29,12 +29,12 @@ def is_warm(descriptor: int, position: int, length: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        return True  # a file system that cannot tell
+        return True  # a file system that cannot tell this
     return True
 
 
 def read_warm(descriptor: int, position: int, length: int) -> bytes | None:
-    """The bytes themselves, where all of them are in the page cache."""
+    """The bytes themselves, if all of them are in the page cache."""
     if not _NOWAIT:
         return None
     found = bytearray(length)
@@ -59,7 +59,7 @@ class ColdReads:
         self._pool.submit(self._read, descriptor, position, length, done)
 
     def warm_slice(self, piece: FileSlice, done: Callable[[], None]) -> bool:
-        """True if it is in memory already; else `done` is called on the loop once it is."""
+        """True if the piece is in memory already; else `done` is called on the loop once it is."""
         file, descriptor = piece.file, piece.file.fileno()
         if descriptor < 0 or is_warm(descriptor, piece.position, piece.length):
             return True

@@ -39,7 +39,7 @@ def _take(ended: Slot[Ended], plan: CompactionPlan, slot: Slot[CompactionResult 
         try:
             result = CompactionResult.decoded(output)
         except Exception as fault:  # else the slot would stay empty for ever
-            slot.fail(OSError(f"the compaction process said what it should not: {fault!r}"))
+            slot.fail(OSError(f"the compaction process printed an unexpected answer: {fault!r}"))
         else:
             slot.fill(result)
     elif status == DAMAGED_STATUS:

@@ -15,11 +15,11 @@ from ottla.kernel.seams import Dialled, FileSlice
 
 _LENGTH = Struct(">i")
 _BETWEEN_BYTES = 64 << 10
-"""Received at most at once while it is not known how long the frame under way is."""
+"""The bytes received at once while the length of the frame under way is not known."""
 
 
 class Dialer:
-    """Opens connections; `stop` gives up those that are not there yet."""
+    """Opens connections; `stop` gives up those that are not established yet."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -37,7 +37,7 @@ class Dialer:
             link.over(TimeoutError(f"no connection to {host}:{port} within {timeout_ms} ms"))
         except OSError as error:
             link.over(error)
-        except UnicodeError as fault:  # no name that can be looked up: the link must be told, too
+        except UnicodeError as fault:  # the name cannot be looked up: the link must be told, too
             link.over(OSError(f"no connection to {host}:{port}: {fault}"))
 
     def stop(self) -> None:
@@ -81,14 +81,14 @@ class _Link(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by name
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is no subclass
         self._receiver.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.over(exc if isinstance(exc, OSError) else ConnectionResetError("the connection was closed"))
 
     def over(self, error: OSError) -> None:
-        """The last the receiver hears."""
+        """Tell the receiver, once, that the connection is lost."""
         if not self._over:
             self._over = True
             self.close()
@@ -110,7 +110,7 @@ class _Link(asyncio.BufferedProtocol):
             self._receiver.received(frame)
 
     def _split(self) -> None:
-        """Hand out the whole frames between; a longer one goes on in memory of its own."""
+        """Hand out the whole frames in the buffer; a longer one goes on in memory of its own."""
         at = 0
         received = memoryview(self._between)
         while self._held - at >= _LENGTH.size and not self._over:

@@ -1,4 +1,4 @@
-"""The health of this broker: the answer of /health, with the reasons where the broker does not serve."""
+"""The health of this broker: the answer of /health, with the reasons if the broker does not serve."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Health(NamedTuple):
         return not self.refusals
 
     def text(self) -> str:
-        """One line a fact, the state first."""
+        """The report: one line for each fact, the state first."""
         lines = ["serving" if self.serves else "not serving"]
         lines += [f"because: {why}" for why in self.refusals]
         lines += [f"warning: {what}" for what in self.warnings]

@@ -22,7 +22,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address bound. OSError where it is taken."""
+        """Listen; return the bound address. OSError if it is taken."""
         self._server = await asyncio.start_server(self._serve, host, port)
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]

@@ -18,11 +18,15 @@ from ottla.wire.frame import SHARED_BYTES, FramePool, FrameReader, FrameTooLarge
 _ACCEPTS_A_TURN = 64
 _SWEEP_S = 5.0
 _FILES_KEPT = 128
-"""The open files that connections leave to the logs; a quarter of the process's limit where that is fewer. A log
-directory that can open no file for its next segment or checkpoint goes offline."""
+"""The open files that connections leave to the logs; at most a quarter of the process's limit.
+
+A log directory that can open no file for its next segment or checkpoint goes offline.
+"""
 _STUCK_S = 30.0
-"""An answer that a client does not read for so long closes its connection (rule E7). So does a
-frame that waits for memory so long: it closes a connection that has held memory so long, or else its own."""
+"""The time after which an unread answer closes its connection (rule E7).
+
+A frame that waits for memory for so long closes a connection that has held memory for so long, or else its own.
+"""
 
 log = logging.getLogger("ottla.listener")
 Serve = Callable[[ServerConnection, memoryview], None]
@@ -67,7 +71,7 @@ class Channel:
         self.connection.on_close.append(self._closed)
         self.used = time.monotonic()
         self.starved_since: float | None = None
-        """The time since which its frame waits for room in the pool."""
+        """The time since which the connection's frame waits for room in the pool."""
         self._reading = True
         self._resuming = False
         self._loop.add_reader(self._fd, self._readable)
@@ -116,13 +120,13 @@ class Channel:
         else:
             connection = self.connection
             if connection.paused and connection.reader.parks_too_much:
-                log.warning("%s: sends on behind requests that wait, and memory is short; closed", connection.name)
+                log.warning("%s: sends more while its requests wait, and memory is short; closed", connection.name)
                 self.close()
             elif connection.paused and not self._resuming and not connection.held:
                 self._starve()
 
     def _starve(self) -> None:
-        """No room in the pool for the frame under way: nothing else would ever resume us."""
+        """True if the frame under way has no room in the pool: nothing else would ever resume the connection."""
         self.connection.paused = True
         self._stop_reading()
         if self.starved_since is None:
@@ -131,7 +135,7 @@ class Channel:
         self._listener.pool.waiting[self._listener.feed_soon] = None
 
     def starved_s(self, now: float) -> float:
-        """The time for which its frame has waited for room in the pool; 0 if it does not wait for that."""
+        """The time for which the connection's frame has waited for room in the pool; 0 if it does not wait for that."""
         connection = self.connection
         if connection.held or not connection.reader.refused:
             self.starved_since = None
@@ -152,7 +156,7 @@ class Channel:
             self._loop.remove_reader(self._fd)
 
     def _resume_soon(self) -> None:
-        """Not at once: the caller is in the middle of an answer. Until then the connection stays paused."""
+        """Resume soon, as the caller is in the middle of an answer. Until then the connection stays paused."""
         if not self._resuming:
             self._resuming = True
             self._loop.call_soon(self.resume)
@@ -201,7 +205,7 @@ class Listener:
     ) -> None:
         self.loop = loop
         self.serve: Serve
-        """Takes each frame; given by `start`."""
+        """Called with each frame; set by `start`."""
         self.name = name
         self.pool = pool
         self.cold = cold
@@ -221,7 +225,7 @@ class Listener:
         self._sweeper: asyncio.TimerHandle | None = None
 
     def open(self, host: str, port: int) -> tuple[str, int]:
-        """Take the address; it is returned as it is bound. OSError where the port is taken.
+        """Take the address; return it as it is bound. OSError if the port is taken.
 
         Connections are refused until `start`: a client goes elsewhere at once instead of waiting here.
         """
@@ -241,9 +245,9 @@ class Listener:
         return bound[0], bound[1]
 
     def start(self, backlog: int, serve: Serve) -> None:
-        """Listen and accept from now on: the broker can serve, and takes each frame by `serve`.
+        """Listen and accept from now on, as the broker can serve; `serve` takes each frame.
 
-        OSError where another process has bound the same port meanwhile, and listens already.
+        OSError if another process has bound the same port meanwhile, and listens already.
         """
         assert self._socket is not None
         self.serve = serve
@@ -288,7 +292,7 @@ class Listener:
             full = len(self.channels) >= self._max_connections
             if self._takes_the_last_files(sock):
                 sock.close()
-                self._rest(OSError(errno.EMFILE, "the files that are left are for the logs"))
+                self._rest(OSError(errno.EMFILE, "the remaining file descriptors are for the logs"))
                 return
             if full or self._per_ip.get(peer[0], 0) >= self._max_per_ip:
                 log.warning("%s: refused, %s are open", peer[0], "max.connections" + ("" if full else ".per.ip"))
@@ -312,7 +316,7 @@ class Listener:
         return sock.fileno() >= limit - kept and len(self.channels) >= kept
 
     def _rest(self, error: OSError) -> None:
-        """No descriptors left: accepting again at once would only spin."""
+        """Stop accepting for a while, as no descriptors are left: accepting again at once would only spin."""
         log.warning("cannot accept connections for a second: %s", error)
         assert self._socket is not None
         self.loop.remove_reader(self._socket.fileno())
@@ -336,7 +340,7 @@ class Listener:
         self._feed_starved(now)
 
     def feed_soon(self) -> None:
-        """A buffer has come back to the pool. Not at once: the code that gives it back is not done yet."""
+        """Feed waiting channels soon, as a buffer came back to the pool; not at once, as the caller is not done yet."""
         if not self._feeding:
             self._feeding = True
             self.loop.call_soon(self._feed)
@@ -346,7 +350,7 @@ class Listener:
         self._feed_starved(time.monotonic())
 
     def _feed_starved(self, now: float) -> None:
-        """Give up a connection where one starves too long: one that holds memory that long, else the starved one."""
+        """Close a connection if one waits too long for memory: one that holds memory that long, else itself."""
         starved, self.starved = self.starved, {}
         given_up = False
         for channel in starved:

@@ -1,4 +1,4 @@
-"""Measures how late the loop runs its callbacks: a request waits for so long before it is looked at."""
+"""Measures how late the loop runs its callbacks: a request waits for as long before it is decoded."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
-"""The port of broker 1, and of one that is alone; the next brokers of a cluster take the ports behind it."""
+"""The port of broker 1, and of a single broker; the next brokers of a cluster take the following ports."""
 _GC_AFTER_OBJECTS = 20_000
-"""A request of many elements would be gone through a hundred times while it is decoded. Cycles are rare here."""
+"""The threshold of the garbage collector: a large request would be scanned a hundred times while it is decoded."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -146,7 +146,7 @@ def _http_port(options: argparse.Namespace, static: StaticConfig) -> int:
 
 
 async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, registry_port: int | None) -> None:
-    """All in one run of the loop: a signal that comes between two runs would be lost."""
+    """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
     from ottla.server.registry_child import RegistryChild
 
     registry: RegistryChild | None = None
@@ -177,7 +177,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, registry
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed."""
+    """The loop of uvloop, if it is installed."""
     try:
         import uvloop
     except ImportError:

@@ -60,13 +60,13 @@ def gather_process(
     yield Sample(CPU, (), used.ru_utime + used.ru_stime)
     yield Sample(RESIDENT, (), _resident_bytes(used))
     yield Sample(STARTED, (), _BEGAN_S)
-    yield Sample(OPEN_FILES, (), len(os.listdir("/dev/fd")) - 1)  # one of them reads the list
+    yield Sample(OPEN_FILES, (), len(os.listdir("/dev/fd")) - 1)  # reading the list takes one of them
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield Sample(MOST_FILES, (), float("inf") if limit == resource.RLIM_INFINITY else limit)
 
 
 def _resident_bytes(used: resource.struct_rusage) -> int:
-    """The resident memory now, on Linux; elsewhere its peak, since the system tells no more."""
+    """The resident memory now, on Linux; elsewhere its peak, as the system does not tell the present one."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()

@@ -17,7 +17,7 @@ RAISE_IT = "raise the hard limit (ulimit -Hn, LimitNOFILE= of systemd)"
 
 
 def too_few(paths: Iterable[str]) -> str | None:
-    """The reason why the broker cannot start: its logs need more files than it may open. None where it can."""
+    """The reason why the broker cannot start if its logs need more files than it may open; else None."""
     replicas = sum(_replicas_in(path) for path in paths)
     needed = FILES_OF_A_LOG * replicas + _OF_ITS_OWN
     if LocalDisk().free_files() >= needed:
@@ -27,7 +27,7 @@ def too_few(paths: Iterable[str]) -> str | None:
 
 
 def warning() -> str | None:
-    """A sentence where the limit leaves room for few partitions only."""
+    """A sentence if the limit leaves room for few partitions only; else None."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or limit >= _FEW:
         return None
@@ -39,4 +39,4 @@ def _replicas_in(path: str) -> int:
         with os.scandir(path) as found:
             return sum(entry.is_dir() and _REPLICA.fullmatch(entry.name) is not None for entry in found)
     except OSError:
-        return 0  # the code that opens it says why it cannot be read
+        return 0  # opening the directory reports why it cannot be read

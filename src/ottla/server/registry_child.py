@@ -26,7 +26,7 @@ class RegistryChild:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> str:
-        """Start it and return the URL where it listens; RegistryFailed says why it does not."""
+        """Start the registry and return its URL; RegistryFailed names the reason if it does not start."""
         pipe = asyncio.subprocess.PIPE
         command = [sys.executable, "-m", "ottla.cli.main", "registry", "start", "--with-parent"]
         self._process = await asyncio.create_subprocess_exec(
@@ -41,7 +41,7 @@ class RegistryChild:
         return rest.split(" ")[0].strip()
 
     async def stop(self) -> None:
-        """End it, by force where it does not end in time."""
+        """End the registry, by force if it does not end in time."""
         process = self._process
         if process is None or process.returncode is not None:
             return

@@ -39,6 +39,6 @@ def _take(ended: Slot[Ended], slot: Slot[list[Finding]]) -> None:
     try:
         findings = decode_findings(output)
     except Exception as fault:  # else the slot would stay empty for ever
-        slot.fail(OSError(f"the scrub's process said what it should not: {fault!r}"))
+        slot.fail(OSError(f"the scrub's process printed an unexpected answer: {fault!r}"))
     else:
         slot.fill(findings)

@@ -1,7 +1,7 @@
-"""A broker that was alone joins others through ZooKeeper: the content of its own store goes on there.
+"""Moves a single broker's cluster into ZooKeeper: the content of its own store goes on there.
 
-stores.py comes here before it opens the store; coordination/zookeeper.py begins the log. At any moment one of the two
-stores is the cluster's: a mark in the directory says that the other may be, until the own one is put away.
+stores.py calls this before it opens the store; coordination/zookeeper.py begins the log. At any moment one of the two
+stores is the cluster's: a mark in the directory says that the other may be, until the own one is set aside.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ottla.kernel.seams import StoredSnapshot
 PUT_AWAY = ".carried-over"
 MARK = "carrying-over"
 Begin = Callable[[StoredSnapshot, bytes], bool]
-"""Begin the log of the other store with a snapshot; False where it holds another cluster."""
+"""Begin the log of the other store with a snapshot; False if it holds another cluster."""
 
 
 def carry_over(own: str, join: str, begin: Begin) -> None:
-    """Continue a store of the directory in the one that `join` names, and rename the old one."""
+    """Continue the directory's store in the one that `join` names, and rename the old one."""
     from ottla.coordination.database import sync_directory
     from ottla.coordination.sqlite import FILE_NAME
 
@@ -38,7 +38,7 @@ def carry_over(own: str, join: str, begin: Begin) -> None:
 
 
 def refuse_half_carried(own: str) -> None:
-    """OSError where the cluster may be in ZooKeeper already: begun here again, it would be two."""
+    """Refuse with OSError if the cluster may be in ZooKeeper already: begun here again, it would be two."""
     from ottla.coordination.sqlite import FILE_NAME
 
     if os.path.exists(os.path.join(own, MARK)) and os.path.exists(os.path.join(own, FILE_NAME)):
@@ -50,7 +50,7 @@ def refuse_half_carried(own: str) -> None:
 
 @contextlib.contextmanager
 def alone(own: str, broker: BrokerId, session_timeout_ms: int) -> Iterator[None]:
-    """OSError where other brokers run on the store in this directory."""
+    """Refuse with OSError if other brokers run on the store in this directory."""
     from ottla.coordination.presence import Presence
     from ottla.coordination.sqlite import FILE_NAME
 
@@ -74,7 +74,7 @@ def two_clusters(own: str, other: str) -> OSError:
 
 
 def _whole_state(source: str) -> StoredSnapshot:
-    """Everything that the store says, as of its last entry."""
+    """The content of the store, as of its last entry."""
     from ottla.coordination.database import Database, DatabaseFailure
     from ottla.metadata.entries import UnknownEntry
     from ottla.metadata.reading import take_entry, take_snapshot_of

@@ -19,7 +19,7 @@ Soon = Callable[[Callable[[], None]], object]
 
 
 def check_join(join: str) -> None:
-    """ValueError, with a sentence, where `--join` says nothing that can be joined."""
+    """Check the text of `--join`; ValueError, with a sentence, if nothing can be joined by it."""
     if join.startswith(SCHEME):
         parse_zookeeper_address(join)
     elif not join.startswith(SQLITE) or not join.removeprefix(SQLITE):
@@ -35,7 +35,7 @@ def open_store(
     session_timeout_ms: int,
     digest: str | None = None,
 ) -> Coordination:
-    """The store to use; `own` is its place for a broker that joins no other. OSError where it cannot be opened.
+    """The store to use; `own` is its place for a broker that joins no other. OSError if it cannot be opened.
 
     `digest` is USER:PASSWORD for ZooKeeper.
     """
@@ -72,7 +72,7 @@ def open_store(
 
 
 def store_directory(join: str | None, own: str) -> str | None:
-    """The directory in which the store lies; None where it is not on this machine's disks."""
+    """The directory of the store; None if it is not on this machine's disks."""
     if join is None:
         return own
     return None if join.startswith(SCHEME) else shared_directory(join.removeprefix(SQLITE))
@@ -94,7 +94,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> None:
-    """A broker that was alone brings its cluster along: its store moves to where the others will find it.
+    """Move the store of a single broker, with its cluster, to the place where other brokers will find it.
 
     By one rename, so that there is one store at any moment. No other broker may use it.
     """
@@ -108,7 +108,7 @@ def _bring(own: str, shared: str, broker: BrokerId, session_timeout_ms: int) -> 
         raise two_clusters(own, shared)
     with alone(own, broker, session_timeout_ms):
         os.makedirs(shared, exist_ok=True)
-        database = Database(source, "DELETE")  # applies the journal that a crash left, and drops it
+        database = Database(source, "DELETE")  # applies the journal that a crash left, and deletes it
         database.head()
         database.close()
         os.rename(source, target)

@@ -1,7 +1,7 @@
-"""One flush for all that is dirty: the only door through which acknowledged records reach the disk.
+"""One flush for all dirty logs: the only way by which acknowledged records reach the disk.
 
-Logs are submitted by broker/replicas/partition.py; when a sync ends, `end_sync` tells each log how far it holds (rules
-B1, E6). A few files are synced by `sync_round.py`, many files, and directories, by a thread here.
+Logs are submitted by broker/replicas/partition.py; when a sync ends, `end_sync` tells each log (rules B1, E6). A few
+files are synced by `sync_round.py`, many files, and directories, by a thread here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SyncLoop:
         self._ended: queue.SimpleQueue[tuple[Works, OSError | None]] = queue.SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
         self.times = Histogram()
-        """Times of syncs, from their begin on the loop until the loop hears of their end."""
+        """Times of syncs, from their begin on the loop until the loop learns of their end."""
         self._began_ns = 0
         self._round: SyncRound | None = sync_round()
         if self._round is not None:
@@ -42,7 +42,7 @@ class SyncLoop:
         self._thread.start()
 
     def submit(self, log: Syncable) -> None:
-        """Dirty from now on; a sync begins at the end of this turn of the loop, unless one is under way."""
+        """Mark a log as dirty; a sync begins at the end of this turn of the loop, unless one is under way."""
         if not self._dirty and not self._busy:
             self._busy = True
             self._loop.call_soon(self._begin)
@@ -51,8 +51,8 @@ class SyncLoop:
     def stop(self) -> None:
         """Wait for the sync under way, and tell its logs how it ended; then none begins any more.
 
-        Logs that are dirty stay so, and are synced by their close. Stop first: the system tells of a failure once, and
-        a log that has not heard of it would be closed as if all were on disk.
+        Dirty logs stay so, and are synced by their close. Call this before the close: the system reports a failure
+        once, and a log that has not learned of it would be closed as if all were on disk.
         """
         self._stopped = True
         self._queue.put(None)
@@ -68,13 +68,13 @@ class SyncLoop:
 
     def _begin(self) -> None:
         works: Works = []
-        while not self._stopped and self._dirty and not works:  # a log that hears of a failure here may submit others
+        while not self._stopped and self._dirty and not works:  # a log that learns of a failure here may submit others
             dirty, self._dirty = self._dirty, {}
             for log in dirty:
                 try:
                     work = log.begin_sync()
-                except Exception as fault:  # the others are to be synced all the same
-                    self._tell("a log failed at its sync's begin", fault)
+                except Exception as fault:  # the other logs are to be synced all the same
+                    self._tell("a log failed when its sync began", fault)
                 else:
                     works += [(log, work)] if work is not None else []
         if not works:
@@ -101,8 +101,8 @@ class SyncLoop:
         for log, work in works:
             try:
                 log.end_sync(work, error)
-            except Exception as fault:  # the logs behind are to hear of it all the same
-                self._tell("a log failed at its sync's end", fault)
+            except Exception as fault:  # the following logs must be told all the same
+                self._tell("a log failed when its sync ended", fault)
 
     def _work(self) -> None:
         while (works := self._queue.get()) is not None:
@@ -111,14 +111,14 @@ class SyncLoop:
                 self._sync(works)
             except OSError as fault:
                 error = fault
-                error.filename = error.filename or self._directory  # by it the broker knows which one has failed
-            except Exception as fault:  # no thread to be had, say: the waiting logs must be told
+                error.filename = error.filename or self._directory  # the broker finds the failed directory by it
+            except Exception as fault:  # if no thread could be had, say: the waiting logs must be told
                 error = OSError(errno.EIO, f"a sync could not be done: {fault!r}", self._directory)
             self._ended.put((works, error))
             self._loop.call_soon_threadsafe(self._hear)
 
     def _hear(self) -> None:
-        if not self._ended.empty():  # `stop` may have heard it before
+        if not self._ended.empty():  # unless `stop` has taken it before
             self._finish(*self._ended.get())
 
     def _sync(self, works: Works) -> None:
@@ -143,7 +143,7 @@ def _sync_directory(path: str) -> None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
-        return  # deleted meanwhile: nothing of it is to be kept
+        return  # deleted meanwhile, and need not be kept
     try:
         os.fsync(descriptor)
     finally:

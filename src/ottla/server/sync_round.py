@@ -1,4 +1,4 @@
-"""Rounds of `fdatasync` by compiled threads, which tell their end without the interpreter's lock (decision 0026)."""
+"""Rounds of `fdatasync` by compiled threads, which report their end without the interpreter's lock (decision 0026)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from ottla.server._parallel_sync import ParallelSync
 
 MOST_FILES = 8
-"""Up to so many dirty files are synced one by one at the same time; more go by one `syncfs`."""
+"""The most dirty files that are synced one by one at the same time; more are synced by one `syncfs`."""
 
 Works = list[tuple[Syncable, SyncWork]]
 
 
 def files_of(works: Works) -> list[OpenFile]:
-    """Each file once."""
+    """The files, each once."""
     return list(dict.fromkeys(file for _, work in works for file in work.files))
 
 
 def sync_round() -> SyncRound | None:
-    """None without the compiled module, or where the system has no eventfd."""
+    """Make one; None without the compiled module, or if the system has no eventfd."""
     try:
         from ottla.server._parallel_sync import ParallelSync
     except ImportError:
@@ -46,7 +46,7 @@ class SyncRound:
         self._files: Sequence[OpenFile] = ()
 
     def begin(self, works: Works, files: Sequence[OpenFile]) -> bool:
-        """False where these are not for it, or no thread is to be had: nothing has begun then."""
+        """Begin a round; False, with nothing begun, if these works do not fit or no thread is to be had."""
         if not 1 <= len(files) <= MOST_FILES or any(work.directories for _, work in works):
             return False
         descriptors = tuple(file.fileno() for file in files)
@@ -68,7 +68,7 @@ class SyncRound:
         return works, error
 
     def stop(self) -> tuple[Works, OSError | None] | None:
-        """End the threads; return `end`'s outcome of the round that was under way."""
+        """End the threads; return `end`'s outcome for a round that was under way."""
         self._parallel.stop()
         ended = self.end() if self._works else None
         os.close(self.wake_fd)

@@ -18,9 +18,9 @@ from ottla.server.cold_reads import PIECE_BYTES, ColdReads, is_warm, read_warm
 Part = bytes | FileSlice
 _MOST_PARTS = 64
 _SMALL_BYTES = 8 << 10
-"""A slice of up to so much is copied and sent with the bytes around it: one call for many (bench/many_replicas.py)."""
+"""The largest slice that is copied and sent with the bytes around it: one call for many (bench/many_replicas.py)."""
 _TURN_BYTES = 4 << 20
-"""A connection sends at most so much file data in one turn of the loop."""
+"""The most file data that a connection sends in one turn of the loop."""
 _MORE = getattr(socket, "MSG_MORE", 0)
 
 
@@ -50,7 +50,7 @@ class SocketTransport:
         self._closed = False
         self.unsent_bytes = 0
         self.stuck_since: float | None = None
-        """Monotonic seconds since when the peer has taken none of the bytes that wait for it."""
+        """The monotonic time in seconds since which the peer has taken none of the waiting bytes."""
 
     def send(self, parts: list[bytes | FileSlice]) -> None:
         if self._closed:
@@ -137,7 +137,7 @@ class SocketTransport:
         return True
 
     def _send_bytes(self, queue: deque[Part]) -> int:
-        """Send the bytes in front, small slices among them; 0 where a slice is in front that goes by itself."""
+        """Send the leading bytes, small slices among them; 0 if the first part is a slice that is sent by itself."""
         buffers: list[bytes] = []
         flags = 0
         while queue and len(buffers) < _MOST_PARTS:
@@ -156,7 +156,7 @@ class SocketTransport:
         try:
             alone = len(buffers) == 1
             left = sent = self._socket.send(buffers[0], flags) if alone else self._socket.sendmsg(buffers, [], flags)
-        finally:  # unsent bytes go back
+        finally:  # unsent bytes return to the queue
             for number, buffer in enumerate(buffers):
                 if left < len(buffer):
                     queue.extendleft([*buffers[:number:-1], buffer[left:]])
@@ -165,7 +165,7 @@ class SocketTransport:
         return sent
 
     def _send_slice(self, piece: FileSlice) -> int:
-        """Send some of a slice; 0 where its pages are being read first."""
+        """Send a part of a slice; 0 while its pages are being read first."""
         position = piece.position + self._slice_sent
         left = min(piece.length - self._slice_sent, PIECE_BYTES)
         descriptor = piece.file.fileno()
@@ -180,7 +180,7 @@ class SocketTransport:
                 return 0
             sent = os.sendfile(self._socket.fileno(), descriptor, position, left)
         if sent == 0:
-            raise OSError("a file ended before its slice did")  # closes the connection (rule B5)
+            raise OSError("a file ended before its slice did")  # the connection closes (rule B5)
         self._slice_sent += sent
         if self._slice_sent == piece.length:
             self._slice_sent = 0
@@ -200,7 +200,7 @@ class SocketTransport:
 
 
 def _copied(piece: FileSlice) -> bytes | None:
-    """The bytes of a small slice, where they are at hand without waiting for the disk."""
+    """The bytes of a small slice, if they can be had without waiting for the disk."""
     if piece.length > _SMALL_BYTES or (descriptor := piece.file.fileno()) < 0:
         return None
     return read_warm(descriptor, piece.position, piece.length)
