@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 
 _ON_THIS_MACHINE = {"up": "ottla.server.cluster_up", "down": "ottla.server.cluster_down"}
-"""They run brokers, and so live with them: other commands are clients. They have parsers of their own."""
+"""Verbs that run brokers, and so are imported from the server: all other commands are clients.
+
+They have parsers of their own.
+"""
 _MEASURED_S = 1.0
-"""Time between two looks at counts of bytes, to know the rates."""
+"""The time between two looks at counts of bytes, by which rates are known."""
 _PLACES = ["partition", "leader", "leader_epoch", "replicas", "in_sync", "eligible", "offline"]
 
 

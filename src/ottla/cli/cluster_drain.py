@@ -1,4 +1,4 @@
-"""`ottla cluster drain`: moves what a broker leads and holds, and says whether it may be stopped then."""
+"""`ottla cluster drain`: moves the leaderships and replicas of a broker, and says whether it may be stopped then."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ BROKER = Option("broker", "The broker to empty.", "N", "Integer")
 LEADERS_ONLY = Option("leaders-only", "Move leaderships only; replicas stay where they are.")
 _MINIMUM = "min.insync.replicas"
 _AT_ONCE = 200
-"""Topics asked for by one request."""
+"""The most topics in one request."""
 _NAMED = 10
 _SETTLED_WITHIN_S, _LOOK_EVERY_S = 5.0, 0.1
 
 
 class _Outcome(NamedTuple):
-    """The state of the broker after the moves, or after planned ones; of those `leads` is not known."""
+    """The state of the broker after the moves, or after planned ones, of which `leads` is not known."""
 
     broker: int
     runs: bool
@@ -71,7 +71,7 @@ def drain(given: Given) -> int:
 
 
 def _settled(admin: Admin, planned: Placement, broker: int) -> list[TopicView]:
-    """Topics as a broker knows them that has heard of the moves and the elections; of which some may be impossible."""
+    """Topics from a broker that knows of the moves and the elections; some of these may be impossible."""
     end = time.monotonic() + _SETTLED_WITHIN_S
     while True:
         topics = admin.list_topics()
@@ -98,7 +98,7 @@ def _outcome(
 
 
 def _minimum(admin: Admin, names: Sequence[str]) -> dict[str, int]:
-    """`min.insync.replicas` of each topic; one that was deleted meanwhile needs nothing."""
+    """`min.insync.replicas` of each topic; a topic that was deleted meanwhile is left out."""
     from ottla.client.admin.admin import Resource, ResourceType
 
     found = dict.fromkeys(names, 0)

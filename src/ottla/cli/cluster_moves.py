@@ -1,4 +1,4 @@
-"""`ottla cluster rebalance`, and what `drain` has in common with it: reassignments, and then elections.
+"""`ottla cluster rebalance`, and the parts that `drain` shares with it: reassignments, and then elections.
 
 The plans are made in client/admin/spread.py.
 """
@@ -23,7 +23,7 @@ DRY_RUN = Option("dry-run", "Show what would move, and move nothing.")
 TIMEOUT = Option("timeout", "How many seconds moves may take; they go on behind.", "SECONDS", "Integer", default="600")
 _LOOK_EVERY_S = 0.1
 _AT_ONCE = 200
-"""Partitions asked for by one request."""
+"""The most partitions in one request."""
 
 
 def rebalance(given: Given) -> int:
@@ -49,7 +49,7 @@ def placement(admin: Admin) -> Placement:
 
 
 def move(admin: Admin, planned: Placement, elected: set[TopicPartition], timeout_s: int) -> bool:
-    """Reassign, wait until all is in its new place, then have the first replicas elected; False: not done in time."""
+    """Reassign, wait until all replicas are in place, then have the first ones elected; False if it takes too long."""
     _reassign(admin, planned)
     if not _wait(admin, planned, timeout_s):
         sys.stderr.write("ottla: not all is moved yet; `ottla cluster status` tells, and moves go on\n")
@@ -82,7 +82,7 @@ def _wait(admin: Admin, planned: Placement, timeout_s: int) -> bool:
 
 
 def _elect(admin: Admin, places: set[TopicPartition]) -> None:
-    """Leaders that are not where they are preferred move there."""
+    """Move leaders to the preferred replicas."""
     from ottla.client.admin.replicas import Election
 
     misled = [

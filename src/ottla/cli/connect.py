@@ -41,7 +41,7 @@ def parse_pairs(pairs: list[str]) -> dict[str, str]:
 
 
 def client_settings(properties: Mapping[str, str], client_id: str = "ottla-cli") -> ClientSettings:
-    """Settings from Kafka's client options. What would make the connection unsafe or impossible is refused."""
+    """Settings from Kafka's client options. Options that would make the connection unsafe or impossible are refused."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
         raise Misuse(f"security.protocol={protocol} is not supported yet: only PLAINTEXT is")
@@ -64,7 +64,7 @@ def _number(properties: Mapping[str, str], name: str, default: int) -> int:
 
 
 def admin(bootstrap: str, properties: Mapping[str, str] | None = None) -> Admin:
-    """An Admin for these addresses; Misuse where they are none."""
+    """An Admin for these addresses; Misuse if they are none."""
     try:
         return Admin(bootstrap, settings=client_settings(properties or {}))
     except ValueError as fault:

@@ -76,7 +76,7 @@ def _place(consumer: Consumer, given: Given, topics: Sequence[str], start: str) 
 
 
 def _wanted(given: Given) -> set[int]:
-    """The numbers of --partition; empty where all partitions are meant."""
+    """The numbers of --partition; empty if all partitions are meant."""
     texts = [number.strip() for text in given.all("partition") for number in text.split(",")]
     for text in texts:
         if not (text.isascii() and text.isdigit()):
@@ -140,7 +140,7 @@ def _read(
 
 
 def as_json(record: ConsumedRecord) -> bytes:
-    """One line; what is no UTF-8 comes in Base64 under `key_base64`, `value_base64`, `headers_base64`."""
+    """One line of JSON; bytes that are not UTF-8 are Base64 under `key_base64`, `value_base64`, `headers_base64`."""
     content: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,

@@ -1,4 +1,4 @@
-"""`ottla doctor`: what a client sees, step by step, and what to do about what is wrong."""
+"""`ottla doctor`: checks step by step what a client sees, with a remedy for each fault."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ _LEAST_LOSS = (
 
 
 def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
-    """Troubles that brokers report of their own replicas, and what they have set aside."""
+    """Report troubles of the brokers' own replicas, and folders that they have set aside."""
     for one in told:
         if one.set_aside:
             report.note(f"broker {one.broker} has set {one.path} aside: {one.reason} (see `ottla log strays`)")
@@ -165,9 +165,9 @@ def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
 def _look_at_leaderless(
     cluster: Cluster, topics: Iterable[TopicView], told: Sequence[ReplicaTrouble], bootstrap: str, report: Report
 ) -> None:
-    """Say why partitions have no leader.
+    """Report why partitions have no leader.
 
-    They wait for an administrator, their brokers are down, or the brokers are up and cannot serve what they hold.
+    They wait for an administrator, their brokers are down, or the brokers are up and cannot serve their replicas.
     """
     leaderless = {
         TopicPartition(topic.name, index): partition
@@ -196,7 +196,7 @@ def _look_at_leaderless(
 
 
 def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
-    """Partitions of these topics that no start of a broker helps; none on brokers that cannot say so."""
+    """Partitions of these topics that no start of a broker helps; none on brokers that cannot tell."""
     try:
         return waiting_partitions(Admin(cluster=cluster).describe_topics(topics)) if topics else []
     except (ClientError, ApiError):
@@ -204,7 +204,7 @@ def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
 
 
 def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:
-    """Check that the address that the cluster hands out works from here."""
+    """Check that the addresses that the cluster advertises can be reached from here."""
     advertised = f"broker {broker.id} advertises {broker.host}:{broker.port}"
     try:
         connection = Connection(broker.host, broker.port, settings=settings)

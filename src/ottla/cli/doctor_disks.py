@@ -13,7 +13,7 @@ _LEAST_BYTES = 1 << 30
 
 
 def troubles(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """(what is wrong, what to do), for each log directory of the brokers that can be asked."""
+    """(fault, remedy), for each log directory of the brokers that can be asked."""
     brokers = list(cluster.plan.metadata.brokers.values())
     for broker, answer in sorted(cluster.run(admin.describe_log_dirs(cluster.plan, brokers)).items()):
         for found in [] if isinstance(answer, Exception) else answer:
@@ -33,5 +33,5 @@ def troubles(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 
 def is_short(total_bytes: int, usable_bytes: int) -> bool:
-    """Less than a twentieth is left, and less than a gigabyte; -1 says that nobody knows."""
+    """True if less than a twentieth and less than a gigabyte is left; -1 means unknown."""
     return total_bytes > 0 and 0 <= usable_bytes < min(total_bytes // _LEAST_SHARE, _LEAST_BYTES)

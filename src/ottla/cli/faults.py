@@ -1,4 +1,4 @@
-"""Errors in words for a terminal: which are the user's to mend, and what to do."""
+"""Errors in words for a terminal: which of them the user can mend, and how."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 
 class Misuse(Exception):
-    """The command line is wrong; the text says how to put it right."""
+    """The command line is wrong; the text names the remedy."""
 
 
 class BadInput(Exception):
-    """A file or standard input has content that cannot be used; the text says where and why."""
+    """A file or standard input has content that cannot be used; the text names the place and the reason."""
 
 
 def explain(fault: Exception) -> str | None:
-    """One line for errors that a user can do something about; None for bugs, which keep their traceback."""
+    """One line for errors that a user can mend; None for bugs, which keep their traceback."""
     from ottla.client.errors import ClientError
     from ottla.kernel.errors import ApiError
 
@@ -32,7 +32,7 @@ def explain(fault: Exception) -> str | None:
 
 
 def text_of(path: str) -> str:
-    """A file's text, or with `-` that of standard input; BadInput where it is no UTF-8."""
+    """The text of a file, or with `-` of standard input; BadInput if it is not UTF-8."""
     content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
         return content.decode()

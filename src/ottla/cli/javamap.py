@@ -1,4 +1,4 @@
-"""The order in which a Java HashMap yields its keys: some of Kafka's tools print in it, and people compare output."""
+"""The order in which a Java HashMap yields its keys: some of Kafka's tools print in it, and users compare output."""
 
 from __future__ import annotations
 

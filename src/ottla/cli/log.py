@@ -1,4 +1,4 @@
-"""`ottla log`: the files of a log directory in words, whether they are as written, and an older store accepted."""
+"""`ottla log`: prints the files of a log directory, checks them, and has an older store accepted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _dump(given: Given) -> int:
 
 
 def _files(path: str) -> list[str]:
-    """The file, or every file of a log that a directory holds, at any depth."""
+    """The file, or every file of the logs in a directory, at any depth."""
     if not os.path.exists(path):
         raise Misuse(f"there is no file or directory {path}")
     if not os.path.isdir(path):
@@ -52,7 +52,7 @@ def _files(path: str) -> list[str]:
 
 
 def _check(given: Given) -> int:
-    """All that is damaged below the paths given, and what to do; 1 where anything is."""
+    """Print all damage below the given paths with remedies; 1 if there is any."""
     said = [one for word in given.words for one in _said_of(word)]
     for text, remedy in said:
         _print_with(text, remedy)
@@ -78,10 +78,8 @@ def _print_with(text: str, remedy: str) -> None:
 
 
 def _faults(segment: ClosedSegment, *, is_last: bool) -> Iterator[tuple[str, str]]:
-    """Batches by their CRCs, and the indexes of a segment that is not written any more; each with what to do.
-
-    An end that is torn is no fault: there is nothing to do.
-    """
+    """Check batches by their CRCs, and the indexes of a segment that is not written any more; each finding with a
+    remedy. A torn end is no fault and needs no remedy."""
     from ottla.storage.directory.rehearsal import MENDED, REFUSED
     from ottla.storage.disk.overlay import OverlayDisk
     from ottla.storage.maintenance.index_scrub import IndexCheck
@@ -118,7 +116,7 @@ def _said_of(path: str) -> Iterator[tuple[str, str]]:
     for each in sorted(found):
         yield from _rehearsed(each)
     for fault in faults:
-        if os.path.dirname(os.path.abspath(fault.filename)) not in found:  # else it is said as a partition
+        if os.path.dirname(os.path.abspath(fault.filename)) not in found:  # else it counts as a partition's folder
             yield (
                 f"the directory {fault.filename} cannot be read: {fault.strerror}",
                 "give it to the user that reads it",
@@ -170,7 +168,7 @@ def _accept_store(given: Given) -> int:
 
 
 def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
-    """With where each ends, and whether it is the last of its log, which may be being written."""
+    """The files, each with its end, and whether it is the last of its log, which may be being written."""
     from ottla.storage.disk.overlay import OverlayDisk
     from ottla.storage.maintenance.scrub import ClosedSegment
     from ottla.storage.producers.aborted_note import read_note
@@ -194,7 +192,7 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
 
 
 def _strays(given: Given) -> int:
-    """Strays: all of them in log directories, or those that are named themselves."""
+    """The strays in log directories, or the paths themselves if they are strays."""
     from ottla.storage.directory.strays import described, remove, strays
     from ottla.storage.disk.local import LocalDisk
 

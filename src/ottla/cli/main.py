@@ -1,4 +1,4 @@
-"""The one program: finds the command by a static table, imports only that one, runs it.
+"""The one program: finds the command in a static table, imports only that one, runs it.
 
 Commands of other floors that are not in the table register by the entry point group `ottla.commands`.
 """
@@ -64,7 +64,7 @@ _NOT_THERE = {
     "kafka-server-stop": "SIGTERM or Ctrl-C stops a broker, `ottla cluster down` a cluster on one machine",
     **dict.fromkeys(("connect-standalone", "connect-distributed", "connect-mirror-maker"), "ottla has no Connect"),
 }
-"""Scripts of Apache Kafka's that stand for something that ottla lacks or does otherwise."""
+"""Apache Kafka's scripts for things that ottla lacks or does otherwise."""
 
 _INTERRUPTED = 130
 _MISUSED = 2
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(command: Command, arguments: Sequence[str]) -> int:
-    """Run a command: what users can mend is said in one line on stderr, with exit code 1; 2 for a wrong argument."""
+    """Run a command. Errors that users can mend are one line on stderr with exit code 1; 2 for a wrong argument."""
     from ottla.cli.faults import explain
 
     try:

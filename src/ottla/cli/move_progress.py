@@ -1,4 +1,4 @@
-"""Shows on stderr how far replicas have moved: one line, written over, on a terminal; elsewhere a line now and then."""
+"""Shows on stderr how far replicas have moved: one line, overwritten, on a terminal; elsewhere a line now and then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ON_TERMINAL_S, _ELSEWHERE_S = 0.5, 5.0
 
 
 class Progress:
-    """Counts what has arrived; nothing is shown of what is done before the first look is due."""
+    """Counts the bytes that have arrived; nothing is shown if all is done before the first look is due."""
 
     def __init__(self, admin: Admin, planned: Placement) -> None:
         self._admin = admin
@@ -39,7 +39,7 @@ class Progress:
             sys.stderr.flush()
 
     def show(self, moving: Mapping[TopicPartition, Reassignment]) -> None:
-        """Say it where it is time to, and something has changed."""
+        """Print the progress if it is time to and something has changed."""
         if time.monotonic() < self._next_s:
             return
         text = f"{self._sizes(moving)}, {len(self._planned) - len(moving)} of {len(self._planned)} partitions moved"
@@ -51,7 +51,7 @@ class Progress:
         self._next_s = time.monotonic() + self._every_s
 
     def _sizes(self, moving: Mapping[TopicPartition, Reassignment]) -> str:
-        """Bytes of the replicas on their way, of as many as their partitions have."""
+        """The bytes of the replicas on their way, and those that their partitions have."""
         sizes: dict[TopicPartition, dict[int, int]] = {}
         for broker, place, size in self._replicas(moving):
             sizes.setdefault(place, {})[broker] = size

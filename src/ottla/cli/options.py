@@ -16,14 +16,14 @@ _INTEGERS = {"Integer": 2**31, "Long": 2**63}
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `argument`: how the help names its value, None for a switch; `kind`: String, Integer or Long."""
+    """One option. `argument`: the name of its value in the help, None for a switch; `kind`: String, Integer or Long."""
 
     name: str
     about: str = ""
     argument: str | None = None
     kind: str = "String"
     optional: bool = False
-    """The value may be left out."""
+    """True if the value may be left out."""
     default: str | None = None
     short: str | None = None
     also: str | None = None
@@ -46,7 +46,7 @@ class Given:
         return self.values.get(name, [])
 
     def text(self, name: str) -> str | None:
-        """The value, or the default; Misuse where the option came more than once."""
+        """The value, or the default; Misuse if the option came more than once."""
         found = self.values.get(name)
         if not found:
             return self.parser.options[name].default
@@ -69,7 +69,7 @@ class Given:
         return self._parse(name, self.need(name))
 
     def check_numbers(self) -> None:
-        """Misuse where an option that takes a number was given something else, used or not."""
+        """Misuse if an option that takes a number was given something else, used or not."""
         for name, texts in self.values.items():
             if self.parser.options[name].kind in _INTEGERS:
                 for text in texts:
@@ -164,7 +164,7 @@ class Parser:
         sys.exit(1)
 
     def table(self) -> str:
-        """All options with what they do."""
+        """All options with their descriptions."""
         heads = {option.name: _head(option) for option in self.options.values()}
         left = min(max(map(len, heads.values())), 38) + 2
         lines = [f"{'Option':<{left}} Description", f"{'------':<{left}} -----------"]

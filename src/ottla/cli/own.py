@@ -78,7 +78,7 @@ def _head(option: Option) -> str:
 
 
 def noun(name: str, verbs: Mapping[str, Command], arguments: Sequence[str]) -> int:
-    """Run the verb that comes first, or say which there are; options that all verbs have may stand before it."""
+    """Run the verb that comes first, or list the verbs; options that all verbs have may come before it."""
     arguments = _verb_first(arguments)
     if not arguments or arguments[0] in ("-h", "--help"):
         out = sys.stdout if arguments else sys.stderr

@@ -94,12 +94,12 @@ class _Outcomes:
             self._take()
 
     def finish(self) -> None:
-        """Wait for all that were sent; raises the first error."""
+        """Wait for all sent records; raise the first error."""
         while self._waiting:
             self._take()
 
     def count_failed(self) -> int:
-        """Wait for all that were sent and have no outcome yet; the number of those that failed."""
+        """Wait for all sent records without an outcome yet; return the number of failed ones."""
         failed = 0
         while self._waiting:
             try:
@@ -142,7 +142,7 @@ def _one_by_one(producer: Producer, topic: str, records: Iterator[_Outgoing], ou
 
 
 def _all_or_none(producer: Producer, topic: str, records: Iterator[_Outgoing], outcomes: _Outcomes) -> int:
-    """In one transaction: after any error nothing of it is there for readers of committed records."""
+    """Send in one transaction: after any error readers of committed records see nothing of it."""
     producer.init_transactions()
     try:
         with producer.transaction():
@@ -155,7 +155,7 @@ def _all_or_none(producer: Producer, topic: str, records: Iterator[_Outgoing], o
 
 
 def _send(producer: Producer, topic: str, record: _Outgoing) -> Delivery:
-    """Hand a record to the producer; BadInput where the topic has no such partition, or no record such a time."""
+    """Hand a record to the producer; BadInput if the topic has no such partition, or the time is impossible."""
     try:
         return producer.produce(
             topic,
@@ -211,7 +211,7 @@ def _from_lines(lines: Iterable[bytes], common: _Outgoing, separator: bytes | No
 
 
 def _from_json(line: bytes, common: _Outgoing) -> _Outgoing:
-    """A line as `ottla consume --format json` prints it; topic and offset are not looked at."""
+    """A line as `ottla consume --format json` prints it; topic and offset are ignored."""
     try:
         content = json.loads(line)
         if not isinstance(content, dict):

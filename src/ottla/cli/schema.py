@@ -29,7 +29,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 class Refusal(Exception):
-    """The registry did not do what was asked; the text says why."""
+    """The registry refused a request; the text is the reason."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Refusal(Exception):
 
 
 def _ask(given: Given, method: str, path: str, body: Json = None) -> Json:
-    """A request to the registry; Refusal where it answers with an error, or not at all."""
+    """Send a request to the registry; Refusal if it answers with an error, or not at all."""
     import urllib3
 
     url = given.need("url").rstrip("/")
@@ -107,7 +107,7 @@ def _register(given: Given) -> int:
 
 
 def _check(given: Given) -> int:
-    """Ask whether a schema could be registered; exit code 1 where it could not."""
+    """Ask whether a schema could be registered; exit code 1 if it could not."""
     version = given.text("against")
     where = f"/{quote(version, safe='')}" if version is not None else ""
     path = f"/compatibility/subjects/{_subject(given)}/versions{where}?verbose=true"
@@ -185,7 +185,7 @@ def _reference(text: str) -> dict[str, Json]:
 
 
 class _Verb(Command):
-    """A verb that speaks to a registry, not to brokers; its refusals are said in one line."""
+    """A verb that calls a registry, not brokers; its refusals are printed in one line."""
 
     def __init__(
         self, usage: str, about: str, do: Verb, options: Sequence[Option] = (), *, words: tuple[int, int] = (0, 0)

@@ -59,7 +59,7 @@ def _warn_of_minimum(topic: str, configs: Mapping[str, str], replicas: int) -> N
 
 
 def _at_least_one(given: Given, name: str) -> int:
-    """The number, or -1 for the cluster's default where none is given."""
+    """The number, or -1 for the cluster's default if none is given."""
     number = given.number(name)
     if number is not None and number < 1:
         raise Misuse(f"--{name} is at least 1")
@@ -136,9 +136,9 @@ def _describe(given: Given) -> int:
 def _described(admin: Admin, name: str) -> dict[str, object]:
     from ottla.cli.kafka.topics import topic_configs
 
-    view = admin.list_topics().get(name) or admin.cluster.topic(name)  # which raises with what is wrong
+    view = admin.list_topics().get(name) or admin.cluster.topic(name)  # this raises, with the reason
     places = [TopicPartition(name, index) for index in view.partitions]
-    led = [place for place in places if view.partitions[place.partition].leader >= 0]  # others tell no offsets
+    led = [place for place in places if view.partitions[place.partition].leader >= 0]  # the others tell no offsets
     first = admin.list_offsets(dict.fromkeys(led, EARLIEST))
     end = admin.list_offsets(dict.fromkeys(led, LATEST))
 

@@ -1,4 +1,4 @@
-"""`ottla transaction`: which transactions there are, who writes to a partition, and ending what hangs."""
+"""`ottla transaction`: lists transactions and the producers of a partition, and ends transactions that hang."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _joined(partitions: object) -> str | None:
 
 
 def _complain(outcomes: Iterable[object]) -> int:
-    """Say what failed; the exit code."""
+    """Print the failures; return the exit code."""
     faults = [each for each in outcomes if isinstance(each, Exception)]
     for fault in faults:
         sys.stderr.write(f"ottla: {fault.message if isinstance(fault, ApiError) else fault}\n")

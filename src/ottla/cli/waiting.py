@@ -1,6 +1,6 @@
-"""Partitions that wait for an administrator, as no replica is left that may lead: which they are, and the choices.
+"""Partitions that wait for an administrator, as no replica is left that may lead, and the choices.
 
-`ottla doctor` and `ottla cluster describe` say so.
+`ottla doctor` and `ottla cluster describe` print them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Waiting(NamedTuple):
     topic: str
     partition: int
     broker: int
-    """It has the last replica."""
+    """The broker that has the last replica."""
 
     @property
     def why(self) -> str:
@@ -37,7 +37,7 @@ class Waiting(NamedTuple):
 
 
 def waiting_partitions(found: Mapping[str, DescribeTopicPartitionsResponseTopic | ApiError]) -> list[Waiting]:
-    """Those of described topics; where the last replica's broker is down, the partition waits for that."""
+    """The waiting partitions of described topics, unless they wait for the broker of the last replica."""
     waiting: list[Waiting] = []
     for name, topic in sorted(found.items()):
         if isinstance(topic, Exception):

@@ -19,7 +19,7 @@ _ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 
 def gather(given: Given, file_options: tuple[str, ...], pair_options: tuple[str, ...]) -> dict[str, str]:
-    """Properties from files, then from key=value options, which win."""
+    """Properties from files and from key=value options; the latter win."""
     properties: dict[str, str] = {}
     for name in file_options:
         path = given.text(name)

@@ -89,7 +89,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _entity(given: Given) -> Entity:
-    """The entity that the options mean; Misuse as Kafka says it."""
+    """The entity that the options mean; Misuse in Kafka's words."""
     if sum(action in given for action in ("describe", "alter")) != 1:
         PARSER.usage("Command must include exactly one action: --describe, --alter")
     if "bootstrap-server" not in given:
@@ -166,7 +166,7 @@ def _describe(admin: Admin, given: Given, entity: Entity) -> None:
 
 
 def _names(admin: Admin, entity: Entity) -> list[str]:
-    """The one that is named, if it exists, or all."""
+    """The named entity, if it exists, or all."""
     if entity.kind == "brokers" and entity.name is None:
         return [str(broker) for broker in sorted(admin.cluster.brokers())]
     if entity.kind == "topics":
@@ -210,7 +210,7 @@ def _describe_one(admin: Admin, entity: Entity, *, every: bool) -> None:
 
 
 def _own_source(entity: Entity) -> int | None:
-    """The source of what was set for this entity itself; None: everything counts."""
+    """The source of settings made for this entity itself; None: all sources count."""
     from ottla.client.admin.admin import ConfigSource
 
     if entity.kind == "brokers" and not entity.name:

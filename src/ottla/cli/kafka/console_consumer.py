@@ -134,7 +134,7 @@ class GroupMetadataFormatter(OffsetsFormatter):
 
 
 def deserializer(name: str | None) -> Deserialize:
-    """By the name of Kafka's class; bytes as they are where none is named."""
+    """The formatter by the name of Kafka's class; without one bytes are printed as they are."""
     short = (name or "ByteArrayDeserializer").rsplit(".", 1)[-1].removesuffix("Deserializer")
     if short in ("ByteArray", "String", "Bytes", "ByteBuffer", "Void"):
         return bytes
@@ -269,7 +269,10 @@ def _print(formatter: Formatter, record: ConsumedRecord, out: BinaryIO, *, skip:
 
 
 def _consumer(given: Given, properties: Mapping[str, str]) -> Consumer:
-    """Placed where the options say. Without a group partitions are taken by hand: no rebalance to wait for."""
+    """A consumer at the place that the options name.
+
+    Without a group it takes partitions by hand: no rebalance to wait for.
+    """
     consumer = Consumer(
         given.need("bootstrap-server"), consumer=consumer_settings(properties), settings=client_settings(properties)
     )

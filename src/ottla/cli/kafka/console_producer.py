@@ -118,7 +118,7 @@ class LineReader:
             yield self.parse(line.removesuffix(b"\n").removesuffix(b"\r"), number)
 
     def parse(self, line: bytes, number: int) -> LineRecord:
-        """One line; Misuse where a separator is missing."""
+        """One line; Misuse if a separator is missing."""
         headers: list[Header] = []
         rest = line
         if self._parse_headers:
@@ -177,7 +177,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _exclusive_aliases(given: Given) -> None:
-    """Deprecated options: not beside what replaces them, and with a warning."""
+    """Refuse deprecated options beside their replacements; else warn."""
     for new, old in (
         ("command-property", "producer-property"),
         ("command-config", "producer.config"),

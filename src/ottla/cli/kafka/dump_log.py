@@ -1,4 +1,4 @@
-"""`kafka-dump-log`: what segment, index and snapshot files hold."""
+"""`kafka-dump-log`: the content of segment, index and snapshot files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def dump(
     index_sanity_check: bool = False,
     offsets: bool = False,
 ) -> int:
-    """Print each file; files that are none of a log are named on stderr. 1 where one cannot be read."""
+    """Print each file; files that do not belong to a log are named on stderr. 1 if one cannot be read."""
     from ottla.storage.directory.checkpoint import BadCheckpoint
     from ottla.storage.disk.local import LocalDisk
     from ottla.storage.maintenance.dump import Complaint, DumpOptions, UnknownFile, UnreadableFile, dump_file

@@ -71,7 +71,7 @@ def _is_wanted(group: ListedGroup, given: Given) -> bool:
 
 
 def _kind(group: ListedGroup) -> str:
-    """Brokers that do not tell the type have classic groups alone."""
+    """The protocol of a group; brokers that do not tell the type have classic groups only."""
     return group.group_type.lower() or "classic"
 
 

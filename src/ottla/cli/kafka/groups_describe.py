@@ -45,7 +45,7 @@ class Member(NamedTuple):
     host: str
     assignment: tuple[TopicPartition, ...]
     epoch: int | None = None
-    """Only groups of the consumer protocol have one, as they have a target."""
+    """Only for groups of the consumer protocol, which have a target."""
     target: tuple[TopicPartition, ...] = ()
 
 
@@ -57,7 +57,7 @@ class Described(NamedTuple):
     members: tuple[Member, ...]
     kind: str = CLASSIC
     epoch: int | None = None
-    """Only groups of the consumer protocol have one, as they have an epoch of the target."""
+    """Only for groups of the consumer protocol, which have an epoch of the target."""
     target_epoch: int | None = None
 
 
@@ -88,7 +88,7 @@ def described_group(admin: Admin, group: str) -> Described:
 
 
 def state_of(admin: Admin, group: str) -> str:
-    """The state of a group of either protocol; Dead where there is none."""
+    """The state of a group of either protocol; Dead if there is none."""
     try:
         return described_group(admin, group).state
     except ApiError as fault:
@@ -98,7 +98,7 @@ def state_of(admin: Admin, group: str) -> str:
 
 
 def _consumer_group(admin: Admin, group: str) -> Described | None:
-    """A group of the consumer protocol; None where it is of another kind, or the cluster has no such groups."""
+    """A group of the consumer protocol; None if it is of another kind, or the cluster has no such groups."""
     try:
         found = admin.describe_consumer_groups([group])[group]
     except UnsupportedVersion:
@@ -144,7 +144,7 @@ def _classic_members(found: DescribedGroup) -> list[Member]:
 
 
 def offset_rows(admin: Admin, group: str, found: Described) -> list[OffsetRow]:
-    """Rows of what members hold, then of committed partitions that no member holds, then of members without any."""
+    """Rows of members' partitions, then committed partitions without a member, then members without partitions."""
     members = found.members
     committed = admin.committed_offsets(group)
     assigned = {partition for member in members for partition in member.assignment}
@@ -182,7 +182,7 @@ def _row(
 
 
 def _worth_printing(group: str, state: str, rows: int) -> bool:
-    """Say what is special about a group's state; whether there is a table to print."""
+    """Print the special states of a group; return whether there is a table to print."""
     if state == "Dead":
         print_error(f"Consumer group '{group}' does not exist.")
     elif state == "Empty":
@@ -222,7 +222,7 @@ def _print_offsets(admin: Admin, group: str, found: Described, *, verbose: bool)
 
 
 def _print_table(table: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    """An empty line, then the lines; cells beyond the widths stand as they are."""
+    """An empty line, then the lines; cells wider than their column are kept whole."""
     sys.stdout.write("\n")
     for line in table:
         cells = [f"{cell:<{width}}" for cell, width in zip(line, widths, strict=False)]

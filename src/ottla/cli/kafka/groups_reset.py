@@ -105,7 +105,7 @@ def _listed(admin: Admin, specs: dict[TopicPartition, int]) -> Offsets:
 
 
 def _within(admin: Admin, wanted: Offsets) -> Offsets:
-    """Offsets moved into what the log keeps."""
+    """Offsets moved into the range that the log keeps."""
     first = _listed(admin, dict.fromkeys(wanted, EARLIEST))
     end = _listed(admin, dict.fromkeys(wanted, LATEST))
     return {each: min(max(offset, first[each]), end[each]) for each, offset in wanted.items()}

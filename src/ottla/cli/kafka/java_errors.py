@@ -1,4 +1,4 @@
-"""Kafka's tools print exceptions by class name and sentence: those of the codes that reach their output."""
+"""Java's exceptions by class name and sentence, as Kafka's tools print them, for the codes that reach their output."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _TOLD: dict[ErrorCode, tuple[str, str]] = {
 
 
 def told(fault: Exception) -> str:
-    """The sentence of an error: the broker's own where it sent one."""
+    """The sentence of an error: the broker's own if it sent one."""
     if (
         isinstance(fault, Refused)
         and fault.reason

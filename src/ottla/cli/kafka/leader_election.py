@@ -1,4 +1,4 @@
-"""`kafka-leader-election`: preferred leaders back in their place, or any leader where nobody complete is left."""
+"""`kafka-leader-election`: preferred leaders back in their place, or any leader if no complete replica is left."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _check(given: Given) -> None:
 
 
 def _partitions(given: Given) -> list[TopicPartition] | None:
-    """None for all."""
+    """The partitions; None for all."""
     path = given.text("path-to-json-file")
     if path is not None:
         return _read(text_of(path))

@@ -1,4 +1,4 @@
-"""`kafka-log-dirs`: what the log directories of brokers hold, as JSON."""
+"""`kafka-log-dirs`: the content of the brokers' log directories, as JSON."""
 
 from __future__ import annotations
 

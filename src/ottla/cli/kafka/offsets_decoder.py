@@ -91,7 +91,7 @@ def _text(content: object) -> str:
 def _json(message: Any, version: int, *, inside: bool = True) -> dict[str, object]:
     """A message's fields under Kafka's JSON names; tagged ones only where they differ from their default.
 
-    `inside`: what members wrote for one another is told too, not left as Base64.
+    `inside`: the bytes that members wrote for one another are decoded too, not left as Base64.
     """
     fresh = type(message)()
     told: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""`kafka-producer-perf-test`: how many records a producer gets rid of, and how long each takes."""
+"""`kafka-producer-perf-test`: the records that a producer delivers per second, and the latency of each."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Stats:
 
 
 class Transactions:
-    """Commits what was sent once a transaction is so old; the next record begins another."""
+    """Commits the sent records once a transaction has reached its age; the next record begins another."""
 
     def __init__(self, producer: Producer, duration_ms: int) -> None:
         self._producer = producer

@@ -1,4 +1,4 @@
-"""The JSON that `kafka-reassign-partitions` reads and writes, and what it makes of it: no cluster is asked here."""
+"""The JSON that `kafka-reassign-partitions` reads and writes, and plans made from it: no cluster is asked here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Replica(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A reassignment file: where partitions shall be, and in which directories."""
+    """A reassignment file: the wanted replicas of partitions, and their directories."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
     """The entries as they are in the file; a partition may come twice."""
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
 
 class Move(NamedTuple):
-    """From which brokers to which further ones."""
+    """The brokers that a partition is copied from, and those that it is copied to."""
 
     sources: set[int]
     destinations: set[int]
@@ -103,7 +103,7 @@ def duplicates(items: Iterable[Any]) -> list[Any]:
 
 
 def assignment_json(replicas: Mapping[TopicPartition, Sequence[int]], directories: Mapping[Replica, str]) -> str:
-    """An assignment as the file that would bring it about."""
+    """An assignment as the file that would make it."""
     partitions = [
         {
             "topic": partition.topic,
@@ -121,7 +121,7 @@ def moves(
     wanted: Mapping[TopicPartition, Sequence[int]],
     present: Mapping[TopicPartition, Sequence[int]],
 ) -> dict[TopicPartition, Move]:
-    """All that will be moving: what is on its way already, and what is wanted now."""
+    """All moves: those under way and the wanted ones."""
     found = {
         partition: Move(set(on_way.replicas) - set(on_way.adding), set(on_way.adding))
         for partition, on_way in current.items()
@@ -150,7 +150,7 @@ def propose(
 ) -> dict[TopicPartition, list[int]]:
     """Topics spread over `brokers` (with their racks), evenly: leaders, replicas, and racks within a partition.
 
-    It begins at a broker drawn by lot, as Apache Kafka's tool does: two proposals may differ.
+    It begins at a random broker, as Apache Kafka's tool does: two proposals may differ.
     """
     proposed: dict[TopicPartition, list[int]] = {}
     for topic in sorted({partition.topic for partition in present}):
@@ -173,7 +173,7 @@ def propose(
 
 
 def _ring(brokers: Mapping[int, str | None]) -> list[int]:
-    """Brokers so that neighbours are of different racks as far as that goes."""
+    """Brokers so that neighbours are of different racks, as far as possible."""
     racks: dict[str, list[int]] = {}
     for broker in sorted(brokers):
         racks.setdefault(brokers[broker] or "", []).append(broker)
@@ -182,7 +182,7 @@ def _ring(brokers: Mapping[int, str | None]) -> list[int]:
 
 
 def _over_racks(first: int, rest: Sequence[int], brokers: Mapping[int, str | None], factor: int) -> list[int]:
-    """The first and `factor - 1` of the rest, from racks that have none yet as long as there are such."""
+    """The first broker and `factor - 1` of the rest, from racks without one yet as long as there are such."""
     chosen = [first]
     waiting = list(rest)
     while len(chosen) < factor:

@@ -1,4 +1,4 @@
-"""The log directories of replicas, as far as `kafka-reassign-partitions` names them."""
+"""The moves of replicas between log directories, as far as `kafka-reassign-partitions` names directories."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def directories_of(admin: Admin, replicas: Collection[Replica]) -> dict[Replica,
 
 
 def _places(admin: Admin, replicas: Collection[Replica]) -> dict[Replica, Place]:
-    """For the brokers that live; a replica that its broker does not have is in no directory."""
+    """The directories on live brokers; a replica that its broker does not have is in no directory."""
     brokers = admin.cluster.brokers()
     asked = [brokers[one] for one in sorted({replica.broker for replica in replicas}) if one in brokers]
     if not asked:
@@ -54,7 +54,7 @@ def _places(admin: Admin, replicas: Collection[Replica]) -> dict[Replica, Place]
 
 
 def states_of_moves(admin: Admin, wanted: Mapping[Replica, str]) -> tuple[list[str], bool]:
-    """The sentence for each move, and whether any is still moving."""
+    """The sentence for each move, and whether any is still under way."""
     places = _places(admin, wanted)
     lines, moving = [], False
     for replica in sorted(wanted):
@@ -86,7 +86,7 @@ def states_of_moves(admin: Admin, wanted: Mapping[Replica, str]) -> tuple[list[s
 
 
 def active_moves(admin: Admin, wanted: Mapping[Replica, str]) -> dict[Replica, str]:
-    """Replicas that are being moved, each with the directory where it still is."""
+    """Replicas that are being moved, each with its present directory."""
     places = _places(admin, wanted)
     return {
         replica: place.current
@@ -96,7 +96,7 @@ def active_moves(admin: Admin, wanted: Mapping[Replica, str]) -> dict[Replica, s
 
 
 def begin_moves(admin: Admin, wanted: Mapping[Replica, str], timeout_ms: int) -> list[Replica]:
-    """Have each replica moved, as soon as it is on its broker; those for which there was no time."""
+    """Have each replica moved, as soon as it is on its broker; return those for which the time was too short."""
     waiting = dict(wanted)
     deadline = time.monotonic() + timeout_ms / 1000
     while True:

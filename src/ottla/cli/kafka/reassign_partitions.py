@@ -77,7 +77,7 @@ _ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cancel": (_FILE, ("preserve-throttles", "timeout")),
     "list": ((), ()),
 }
-"""The options that each action needs, and those that it may have."""
+"""The options that each action needs, and those that it allows."""
 _EXISTING = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create "
     "a new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
@@ -96,7 +96,7 @@ TOPIC_THROTTLES = ("leader.replication.throttled.replicas", "follower.replicatio
 
 
 class Terse(Exception):
-    """Said as it is, without `Error:`."""
+    """An error that is printed as it is, without `Error:`."""
 
 
 def command(arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ _WIDTH, _LEFT = 75, 25
 
 
 class Chosen(NamedTuple):
-    """A command line that was read: what stood before the name, the name, what stood behind it."""
+    """A parsed command line: the options before the name, the name, the options behind it."""
 
     before: Given
     name: str

@@ -161,7 +161,7 @@ def include_pattern(raw: str) -> re.Pattern[str]:
 
 
 def _matching(admin: Admin, given: Given) -> list[str]:
-    """Names that --topic matches, or all; sorted."""
+    """Names that match --topic, or all; sorted."""
     topics = admin.list_topics()
     wanted = given.text("topic")
     pattern = include_pattern(wanted) if wanted is not None else None
@@ -174,7 +174,7 @@ def _matching(admin: Admin, given: Given) -> list[str]:
 
 
 def _expected(given: Given, names: Sequence[str]) -> bool:
-    """True if there is something to do; an error where there should be."""
+    """True if there is something to do; an error if there should be and is not."""
     if names or "topic" not in given:
         return bool(names)
     if "if-exists" not in given:
@@ -247,7 +247,7 @@ def _describe(admin: Admin, given: Given) -> None:
 def _reassignments(
     admin: Admin, topics: Mapping[str, DescribeTopicPartitionsResponseTopic]
 ) -> dict[TopicPartition, Reassignment]:
-    """Moves on their way; none where the cluster cannot or will not say."""
+    """The moves under way; none if the cluster cannot or will not tell."""
     partitions = [TopicPartition(name, one.partition_index) for name in topics for one in topics[name].partitions]
     try:
         return admin.list_reassignments(partitions)
@@ -283,7 +283,7 @@ def _names_to_describe(admin: Admin, given: Given) -> list[str]:
 
 
 def describe(admin: Admin, names: Sequence[str]) -> dict[str, DescribeTopicPartitionsResponseTopic]:
-    """Topics by name; by Metadata where the broker does not know DescribeTopicPartitions."""
+    """Topics by name; by Metadata if the broker does not know DescribeTopicPartitions."""
     try:
         found = admin.describe_topics(names)
     except UnsupportedVersion:

@@ -80,7 +80,7 @@ _PARSERS = {
 
 
 class _Ended(Exception):
-    """The tool has nothing more to do; the text says why."""
+    """The tool has nothing more to do; the text is the reason."""
 
 
 def command(arguments: Sequence[str]) -> int:
