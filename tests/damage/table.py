@@ -109,10 +109,10 @@ UNKNOWABLE = """
 
 `ottla log check` does not ask the cluster's metadata. It cannot tell that a log directory is older than the metadata
 knows it, empty or gone, nor that a bit of `meta.properties` was another one; the start tells. It does not look at
-`port`, nor at the metadata store, of which the start says what is wrong and where a backup goes. An offset in a time
-index may lie anywhere in its batch, so that a bit of it that stays there is nothing to say. Of the time index of the
-segment that is written, a start looks up the last entry alone: searches pass over a wrong one, and a scrub finds it
-once the segment is closed. A lookup that is wrong is a finding.
+`port`, nor at the metadata store, of which the start says what is wrong and where a backup goes. A flipped bit in a
+time index goes unnoticed if the offset still lies in the same batch: lookups are right all the same. In the time index
+of the segment that is written, a start compares only the last entry with its batch: searches pass over a wrong entry,
+and a scrub finds it once the segment is closed. A lookup that is wrong is a finding.
 
 ## What nobody can know
 
@@ -124,10 +124,10 @@ once the segment is closed. A lookup that is wrong is a finding.
   behind it: the batch has an epoch that the checkpoint does not know, as if a bit of its epoch had flipped, and is
   refused; with other replicas it is fetched again. With more the epochs are taken from the log, and that is said.
   Where nothing was written since, nothing is missed.
-- A copy of a directory from the same run of the broker, put back after a kill: it looks like what a crash leaves.
-  With several replicas the others know it if they find it leading
-  ([why](../decisions/0024-leaders-that-lack-what-was-committed.md)); if it starts after them, it fetches what it
-  lacks as any replica does that was away, and nobody says so. Of the only replica it is lost.
+- A copy of a directory from the same run of the broker, put back after a kill: it looks like what a crash leaves. With
+  several replicas the others know it if they find it leading
+  ([why](../decisions/0024-leaders-that-lack-what-was-committed.md)); if it starts after them, it fetches what it lacks
+  as any replica does that was away, and nobody says so. With a single replica those records are lost.
 - The end of a log behind its checkpointed high watermark, where its last segment is removed after a kill: the
   checkpoint is up to `replica.high.watermark.checkpoint.interval.ms` old.
 """
