@@ -1,1 +1,1 @@
-"""Decides what becomes of the cluster: topics, partitions, brokers, configurations. Enter at `decide.py`."""
+"""Decides changes of the cluster: topics, partitions, brokers, configurations. Enter at `decide.py`."""

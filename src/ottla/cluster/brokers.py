@@ -1,6 +1,6 @@
-"""Brokers come, go and come back: registration, fencing, draining, and the blocks of producer ids they are given.
+"""Brokers come, go and come back: registration, fencing, draining, and their blocks of producer ids.
 
-Each of these touches the partitions of the broker in the same append, so that no state in between is ever seen.
+Each of these changes the partitions of the broker in the same append, so that no state in between is ever seen.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from ottla.metadata.state import METADATA_VERSION, Metadata, PartitionState, Top
 
 FIRST_METADATA_VERSION = 1
 EARLY_FENCES = 2
-"""From this level on a fence may be marked as early: every broker knows what that asks of coordinators."""
+"""The level from which on a fence may be marked as early: every broker knows what coordinators must do then."""
 LEADERS_COMPLETE = 2
 """A broker that knows this level completes the reassignments of what it leads."""
 TRANSACTIONS = 4
-"""From this level on every broker coordinates transactions and takes their markers."""
+"""The level from which on every broker coordinates transactions and takes their markers."""
 CONSUMER_GROUPS = 5
-"""From this level on every broker coordinates groups of the consumer protocol (KIP-848)."""
+"""The level from which on every broker coordinates groups of the consumer protocol (KIP-848)."""
 LATEST_METADATA_VERSION = CONSUMER_GROUPS
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
@@ -103,7 +103,7 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
 
 
 def _named(replicas: ReplicasByTopic) -> list[log.DamagedTopic]:
-    """As many damaged replicas as fit. They tell readers of the log why sets change; other entries change them."""
+    """As many damaged replicas as fit. They tell readers of the log why other entries change sets."""
     named: list[log.DamagedTopic] = []
     size = 0
     for topic_id, some in replicas:
@@ -152,7 +152,7 @@ def _newest_epochs(accepted: AcceptedStore) -> dict[tuple[TopicId, int], LeaderE
 
 
 def _settled_elsewhere(state: Metadata, broker_id: BrokerId, least: int) -> Iterator[PartitionState]:
-    """Fewer replicas are required in sync than before, by what a broker was started with: also where it has none."""
+    """Settle partitions without a replica on this broker, as its options lower the number that is required in sync."""
     for topic in state.topics.values():
         for before in topic.partitions:
             if before.eligible and broker_id not in before.replicas:
@@ -166,9 +166,9 @@ def _keys(replicas: ReplicasByTopic) -> set[tuple[TopicId, int]]:
 
 
 def take_offline(command: TakeOffline, state: Metadata, by: Writer) -> list[log.Body]:
-    """A log directory of a broker that goes on: what it held there neither leads nor counts from now on.
+    """Take the replicas of a failed log directory offline, while its broker goes on: they neither lead nor count.
 
-    Where it is the last in sync it stays so without leading, as of a broker that has died: it may come back whole.
+    The last replica in sync stays in the set without leading, as that of a dead broker does: it may come back whole.
     """
     changed = []
     offline = _keys(command.replicas)
@@ -182,7 +182,7 @@ def take_offline(command: TakeOffline, state: Metadata, by: Writer) -> list[log.
 
 
 def bring_online(command: BringOnline, state: Metadata, by: Writer) -> list[log.Body]:
-    """Replicas that a broker has opened: one that is in sync leads, if nobody does."""
+    """Take replicas back that a broker has opened: one that is in sync leads, if no replica does."""
     changed = []
     online, short = _keys(command.replicas), _keys(command.short)
     for topic, before in _partitions_of(state, by.broker_id):
@@ -198,7 +198,7 @@ def bring_online(command: BringOnline, state: Metadata, by: Writer) -> list[log.
 
 
 def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
-    """The end of an incarnation; nothing to do where it has ended already."""
+    """End an incarnation; nothing to do if it has ended already."""
     broker = state.brokers.get(command.broker_id)
     if broker is None or broker.epoch != command.epoch:
         return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {command.broker_id} has another epoch.")
@@ -217,12 +217,12 @@ def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
 
 
 def known_metadata_version(state: Metadata) -> int:
-    """The version that every registered broker knows, those that are down among them: they come back as they were."""
+    """The version that every registered broker knows, including those that are down: they come back as they were."""
     return min((broker.metadata_version for broker in state.brokers.values()), default=FIRST_METADATA_VERSION)
 
 
 def raise_metadata_version(command: RaiseMetadataVersion, state: Metadata) -> list[log.Body] | ApiError:
-    """From now on decisions may write what the level allows, and no broker joins that does not know it."""
+    """Raise the level: decisions may write what it allows, and no broker joins that does not know it."""
     if command.level <= state.metadata_version():
         return []
     if command.level > known_metadata_version(state):
@@ -231,7 +231,7 @@ def raise_metadata_version(command: RaiseMetadataVersion, state: Metadata) -> li
 
 
 def unfence(command: UnfenceBroker, state: Metadata) -> list[log.Body] | ApiError:
-    """Back to life in the same epoch; partitions that wait for it get a leader."""
+    """Bring a broker back to life in the same epoch; partitions that wait for it get a leader."""
     broker = state.brokers.get(command.broker_id)
     if broker is None or broker.epoch != command.epoch:
         return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {command.broker_id} has another epoch.")
@@ -248,7 +248,7 @@ def unfence(command: UnfenceBroker, state: Metadata) -> list[log.Body] | ApiErro
 
 
 def drain(command: DrainBroker, state: Metadata) -> list[log.Body] | ApiError:
-    """Before a stop: what others can lead, they lead from now on; what only this broker can, it leads to the end."""
+    """Prepare a broker's stop: other brokers lead what they can from now on; it leads the rest to the end."""
     broker = state.brokers.get(command.broker_id)
     if broker is None or broker.epoch != command.epoch:
         return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {command.broker_id} has another epoch.")
@@ -279,7 +279,7 @@ def unregister(command: UnregisterBroker, state: Metadata) -> list[log.Body] | A
 
 
 def allocate_producer_ids(command: AllocateProducerIds, state: Metadata, by: Writer) -> list[log.Body] | ApiError:
-    """The next block, for good: what a broker does not use of it is never used."""
+    """Give a broker the next block, for good: ids that it does not use are never used."""
     if state.next_producer_id > _LAST_PRODUCER_ID - command.size:
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "There are no producer ids left.")
     return [log.ProducerIdsAllocated(broker_id=by.broker_id, first=state.next_producer_id, count=command.size)]
@@ -304,5 +304,5 @@ def _partitions_of(state: Metadata, broker_id: BrokerId) -> Iterator[tuple[Topic
 
 
 def _with(state: Metadata, broker_id: BrokerId, *, active: bool) -> IsActive:
-    """The active brokers once one broker has changed."""
+    """The active brokers after the change of one broker."""
     return lambda other: active if other == broker_id else state.is_active(other)

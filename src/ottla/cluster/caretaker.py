@@ -1,4 +1,4 @@
-"""Turns advice about who lives into fences, and one's own return into an unfence.
+"""Turns the store's advice about live brokers into fences, and this broker's own return into an unfence.
 
 `broker/control/metadata_follow.py` gives it a turn whenever the live set may have changed and now and then. The live
 broker with the lowest epoch acts at once, the others only on a death that was left unhandled (architecture, decision
@@ -15,9 +15,9 @@ from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.metadata.state import Metadata
 
 PATIENCE_MS = 2000
-"""A broker leaves a death so long to each that ranks before it."""
+"""The time for which a broker leaves a death to each broker that ranks before it."""
 EARLY_PATIENCE_MS = 100
-"""The same for a death that the others may not have come upon: a second fence would change nothing."""
+"""The same for an early fence, as the others may not have seen the refusal: a second fence would do no harm."""
 
 
 class Incarnation(NamedTuple):
@@ -28,7 +28,7 @@ class Incarnation(NamedTuple):
 
 
 class Caretaker:
-    """One broker's work on the life and death of all."""
+    """One broker's work on the life and death of all brokers."""
 
     def __init__(self, broker_id: BrokerId) -> None:
         self._broker_id = broker_id
@@ -44,8 +44,8 @@ class Caretaker:
     ) -> list[Command]:
         """Commands to submit; `epoch` is this broker's own incarnation.
 
-        `refusing` are those that closed their connections and take no new ones: they are fenced early (rule C8), if all
-        brokers know what that is.
+        `refusing` are brokers that closed their connections and refuse new ones: they are fenced early (rule C8), if
+        all brokers know early fences.
         """
         me = state.brokers.get(self._broker_id)
         if me is None or me.epoch != epoch:
@@ -68,7 +68,7 @@ class Caretaker:
         return fences
 
     def rank(self, state: Metadata, live: frozenset[BrokerId]) -> int:
-        """0 for the caretaker, 1 for who stands in for it, and so on."""
+        """The rank of this broker: 0 for the caretaker, 1 for its stand-in, and so on."""
         by_epoch = sorted(
             (broker.epoch, broker.broker_id)
             for broker in state.live_brokers()

@@ -1,7 +1,7 @@
-"""Commands to the cluster: they carry an intent and what it was based on, never its result (rule C3).
+"""Commands to the cluster: they carry an intent and the state that it was based on, never its result (rule C3).
 
 Handlers and machines make them, `broker/control/metadata_follow.py` submits them, `decide.py` answers with entries.
-`footprint` names what a command reads and writes: commands that do not meet may share one append.
+`footprint` names what a command reads and writes: commands with different footprints may share one append.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ MIN_IN_SYNC = "min.insync.replicas"
 Assignment = tuple[tuple[BrokerId, ...], ...]
 """The replicas of each partition, in order; the first is preferred as leader."""
 ReplicasByTopic = tuple[tuple[TopicId, tuple[int, ...]], ...]
-"""A broker's replicas: topics with the partitions of which it holds, or should hold, one."""
+"""A broker's replicas: topics with the partitions that it holds, or should hold."""
 Footprint = tuple[str | bytes | int, ...]
 EVERYTHING: Footprint = ("everything",)
 """The footprint of commands that share an append with no other."""
 
 
 class Writer(NamedTuple):
-    """The asking broker: a command of a broker that is not registered in this epoch, or fenced, is refused."""
+    """The asking broker: its command is refused if it is not registered in this epoch, or is fenced."""
 
     broker_id: BrokerId
     epoch: BrokerEpoch
 
 
 class CreateTopic(NamedTuple):
-    """With `assignment`, or with numbers of partitions and replicas.
+    """Create a topic with `assignment`, or with numbers of partitions and replicas.
 
-    `as_far_as_possible` takes fewer replicas where there are fewer brokers: so internal topics start on one broker.
+    `as_far_as_possible` takes fewer replicas if there are fewer brokers: so internal topics start on one broker.
     """
 
     name: str
@@ -46,7 +46,7 @@ class CreateTopic(NamedTuple):
 
     @property
     def footprint(self) -> Footprint:
-        # names that collide ('.' and '_') must meet
+        # colliding names ('.' and '_') must have the same footprint
         return ("topic", self.name.replace(".", "_"))
 
 
@@ -72,7 +72,7 @@ class CreatePartitions(NamedTuple):
 
 
 class ReplicaEpoch(NamedTuple):
-    """A replica a leader wants in sync, and the incarnation of which it knows that it holds the records."""
+    """A replica that a leader wants in sync, and the incarnation that the leader knows to hold the records."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -93,17 +93,17 @@ class ChangeInSync(NamedTuple):
 
 
 class ElectLeader(NamedTuple):
-    """Give a partition back to its preferred leader, or, `unclean`, give it any leader that lives."""
+    """Give a partition back to its preferred leader, or, `unclean`, elect any live leader."""
 
     topic: str
     partition: int
     unclean: bool
     if_allowed: bool = False
-    """Nobody asked for it: only where the topic's options let it happen."""
+    """True if no administrator asked for it: then only if the topic's options allow it."""
     longest: tuple[BrokerId, ...] = ()
-    """The living replicas by the length of their logs, as they said; the first that still lives leads uncleanly."""
+    """The live replicas by their reported log lengths; the first that is still alive leads uncleanly."""
     asked_at: PartitionEpoch | None = None
-    """The partition as it was when they were asked: once it has changed, they may be longer or shorter."""
+    """The partition when they were asked: once it has changed, their logs may be longer or shorter."""
 
     @property
     def footprint(self) -> Footprint:
@@ -123,7 +123,7 @@ class ResignLeadership(NamedTuple):
 
 
 class WithdrawReplica(NamedTuple):
-    """A follower whose log stays as it is, as it was to be cut behind damage, asks that it counts no more."""
+    """A follower that would have to cut its log behind damage asks to leave the in-sync and eligible sets."""
 
     topic_id: TopicId
     partition: int
@@ -135,7 +135,7 @@ class WithdrawReplica(NamedTuple):
 
 
 class DeposeShortLeader(NamedTuple):
-    """A replica that counts reports that its leader lacks what was committed: another one shall lead (rule A11)."""
+    """A replica that counts reports that its leader lacks committed records: another one shall lead (rule A11)."""
 
     topic_id: TopicId
     partition: int
@@ -154,7 +154,7 @@ class NewCluster(NamedTuple):
 
 
 class AlterReassignment(NamedTuple):
-    """Other replicas for a partition; None takes back the reassignment that runs."""
+    """Give a partition other replicas; None cancels the running reassignment."""
 
     topic: str
     partition: int
@@ -167,7 +167,7 @@ class AlterReassignment(NamedTuple):
 
 
 class BalancedPartition(NamedTuple):
-    """A partition that another replica leads than the preferred one, as it was seen."""
+    """A partition that is not led by its preferred replica, as it was seen."""
 
     topic_id: TopicId
     partition: int
@@ -175,7 +175,7 @@ class BalancedPartition(NamedTuple):
 
 
 class BalanceLeaders(NamedTuple):
-    """Give partitions back to their preferred leaders, as far as they are still as they were seen."""
+    """Give partitions back to their preferred leaders, if they have not changed since they were seen."""
 
     partitions: tuple[BalancedPartition, ...]
 
@@ -185,7 +185,7 @@ class BalanceLeaders(NamedTuple):
 
 
 class RaiseReplication(NamedTuple):
-    """More replicas for a topic's partitions that have fewer than `factor`, as far as there are brokers."""
+    """Add replicas to a topic's partitions that have fewer than `factor`, as far as there are brokers."""
 
     topic: str
     factor: int
@@ -206,25 +206,25 @@ class RaiseMetadataVersion(NamedTuple):
 
 
 class RolledBack(NamedTuple):
-    """Replicas in a log directory that is older than what was last known of it (rule H2)."""
+    """Replicas in a log directory that is older than its last known state (rule H2)."""
 
     replicas: ReplicasByTopic
-    """Those that lie in it, and those that are in none of the broker's directories and should be."""
+    """The replicas in it, and missing ones that should be in one of the broker's directories."""
     found: tuple[str, ...]
-    """The incarnations that it may be of."""
+    """The incarnations that the directory may be of."""
     expected: str
-    """The one that was last known to stand in it."""
+    """The incarnation that was last known to have written it."""
 
 
 class AcceptedStore(NamedTuple):
-    """An administrator has a broker take an older metadata store as it is: what others made of it is not to be met."""
+    """An administrator has a broker accept an older metadata store: epochs jump over those given out since."""
 
     newest_epochs: tuple[tuple[TopicId, int, LeaderEpoch], ...]
     """The last leader epoch in the log of each of the broker's replicas."""
 
 
 class UpgradeType(Enum):
-    """The way that a feature's level may go; the numbers are UpdateFeatures'."""
+    """The way that a feature's level may change; the numbers are UpdateFeatures'."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -232,7 +232,7 @@ class UpgradeType(Enum):
 
 
 class FeatureUpdate(NamedTuple):
-    """One feature's new level; `kind` None is a number that stands for nothing."""
+    """One feature's new level; `kind` is None for a number that has no meaning."""
 
     feature: str
     level: int
@@ -251,7 +251,7 @@ class UpdateFeatures(NamedTuple):
 
 
 class RegisterBroker(NamedTuple):
-    """A broker has recovered its logs and wants to act; ends whatever its last incarnation led (rule A8)."""
+    """A broker has recovered its logs and wants to act; this ends all leaderships of its last incarnation (rule A8)."""
 
     broker_id: BrokerId
     incarnation: bytes
@@ -262,17 +262,17 @@ class RegisterBroker(NamedTuple):
     damaged: ReplicasByTopic = ()
     """Replicas that may neither lead nor count (rule A7)."""
     short: ReplicasByTopic = ()
-    """Replicas that may have lost their tail: they do not count while another in-sync replica is there."""
+    """Replicas that may have lost their tail: they do not count while another in-sync replica exists."""
     options: tuple[tuple[str, str], ...] = ()
-    """The options in `partitions.DECIDING` as the broker's own file has them."""
+    """The options in `partitions.DECIDING`, as the broker's own file sets them."""
     offline: ReplicasByTopic = ()
     """Replicas in log directories that could not be opened: they neither lead nor join, and may come back whole."""
     directories: tuple[str, ...] = ()
-    """The ids of its log directories (KIP-858): by them it knows at its next start whether one is another."""
+    """The ids of its log directories (KIP-858): by them its next start finds out whether one was replaced."""
     held: tuple[HeldDirectory, ...] = ()
-    """The incarnations that stand in them from now on."""
+    """The incarnations that write to them from now on."""
     rolled_back: tuple[RolledBack, ...] = ()
-    """Replicas that neither lead nor count until they have what others have."""
+    """Replicas that neither lead nor count until they have fetched the others' records."""
     accepted_store: AcceptedStore | None = None
 
     @property
@@ -281,7 +281,7 @@ class RegisterBroker(NamedTuple):
 
 
 class TakeOffline(NamedTuple):
-    """A log directory of the asking broker has failed, and with it these replicas; its others go on."""
+    """A log directory of the asking broker has failed, and its replicas with it; the other directories go on."""
 
     replicas: ReplicasByTopic
 
@@ -295,7 +295,7 @@ class BringOnline(NamedTuple):
 
     replicas: ReplicasByTopic
     short: ReplicasByTopic = ()
-    """Those that may have lost their tail, as in a registration."""
+    """The replicas that may have lost their tail, as in a registration."""
 
     @property
     def footprint(self) -> Footprint:
@@ -329,7 +329,7 @@ class UnfenceBroker(NamedTuple):
 
 
 class DrainBroker(NamedTuple):
-    """A broker is about to stop: its leaderships go elsewhere, as far as there is an elsewhere."""
+    """A broker is about to stop: its leaderships move to other brokers, as far as these can lead."""
 
     broker_id: BrokerId
     epoch: BrokerEpoch
@@ -340,9 +340,9 @@ class DrainBroker(NamedTuple):
 
 
 class UnregisterBroker(NamedTuple):
-    """Forget a broker; one that still lives is fenced first, and ends once it hears of it.
+    """Forget a broker; a live one is fenced first, and stops once it learns of that.
 
-    Until then, for a lease at most, it may tell groups less than they have committed elsewhere: stop it before.
+    Until then, for a lease at most, it may answer groups with outdated offsets: stop it before.
     """
 
     broker_id: BrokerId
@@ -362,7 +362,7 @@ class ConfigOperation(Enum):
 
 
 class ConfigEdit(NamedTuple):
-    """One edit of one option; `inherited` is what APPEND and SUBTRACT start from where nothing is set."""
+    """One edit of one option; `inherited` is the value that APPEND and SUBTRACT start from if none is set."""
 
     name: str
     operation: ConfigOperation
@@ -424,13 +424,16 @@ _OF_SETS = (DeposeShortLeader, ResignLeadership, WithdrawReplica, ChangeInSync)
 
 
 def goes_first(command: Command) -> bool:
-    """Leaders and in-sync sets are decided before what can wait: creating thousands of topics, say (rule A4)."""
+    """True for commands about leaders and in-sync sets: others, as new topics by the thousand, can wait (rule A4)."""
     return isinstance(command, (FenceBroker, TakeOffline, BringOnline, *_OF_SETS))
 
 
 def sharing(command: Command) -> int:
-    """Commands of one number above 0 may share an append, where their footprints differ: none sees what the other
-    changes, so that all may be decided on one state. What is required in sync decides over sets: it is alone."""
+    """The class of a command: commands of the same class above 0 may share an append, if their footprints differ.
+
+    None of them reads what another changes, so all may be decided on one state. An edit of min.insync.replicas shares
+    no append, since decisions about in-sync sets depend on it.
+    """
     if isinstance(command, EditConfigs) and (command.replace or any(one.name == MIN_IN_SYNC for one in command.edits)):
         return 0
     if isinstance(command, (AllocateProducerIds, EditConfigs, *_OF_SETS)):

@@ -1,4 +1,4 @@
-"""Edits of stored configuration. What a value may be was checked against `config/` by the handler before."""
+"""Edits of stored configuration. The handler has checked the values against `config/` before."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _RESOURCE_LIMIT = ENTRY_LIMIT // 2
 
 
 def edit(command: EditConfigs, state: Metadata) -> list[Body] | ApiError:
-    """The options that change; an empty list where all is so already.
+    """The options that change; an empty list if none does.
 
-    Where fewer replicas are required in sync than before, a leader may commit from now on without those that left: by
-    the same append they are eligible no more (rule A6).
+    If fewer replicas are required in sync than before, a leader may commit from now on without those that left: by the
+    same append these are no longer eligible (rule A6).
     """
     if command.resource_type == TOPIC_RESOURCE and state.topic(command.resource_name) is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{command.resource_name}' does not exist.")
@@ -39,7 +39,7 @@ def edit(command: EditConfigs, state: Metadata) -> list[Body] | ApiError:
 
 
 def _settled(command: EditConfigs, state: Metadata, after: dict[str, str]) -> Iterator[PartitionState]:
-    """The partitions whose sets are another for what is required then."""
+    """The partitions whose sets change with the number that is required in sync."""
     for_all = command.resource_type == BROKER_RESOURCE and command.resource_name == ALL_BROKERS
     of_all = (after if for_all else state.config(BROKER_RESOURCE, ALL_BROKERS)).get(MIN_IN_SYNC)
     for topic in state.topics.values():

@@ -1,7 +1,7 @@
-"""From a command and the state to entries, or to the error that the asker gets. Pure: the same on every broker.
+"""From a command and the state to entries, or to the error for the caller. Pure: the same on every broker.
 
-`broker/control/metadata_follow.py` comes here with what handlers and machines submit, and appends the entries; on a
-conflict it catches up and asks again.
+`broker/control/metadata_follow.py` calls this with the commands of handlers and machines, and appends the entries; on a
+conflict it catches up and decides again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ottla.metadata.state import Metadata
 
 
 def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiError:
-    """The entries to append for a command, all of them or none; an empty list where all is so already."""
+    """The entries to append for a command, all of them or none; an empty list if nothing changes."""
     if isinstance(command, RegisterBroker):
         return brokers.register(command, state)
     if isinstance(command, UnfenceBroker):

@@ -1,8 +1,7 @@
-"""Features that clients and operators see (KIP-584): what this release knows, at which level the cluster uses each, and
-whether a change of levels may be made.
+"""Features that clients and operators see (KIP-584): known ones, levels in the cluster, legal changes of levels.
 
-The level of `metadata.version` says whether every broker knows a feature. It is raised by itself (upkeep.py) and not
-one of these features: its numbers are ottla's own.
+The level of `metadata.version` says whether every broker knows a feature. That level is raised automatically
+(upkeep.py) and is not one of these features: its numbers are ottla's own.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def level(state: Metadata, feature: Feature) -> int:
 
 
 def update(command: UpdateFeatures, state: Metadata) -> list[log.Body] | ApiError:
-    """Set all these levels, or none where one of them is refused."""
+    """Set all these levels, or none if one of them is refused."""
     for one in command.updates:
         reason = _why_not(one, state)
         if reason is not None:
@@ -63,7 +62,7 @@ def update(command: UpdateFeatures, state: Metadata) -> list[log.Body] | ApiErro
 
 
 def _why_not(update: FeatureUpdate, state: Metadata) -> str | None:
-    """In the words of Apache Kafka's controller, as far as they fit."""
+    """The refusal in the words of Apache Kafka's controller, as far as they fit."""
     if update.kind is None:
         return "The controller does not support the given upgrade type."
     if update.level < 0:

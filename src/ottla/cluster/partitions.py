@@ -1,6 +1,6 @@
-"""Leaders and in-sync sets: who may lead a partition, and which replicas are known to hold what was committed.
+"""Leaders and in-sync sets: the replicas that may lead a partition, and those known to hold all committed records.
 
-`brokers.py` comes here when brokers come and go, `decide.py` with the proposals of leaders and the wishes of
+Called by `brokers.py` when brokers come and go, and by `decide.py` with proposals of leaders and requests of
 administrators.
 """
 
@@ -27,18 +27,18 @@ from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Metadata, Partiti
 
 UNCLEAN = "unclean.leader.election.enable"
 DECIDING = (MIN_IN_SYNC, UNCLEAN)
-"""Options of brokers that decisions depend on: each broker registers with what it was started with."""
+"""Options of brokers that decisions depend on: each broker registers with the values that it was started with."""
 LONGEST_LEADS = 3
-"""From this level of metadata.version on, every caretaker asks replicas how long they are where there is a choice."""
+"""The level from which on every caretaker asks replicas for their log lengths if there is a choice."""
 _DEFAULTS = {MIN_IN_SYNC: "1", UNCLEAN: "false"}
 
 IsActive = Callable[[BrokerId], bool]
 
 
 def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[Body] | ApiError:
-    """A leader's proposal; the codes are those by which Kafka's AlterPartition refuses one.
+    """Decide a leader's proposal; the codes are those of Kafka's AlterPartition.
 
-    A set that is so already may yet complete a reassignment.
+    An unchanged set may still complete a reassignment.
     """
     topic = state.topics.get(command.topic_id)
     before = state.partition(command.topic_id, command.partition)
@@ -64,7 +64,7 @@ def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[B
 
 
 def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
-    """An election that an administrator asks for: the preferred leader back, or any leader at the price of records."""
+    """Decide an election that an administrator requests: of the preferred leader, or of any at the price of records."""
     topic = state.topic(command.topic)
     before = state.partition(topic.topic_id, command.partition) if topic is not None else None
     if topic is None:
@@ -94,7 +94,7 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
 
 
 def resign(command: ResignLeadership, state: Metadata, by: Writer) -> list[Body] | ApiError:
-    """Another in-sync replica leads; the sets stay as they are, as the one that resigns lacks nothing but soundness."""
+    """Let another in-sync replica lead; the sets stay, as the resigning replica lacks only sound segments."""
     before = state.partition(command.topic_id, command.partition)
     if before is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -107,7 +107,7 @@ def resign(command: ResignLeadership, state: Metadata, by: Writer) -> list[Body]
 
 
 def withdraw(command: WithdrawReplica, state: Metadata, by: Writer) -> list[Body] | ApiError:
-    """Out of the sets, with a new leader epoch: it begins anew, and nothing that it has said until now is a receipt."""
+    """Take a replica out of the sets, in a new leader epoch: it begins anew, and its earlier receipts do not count."""
     topic = state.topics.get(command.topic_id)
     before = state.partition(command.topic_id, command.partition)
     if topic is None or before is None:
@@ -119,9 +119,9 @@ def withdraw(command: WithdrawReplica, state: Metadata, by: Writer) -> list[Body
 
 
 def depose(command: DeposeShortLeader, state: Metadata, by: Writer) -> list[Body] | ApiError:
-    """The leader goes out of the sets and another one leads: the replica that says so holds all that was committed.
+    """Take the leader out of the sets and let another replica lead: the reporting replica holds all committed records.
 
-    One that is neither in sync nor eligible may say what was committed once and is lost since.
+    A replica that is neither in sync nor eligible may report records that were committed once and are lost since.
     """
     topic = state.topics.get(command.topic_id)
     before = state.partition(command.topic_id, command.partition)
@@ -137,7 +137,7 @@ def depose(command: DeposeShortLeader, state: Metadata, by: Writer) -> list[Body
 
 
 def balance(command: BalanceLeaders, state: Metadata) -> list[Body]:
-    """The preferred leaders back, where nothing has changed since and they are alive and in sync."""
+    """Put the preferred leaders back, if nothing has changed since and they are alive and in sync."""
     changed = []
     for seen in command.partitions:
         before = state.partition(seen.topic_id, seen.partition)
@@ -147,17 +147,17 @@ def balance(command: BalanceLeaders, state: Metadata) -> list[Body]:
 
 
 def could_be_led_better(partition: PartitionState, state: Metadata) -> bool:
-    """Another replica leads, and the preferred one is ready to."""
+    """True if another replica leads, and the preferred one is ready to lead."""
     preferred = partition.replicas[0]
     led = partition.has_leader and partition.leader != preferred
     return led and preferred in partition.in_sync and state.is_active(preferred)
 
 
 def with_reassignment_completed(partition: PartitionState, state: Metadata, topic: Topic) -> PartitionState:
-    """Without the replicas to be removed, once those that stay can do without them.
+    """The partition without the replicas to be removed, once the others can do without them.
 
-    They can when every added one is in sync, no fewer than `min.insync.replicas` of them are (or as many as before),
-    and one of them lives to lead.
+    They can when every added replica is in sync, at least `min.insync.replicas` of them are (or as many as before), and
+    one of them is alive to lead.
     """
     if not partition.adding and not partition.removing:
         return partition
@@ -174,7 +174,7 @@ def with_reassignment_completed(partition: PartitionState, state: Metadata, topi
 
 
 def of_replicas(partition: PartitionState, replicas: tuple[BrokerId, ...], required: int) -> PartitionState:
-    """With these replicas: sets hold those of them that they held, in the new order."""
+    """The partition with these replicas: the sets keep those of them that they held, in the new order."""
     in_sync = tuple(one for one in replicas if one in partition.in_sync)
     complete = len(in_sync) >= min(required, len(replicas))
     return partition._replace(
@@ -187,7 +187,7 @@ def of_replicas(partition: PartitionState, replicas: tuple[BrokerId, ...], requi
 
 
 def with_offline(partition: PartitionState, broker_id: BrokerId, *, offline: bool) -> PartitionState:
-    """The partition as a broker says of the log directory of its replica."""
+    """The partition after its broker has reported the log directory of its replica."""
     brokers = {*partition.offline, broker_id} if offline else {*partition.offline} - {broker_id}
     return partition._replace(offline=tuple(one for one in partition.replicas if one in brokers))
 
@@ -195,9 +195,9 @@ def with_offline(partition: PartitionState, broker_id: BrokerId, *, offline: boo
 def without_broker(
     partition: PartitionState, state: Metadata, topic: Topic, broker_id: BrokerId, is_active: IsActive
 ) -> PartitionState:
-    """The partition after a broker has gone: out of the in-sync set, unless it is the last, and leading no more.
+    """The partition after a broker has gone: the broker leaves the in-sync set, and leads no more.
 
-    The last of the set stays in it without leading: it is the one that holds all that was committed.
+    The last member of the set stays in it without leading: it holds all committed records.
     """
     after = partition
     if broker_id in partition.in_sync and len(partition.in_sync) > 1:
@@ -217,10 +217,10 @@ def with_leader_elected(
     unclean: bool = False,
     longest: tuple[BrokerId, ...] = (),
 ) -> PartitionState:
-    """With a leader, if there may be one: in sync first, then eligible, then, if that is allowed, any (rule A6).
+    """The partition with a leader, if one may lead: in sync first, then eligible, then, if allowed, any (rule A6).
 
-    Where the topic allows any, and there are several, they are asked before one of them leads: `unclean`, with the
-    order by which they come as `longest`.
+    If the topic allows any, and there are several, they are asked for their log lengths before one leads: `unclean`,
+    with the answers' order as `longest`.
     """
     alive = is_active or state.is_active
     in_order = [one for one in partition.replicas if alive(one) and one not in partition.offline]
@@ -239,7 +239,7 @@ def with_leader_elected(
 
 
 def waits_for_longest(partition: PartitionState, state: Metadata, topic: Topic) -> bool:
-    """Nobody leads, no complete replica lives, and the topic lets another lead: the longest one, once it is known."""
+    """True if no replica leads, no complete one is alive, and the topic lets the longest one lead, once it is known."""
     if partition.has_leader or state.metadata_version() < LONGEST_LEADS:
         return False
     living = {one for one in partition.replicas if state.is_active(one) and one not in partition.offline}
@@ -249,9 +249,10 @@ def waits_for_longest(partition: PartitionState, state: Metadata, topic: Topic) 
 
 
 def with_in_sync(partition: PartitionState, in_sync: tuple[BrokerId, ...], required: int) -> PartitionState:
-    """With another in-sync set; who leaves it while it is smaller than `required` stays eligible (KIP-966).
+    """The partition with another in-sync set; replicas that leave one smaller than `required` stay eligible (KIP-966).
 
-    Nothing was committed since, as the high watermark rests below the required size (rule A3): so they hold it all.
+    Nothing was committed since, as the high watermark rests below the required size (rule A3): so they hold all
+    committed records.
     """
     if len(in_sync) >= min(required, len(partition.replicas)):
         return partition._replace(in_sync=in_sync, eligible=())
@@ -261,19 +262,19 @@ def with_in_sync(partition: PartitionState, in_sync: tuple[BrokerId, ...], requi
 
 
 def settled(partition: PartitionState, required: int) -> PartitionState:
-    """Nobody stays eligible where the in-sync set is large enough to commit: what it commits they do not hold.
+    """Drop eligible replicas if the in-sync set is large enough to commit: they do not hold what it commits.
 
-    So it is after every change of the set; this is for changes of what is required. While nobody leads nothing is
-    committed: who is eligible stays so until somebody does, as those in sync may have lost their disks.
+    Every change of the set does so; this is for changes of the required number. While no replica leads nothing is
+    committed: eligible ones stay so until one leads, as those in sync may have lost their disks.
     """
     complete = len(partition.in_sync) >= min(required, len(partition.replicas))
     return partition._replace(eligible=()) if complete and partition.has_leader else partition
 
 
 def without_damaged(partition: PartitionState, broker_id: BrokerId) -> PartitionState:
-    """The partition when a broker says that its replica is damaged: it counts and leads no more (rule A7)."""
+    """The partition after a broker has reported its replica as damaged: it neither counts nor leads (rule A7)."""
     if not partition.in_sync and not partition.eligible:
-        return partition  # it waits already
+        return partition  # the partition waits already
     return partition._replace(
         leader=NO_LEADER if partition.leader == broker_id else partition.leader,
         in_sync=_less(partition.in_sync, broker_id),
@@ -283,10 +284,10 @@ def without_damaged(partition: PartitionState, broker_id: BrokerId) -> Partition
 
 
 def without_rolled_back(partition: PartitionState, broker_id: BrokerId, rolled_back: RolledBack) -> PartitionState:
-    """The partition when a replica is older than it was: it counts and leads no more (rule H2).
+    """The partition after a replica came back older than it was: it neither counts nor leads (rule H2).
 
-    Where it was the last one the partition waits for the directory as it was, which brings it back as it left, or for
-    an administrator who accepts the older one by an unclean election.
+    If it was the last one, the partition waits for the newer directory, which brings the replica back as it left, or
+    for an administrator who accepts the older one by an unclean election.
     """
     if partition.awaited:
         awaited = partition.awaited in rolled_back.found and partition.last_known == (broker_id,)
@@ -300,7 +301,7 @@ def without_rolled_back(partition: PartitionState, broker_id: BrokerId, rolled_b
 
 
 def without_short(partition: PartitionState, broker_id: BrokerId, required: int) -> PartitionState:
-    """Out of the sets while others hold what it may have lost; the last one is the best there is."""
+    """Take a replica out of the sets while others hold what it may have lost; the last one is the best there is."""
     eligible = tuple(other for other in partition.eligible if other != broker_id)
     rest = tuple(other for other in partition.in_sync if other != broker_id)
     if not rest and not eligible:
@@ -312,9 +313,9 @@ def without_short(partition: PartitionState, broker_id: BrokerId, required: int)
 
 
 def later(before: PartitionState, after: PartitionState, *, ends_leadership: bool = False) -> PartitionState:
-    """`after` in the next partition epoch; in the next leader epoch where the leadership is another one.
+    """`after` in the next partition epoch, and in the next leader epoch if the leader changed or a replica was removed.
 
-    Also where a replica goes: it may come back empty, and what it asked before, late on its way, is no receipt then.
+    A removed replica may come back empty, and a late fetch of its former self must not be a receipt then.
     """
     another = ends_leadership or before.leader != after.leader or not set(before.replicas) <= set(after.replicas)
     return after._replace(
@@ -331,7 +332,7 @@ def changed_entries(partitions: Iterable[PartitionState]) -> list[Body]:
 def min_in_sync(state: Metadata, topic: Topic, started_with: int | None = None) -> int:
     """`min.insync.replicas` of the topic, else of all brokers, else the least that any broker was started with.
 
-    The least: were a leader to commit at a smaller set than is thought here, leavers would stay eligible wrongly.
+    The least, since if a leader committed at a smaller set than is assumed here, leavers would wrongly stay eligible.
     """
     if (said := _said(state, topic, MIN_IN_SYNC)) is not None:
         return int(said)
@@ -339,7 +340,7 @@ def min_in_sync(state: Metadata, topic: Topic, started_with: int | None = None) 
 
 
 def least_started_with(state: Metadata, broker_id: BrokerId | None = None, given: str | None = None) -> int:
-    """The least `min.insync.replicas` in the files of all brokers; one of them may be about to say another."""
+    """The least `min.insync.replicas` in the files of all brokers; one may be about to register another value."""
     texts = {broker.broker_id: broker.option(MIN_IN_SYNC) for broker in state.brokers.values()}
     if broker_id is not None:
         texts[broker_id] = given
@@ -347,7 +348,7 @@ def least_started_with(state: Metadata, broker_id: BrokerId | None = None, given
 
 
 def unclean_allowed(state: Metadata, topic: Topic) -> bool:
-    """The option of the topic, else of all brokers, else true where every broker was started so."""
+    """The option of the topic, else of all brokers, else true if every broker was started with true."""
     said = _said(state, topic, UNCLEAN)
     texts = [said] if said is not None else _started_with(state, UNCLEAN)
     return bool(texts) and all(text.strip().lower() == "true" for text in texts)

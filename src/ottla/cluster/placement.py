@@ -1,7 +1,7 @@
 """Brokers for the replicas of new partitions: spread over machines, then racks, then by load.
 
-`topics.py` comes here. The same state gives the same answer; where brokers are alike, the topic's id decides who
-begins, so that small topics do not pile up on the first broker.
+Called by `topics.py`. The same state gives the same answer; among equal brokers the topic's id decides which is first,
+so that small topics do not pile up on one broker.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def place(
 ) -> list[tuple[BrokerId, ...]]:
     """The replicas of each partition, the preferred leader first; there must be at least `replicas` brokers.
 
-    No machine gets two replicas of a partition while another has none (architecture, decision 6). Where too few are
-    active, those that are away get what is left, as with Apache Kafka: they join when they are back.
+    No machine gets two replicas of a partition while another has none (architecture, decision 6). If too few brokers
+    are active, absent ones get the remaining replicas, as with Apache Kafka: they join when they are back.
     """
     brokers = state.active_brokers()
     if len(brokers) < replicas:
@@ -43,7 +43,7 @@ def place(
 
 
 def place_more(state: Metadata, partitions: Sequence[PartitionState], replicas: int) -> list[tuple[BrokerId, ...]]:
-    """The replicas each partition gets beside its own, to have `replicas` of them, or as many as there are brokers."""
+    """The added replicas of each partition, so that it has `replicas`, or as many as there are brokers."""
     brokers = state.active_brokers()
     _, held = _load(state, brokers)
     placed = []

@@ -1,8 +1,8 @@
 """Reassignment: a partition's replicas become others, step by step, and records are never held by fewer than before.
 
-While it runs, the replicas are the wanted ones and those to be removed; it is completed in the very append in which
-the wanted replicas are found in sync, so that nobody need ask for it. Only where that ends a leadership its leader
-does it, who may have something to lay down first (`broker/replicas/in_sync_sets.py`). `decide.py` comes here with the
+While it runs, the replicas are the wanted ones and those to be removed; it is completed in the very append in which the
+wanted replicas are found in sync, so that nobody need ask for it. Only if that ends a leadership, the leader itself
+does it, as it may have something to lay down first (`broker/replicas/in_sync_sets.py`). `decide.py` comes here with the
 wishes of administrators, `partitions.py` does with each change of an in-sync set.
 """
 
@@ -27,7 +27,7 @@ from ottla.metadata.state import Metadata, PartitionState, Topic
 
 
 def alter(command: AlterReassignment, state: Metadata) -> list[Body] | ApiError:
-    """Begin a reassignment, turn one that runs to another aim, or, without replicas, take it back."""
+    """Begin a reassignment, redirect a running one, or, without replicas, cancel it."""
     topic = state.topic(command.topic)
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {command.topic}.")
@@ -60,7 +60,7 @@ def alter(command: AlterReassignment, state: Metadata) -> list[Body] | ApiError:
 
 
 def raise_replication(command: RaiseReplication, state: Metadata) -> list[Body] | ApiError:
-    """The partitions that are short of replicas get more; those that are being reassigned are left to that."""
+    """Give more replicas to partitions that are short of them, unless they are being reassigned."""
     topic = state.topic(command.topic)
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {command.topic}.")
@@ -73,7 +73,7 @@ def raise_replication(command: RaiseReplication, state: Metadata) -> list[Body] 
 
 
 def original_replicas(partition: PartitionState) -> tuple[BrokerId, ...]:
-    """The replicas as they were before the reassignment that runs, and will be again if it is taken back."""
+    """The replicas before the running reassignment, which come back if it is cancelled."""
     return tuple(one for one in partition.replicas if one not in partition.adding)
 
 
@@ -93,7 +93,7 @@ def _cancel(before: PartitionState, state: Metadata, topic: Topic) -> list[Body]
 def _with_replicas(
     before: PartitionState, replicas: tuple[BrokerId, ...], state: Metadata, topic: Topic
 ) -> PartitionState | None:
-    """With these replicas at once; None where those that go are all that hold what was committed."""
+    """The partition with these replicas at once; None if only the removed ones hold all committed records."""
     after = of_replicas(before, replicas, min_in_sync(state, topic))
     if before.leader in replicas:
         return after

@@ -1,6 +1,6 @@
 """Topics: names, creation, deletion, more partitions. The sentences are those of Apache Kafka, as tools show them.
 
-`decide.py` comes here; `placement.py` chooses brokers where the client does not.
+Called by `decide.py`; `placement.py` chooses brokers if the client does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def create(command: CreateTopic, state: Metadata) -> list[log.Body] | ApiError:
         return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")
     if (taken := state.name_taken(command.name)) is not None:
         if taken.topic_id == command.topic_id:
-            return []  # our own, asked for again because an answer was lost
+            return []  # our own topic, requested again because an answer was lost
         return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{command.name}' already exists.")
     if (other := _colliding(command.name, state)) is not None:
         return ApiError(
@@ -71,7 +71,7 @@ def create_partitions(command: CreatePartitions, state: Metadata) -> list[log.Bo
     if added > MAX_NEW_PARTITIONS:
         return ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     first = topic.partitions[0]
-    replicas = len(first.replicas) - len(first.removing)  # while it is being moved it has more
+    replicas = len(first.replicas) - len(first.removing)  # during a move there are more
     if command.assignment is not None:
         if len(command.assignment) != added:
             return ApiError(
@@ -144,7 +144,7 @@ def _new_assignment(command: CreateTopic, state: Metadata) -> Assignment | ApiEr
 
 
 def _too_few_brokers(state: Metadata, replicas: int) -> ApiError | None:
-    """Brokers that are away count, as long as somebody is there to lead."""
+    """The error if there are too few brokers; absent ones count, as long as one is alive to lead."""
     registered = len(state.brokers)
     if not state.active_brokers():
         why = "All brokers are currently fenced."
@@ -193,7 +193,7 @@ def _bad_assignment(message: str) -> ApiError:
 
 
 def _new_partitions(state: Metadata, topic_id: TopicId, assignment: Assignment, *, first: int) -> list[PartitionState]:
-    """Every active replica is in sync from the start; the first of them leads."""
+    """The first state of a partition: every active replica is in sync; the first of them leads."""
     partitions = []
     for index, replicas in enumerate(assignment):
         in_sync = tuple(broker_id for broker_id in replicas if state.is_active(broker_id))

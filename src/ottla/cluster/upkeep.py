@@ -1,6 +1,7 @@
-"""Upkeep of a cluster in which nothing is wrong: leaders go back to where they are preferred, internal topics
-get the replicas they were meant to have once there are brokers enough, and what a release can write is written once all
-brokers can read it.
+"""Upkeep of a healthy cluster.
+
+Leaderships return to preferred replicas, internal topics get their full number of replicas once there are enough
+brokers, and a release's new entries are written once all brokers can read them.
 
 `broker/control/metadata_follow.py` gives it a turn beside the caretaker's. One broker acts, the caretaker.
 """
@@ -21,7 +22,7 @@ from ottla.cluster.partitions import could_be_led_better
 from ottla.metadata.state import Metadata
 
 MOST_AT_ONCE = 1000
-"""Leaders that one check moves."""
+"""The most leaderships that one check moves."""
 _PER_COMMAND = 100
 
 
@@ -65,7 +66,7 @@ class Upkeep:
 
 
 def to_balance(state: Metadata) -> list[Command]:
-    """Gives back what others lead than are preferred, at most MOST_AT_ONCE, in commands of bounded work."""
+    """Give leaderships back to preferred replicas, at most MOST_AT_ONCE, in commands of bounded work."""
     found = [
         BalancedPartition(topic.topic_id, partition.partition, partition.partition_epoch)
         for topic in state.visible_topics()
