@@ -1,8 +1,8 @@
 """The entries of the metadata log. Every change of the cluster is one or more of these entries, appended together.
 
 `cluster/` decides them, a coordination engine keeps their bytes in order, `state.py` applies them. Each carries its
-type and version, and the broker epoch and sequence of its writer, by which a writer whose answer was lost finds its
-own entry again (rule C1).
+type and version, and the broker epoch and sequence of its writer: by these a writer whose answer was lost finds its own
+entry again (rule C1).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.schema.message import field, message, struct
 from ottla.schema.types import Array, Bool, Bytes, Int8, Int16, Int32, Int64, String, Uuid
 
 ENTRY_LIMIT = 256 * 1024
-"""No entry is larger (rule C4): ZooKeeper answers a read of at most a megabyte."""
+"""The most bytes of an entry (rule C4): ZooKeeper answers a read of at most a megabyte."""
 UNREGISTERED = -1
 """The broker epoch of a writer that is not registered yet."""
 
@@ -53,12 +53,12 @@ class ConfigChange:
 
 @struct()
 class HeldDirectory:
-    """A log directory of a broker, and the incarnation that stands in it (rule H2)."""
+    """A log directory of a broker, and the incarnation that last wrote to it (rule H2)."""
 
     directory_id: str = field(String)
     incarnation: bytes = field(Uuid)
     closed: bool = field(Bool)
-    """True if that incarnation has closed it cleanly. Set in snapshots only; else `BrokerFenced` says it."""
+    """True if that incarnation has closed it cleanly. Set in snapshots only; else `BrokerFenced` tells it."""
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -72,34 +72,38 @@ class BrokerRegistered:
     listeners: list[ListenerEntry] = field(Array(ListenerEntry))
     damaged: list[DamagedTopic] = field(Array(DamagedTopic))
     short: list[DamagedTopic] = field(Array(DamagedTopic))
-    """Replicas that may have lost their tail, as after a power cut under `write.caching`."""
+    """Replicas that may have lost their tail, as after a power cut with `write.caching`."""
     metadata_version: int = field(Int16, default=1)
     """The highest metadata.version this broker knows."""
     epoch: int = field(Int64, default=UNREGISTERED)
-    """Set in snapshots only, where the entry's own version is gone."""
+    """Set in snapshots only, as the version of the broker's entry is not in them."""
     options: list[ConfigChange] = field(Array(ConfigChange), tag=0)
-    """Options of the broker's own file on which decisions depend."""
+    """Options of the broker's own file that decisions depend on."""
     directories: list[str] = field(Array(String), tag=1)
     """The ids of its log directories; a release that does not know them forgets them with its next snapshot."""
     held: list[HeldDirectory] = field(Array(HeldDirectory), tag=2)
-    """By these its next registration sees whether a directory is an older one. Forgotten like `directories`."""
+    """The directories' incarnations: by them its next registration sees whether one is older.
+
+    Forgotten like `directories`.
+    """
     rolled_back: list[DamagedTopic] = field(Array(DamagedTopic), tag=3)
-    """Replicas in directories that are older than what was known of them."""
+    """Replicas in directories that are older than their last known state."""
 
 
 @message(versions=(0, 0), flexible_since=0)
 class BrokerFenced:
-    """The broker of this epoch may no longer act: it died, hung, or said good-bye (`stopped`)."""
+    """The broker of this epoch must not act any more: it died, hung, or reported its stop (`stopped`)."""
 
     broker_id: int = field(Int32)
     epoch: int = field(Int64)
     stopped: bool = field(Bool)
     early: bool = field(Bool, tag=0)
-    """Its session had not ended: it may live, and take itself for a leader while its lease stands (rule A12).
+    """True if the broker's session had not ended: it may be alive, and believe that it leads.
 
-    From metadata.version 2 on."""
+    Its lease may still be valid (rule A12). From metadata.version 2 on.
+    """
     closed: list[str] = field(Array(String), tag=1)
-    """The ids of the log directories that it has closed cleanly before it said good-bye."""
+    """The ids of the log directories that it closed cleanly before it reported its stop."""
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -120,7 +124,7 @@ class BrokerDraining:
 
 @message(versions=(0, 0), flexible_since=0)
 class BrokerUnregistered:
-    """The broker is gone for good."""
+    """The broker is forgotten."""
 
     broker_id: int = field(Int32)
 
@@ -148,7 +152,7 @@ class TopicDeleted:
 
 @struct()
 class PartitionEntry:
-    """The whole of what the cluster agrees on about one partition."""
+    """The whole agreed state of one partition."""
 
     topic_id: bytes = field(Uuid)
     partition: int = field(Int32)
@@ -158,15 +162,15 @@ class PartitionEntry:
     replicas: list[int] = field(Array(Int32))
     in_sync: list[int] = field(Array(Int32))
     eligible: list[int] = field(Array(Int32))
-    """Left the in-sync set while it was below min.insync.replicas, and so hold all that was committed (KIP-966)."""
+    """Replicas that left an in-sync set below min.insync.replicas, and so hold all committed records (KIP-966)."""
     last_known: list[int] = field(Array(Int32))
-    """The last leader, where neither an in-sync nor an eligible replica is left."""
+    """The last leader, if neither an in-sync nor an eligible replica is left."""
     adding: list[int] = field(Array(Int32), tag=0)
     removing: list[int] = field(Array(Int32), tag=1)
     offline: list[int] = field(Array(Int32), tag=2)
     """Brokers whose log directory with this replica has failed. A release that does not know them leaves them out."""
     awaited: str = field(String, tag=3)
-    """The incarnation of the log directory that is missing, after the last replica came back older than it was."""
+    """The incarnation of the missing log directory, after the last replica came back older than it was."""
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -215,7 +219,7 @@ class ClusterCreated:
 
     cluster_id: str = field(String)
     secret: bytes = field(Bytes)
-    """By which brokers prove themselves to one another."""
+    """The secret by which brokers prove themselves to one another."""
 
 
 Body = (
@@ -251,7 +255,7 @@ ENTRY_TYPES: dict[int, type[Body]] = {
     13: ConfigsSet,
     14: ProducerIdsAllocated,
 }
-"""Numbers are for ever."""
+"""The types by their numbers, which never change."""
 _NUMBERS = {kind: number for number, kind in ENTRY_TYPES.items()}
 _VERSION = 0
 _HEADER = bits.Struct(">hhqq")

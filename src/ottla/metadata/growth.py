@@ -1,6 +1,6 @@
-"""Counts how far the metadata log has grown behind its last snapshot, and says when the next one is due.
+"""Counts the growth of the metadata log behind its last snapshot, and says when the next one is due.
 
-Pure: `broker/control/metadata_follow.py` counts here what it applies.
+Pure: `broker/control/metadata_follow.py` counts here the entries that it applies.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ SNAPSHOT_BYTES = 1 << 20
 _STATES = 4
 """A log of so many times the state's size is worth a snapshot: taking it costs less than applying the entries did."""
 _TOPIC_BYTES = 200
-"""About what a topic of one partition takes in a snapshot: a large state is not written again for a few entries."""
+"""About the size of a topic of one partition in a snapshot: a large state is not written again for a few entries."""
 
 
 class LogGrowth:
@@ -27,12 +27,12 @@ class LogGrowth:
         """The size of the last snapshot that is known here; 0 before the first."""
 
     def add(self, entry: bytes) -> None:
-        """An entry behind the snapshot was applied."""
+        """Count an applied entry behind the snapshot."""
         self._entries += 1
         self._bytes += len(entry)
 
     def restart(self, snapshot_bytes: int) -> None:
-        """A snapshot of this size stands for all that was applied."""
+        """Note a snapshot of this size, which replaces all applied entries."""
         self._entries, self._bytes, self._state_bytes = 0, 0, snapshot_bytes
 
     @property

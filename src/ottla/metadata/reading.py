@@ -1,4 +1,4 @@
-"""Takes in what a store of the metadata log gives: entries and snapshots, or a sentence about why they are damaged."""
+"""Applies the content of a store of the metadata log: entries and snapshots, or a sentence about their damage."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.metadata.state import Metadata
 from ottla.schema.codec import MalformedMessage
 
 _UNFIT = (ValueError, LookupError, InvariantBroken)
-"""Raised by what cannot be decoded or applied. Behind a checksum that holds it is a fault of ours, not of the store."""
+"""The errors of decoding and applying. Behind a checksum that holds, one is a fault of ours, not of the store."""
 
 
 def take_entry(state: Metadata, entry: LogEntry, store: str) -> Entry:
-    """Apply the next entry of `store`. StoreDamaged where it is not the one that was written there."""
+    """Apply the next entry of `store`. StoreDamaged if it is not the entry that was written there."""
     if entry.version != state.version + 1:
         raise StoreDamaged(store, f"entry {state.version + 1}", "it is missing")
     try:
@@ -29,7 +29,7 @@ def take_entry(state: Metadata, entry: LogEntry, store: str) -> Entry:
 
 
 def take_snapshot_of(store: str, snapshot: StoredSnapshot) -> Metadata:
-    """The state that was saved. StoreDamaged where it is not what was written there."""
+    """The saved state. StoreDamaged if it is not the one that was written there."""
     try:
         return load_snapshot(snapshot)
     except _UNFIT as fault:

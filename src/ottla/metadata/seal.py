@@ -18,16 +18,16 @@ from ottla.records.checksum import crc32c
 from ottla.schema.codec import MalformedMessage
 
 SEALED_ENTRIES = 3
-"""From this level of metadata.version on, everything that is appended or saved carries a checksum."""
+"""The level of metadata.version from which on everything that is appended or saved carries a checksum."""
 _SEALED = b"\0\1"
 _PLACE = bits.Struct(">q")
 _CRC = bits.Struct(">I")
 _SNAPSHOT_SEAL = bits.Struct(">ihhqq")
-"""Size of what follows, type 0, form 1, bytes behind the seal, their checksum."""
+"""Size of the seal's rest, type 0, form 1, bytes behind the seal, their checksum."""
 
 
 def sealed_append(entries: Sequence[bytes], bodies: Sequence[log.Body], state: Metadata) -> list[bytes]:
-    """The entries as they are appended behind `state`: sealed where the level before or after them asks for it."""
+    """The entries to append behind `state`: sealed if the level before or after them requires it."""
     levels = [body.level for body in bodies if isinstance(body, log.FeatureLevelSet) and body.name == METADATA_VERSION]
     if max([state.metadata_version(), *levels]) < SEALED_ENTRIES:
         return list(entries)
@@ -72,7 +72,7 @@ def sealed_snapshot(snapshot: StoredSnapshot) -> StoredSnapshot:
 
 
 def is_sealed(snapshot: StoredSnapshot) -> bool:
-    """True if it begins with a seal, of which one byte may be damaged."""
+    """True if a snapshot begins with a seal, of which one byte may be damaged."""
     if len(snapshot.body) < _SNAPSHOT_SEAL.size:
         return False
     size, kind, form, *_ = _SNAPSHOT_SEAL.unpack_from(snapshot.body)
@@ -80,7 +80,10 @@ def is_sealed(snapshot: StoredSnapshot) -> bool:
 
 
 def unsealed_snapshot(snapshot: StoredSnapshot) -> StoredSnapshot:
-    """The snapshot without its seal; MalformedMessage where that does not hold. One that has none comes as it is."""
+    """The snapshot without its seal; MalformedMessage if the seal does not hold.
+
+    A snapshot without one is returned as it is.
+    """
     if not is_sealed(snapshot):
         return snapshot
     body = snapshot.body[_SNAPSHOT_SEAL.size :]

@@ -32,7 +32,7 @@ def take_snapshot(state: Metadata) -> StoredSnapshot:
 
 
 def load_snapshot(snapshot: StoredSnapshot) -> Metadata:
-    """The state that was taken; MalformedMessage where the bytes are damaged."""
+    """The state in a snapshot; MalformedMessage if the bytes are damaged."""
     state = Metadata()
     position = 0
     data = seal.unsealed_snapshot(snapshot).body
@@ -71,7 +71,7 @@ def split_partitions(partitions: Sequence[PartitionState]) -> Iterator[list[log.
 
 
 def _bodies(state: Metadata) -> Iterator[log.Body]:
-    """In an order in which each can be applied."""
+    """The topics in an order in which each can be applied."""
     yield log.ClusterCreated(cluster_id=state.cluster_id, secret=state.secret)
     for name in sorted(state.features):
         yield log.FeatureLevelSet(name=name, level=state.features[name])
@@ -91,7 +91,7 @@ def _bodies(state: Metadata) -> Iterator[log.Body]:
 
 
 def _partition_bodies(topic: Topic) -> Iterator[log.Body]:
-    """The partitions as they are. That one was led uncleanly no entry says: it happens again, to be found again."""
+    """The partitions' entries. No entry notes that a partition was led uncleanly: the same change is written again."""
     unclean = [one for one in topic.partitions if one.unclean_epoch != NEVER_UNCLEAN]
     for run in split_partitions([_before_unclean(one) for one in topic.partitions]):
         yield log.PartitionsCreated(partitions=run)
@@ -113,7 +113,7 @@ def _before_unclean(partition: PartitionState) -> PartitionState:
 
 
 def _led_uncleanly(partition: PartitionState) -> PartitionState:
-    """All are in sync then, so that whoever leads now came to it cleanly."""
+    """The partition with all replicas in sync, so that the present leader came to it cleanly."""
     return partition._replace(
         leader=partition.replicas[0],
         leader_epoch=partition.unclean_epoch,

@@ -1,6 +1,6 @@
 """The cluster as the metadata log tells it: one state, written only by `apply`.
 
-`broker/control/metadata_follow.py` applies entries in order; everybody else reads. Each topic carries the version of
+`broker/control/metadata_follow.py` applies entries in order; all other parts read. Each topic carries the version of
 the last entry that touched it, by which answers made of it are cached (rule E8).
 """
 
@@ -29,12 +29,12 @@ class Listener(NamedTuple):
 
 
 class HeldDirectory(NamedTuple):
-    """A broker's log directory, and the incarnation that was last known to stand in it."""
+    """A broker's log directory, and the incarnation that last wrote to it."""
 
     directory_id: str
     incarnation: bytes
     closed: bool = False
-    """True if that incarnation has closed it cleanly, so that it wrote nothing later."""
+    """True if that incarnation has closed it cleanly, and so wrote nothing later."""
 
 
 class BrokerState(NamedTuple):
@@ -50,9 +50,9 @@ class BrokerState(NamedTuple):
     fenced: bool
     draining: bool
     options: tuple[tuple[str, str], ...] = ()
-    """Options on which decisions depend, as far as they were set where the broker was started."""
+    """Options that decisions depend on, as far as they were set where the broker was started."""
     fenced_early: bool = False
-    """It is fenced, and its session may not have ended before."""
+    """True if the broker was fenced and its session may not have ended before."""
     directories: tuple[str, ...] = ()
     """The ids of its log directories."""
     held: tuple[HeldDirectory, ...] = ()
@@ -63,7 +63,7 @@ class BrokerState(NamedTuple):
 
     @property
     def active(self) -> bool:
-        """It may lead and join in-sync sets."""
+        """True if the broker may lead and join in-sync sets."""
         return not self.fenced and not self.draining
 
     def listener(self, name: str) -> Listener | None:
@@ -71,7 +71,7 @@ class BrokerState(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """The state of one partition that the cluster agrees on."""
+    """The agreed state of one partition."""
 
     topic_id: TopicId
     partition: int
@@ -85,12 +85,11 @@ class PartitionState(NamedTuple):
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
     offline: tuple[BrokerId, ...] = ()
-    """Brokers that live and cannot use this replica, as its log directory has failed there: none of them may lead."""
+    """Live brokers that cannot use this replica, as its log directory has failed there: none of them may lead."""
     unclean_epoch: LeaderEpoch = NEVER_UNCLEAN
-    """The last leader epoch that began with a leader which may lack what was committed; no entry says it, `apply`
-    finds it."""
+    """The last leader epoch whose leader may lack committed records; no entry says so, `apply` finds it."""
     awaited: str = ""
-    """The incarnation of the log directory that the last replica is to come back in; "" where none is missing."""
+    """The incarnation of the log directory in which the last replica has to come back; "" if none is missing."""
 
     @property
     def has_leader(self) -> bool:
@@ -115,15 +114,15 @@ class Topic:
 
 
 class Changes(NamedTuple):
-    """The parts touched since the last `take_changes`: a hint where to look; what is true stands in the state."""
+    """The parts touched since the last `take_changes`: a hint where to look; the truth is in the state."""
 
     topics: frozenset[TopicId]
     brokers: bool
     configs: frozenset[tuple[int, str]]
     everything: bool = False
-    """A snapshot was loaded: look at all."""
+    """True if a snapshot was loaded: look at everything."""
     features: bool = False
-    """The cluster uses a feature at another level."""
+    """True if the cluster uses a feature at another level."""
 
     @property
     def any(self) -> bool:
@@ -131,7 +130,7 @@ class Changes(NamedTuple):
 
 
 class Metadata:
-    """All that brokers agree on, as of `version`."""
+    """The state that all brokers agree on, as of `version`."""
 
     __slots__ = (
         "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_topics", "brokers",
@@ -148,12 +147,12 @@ class Metadata:
         self.brokers_version = 0
         """The version of the last entry about brokers."""
         self.topics: dict[TopicId, Topic] = {}
-        """By id, those that are not ready yet among them."""
+        """All topics by id, including those that are not ready yet."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         """Configurations of brokers and groups, by resource type and name; a topic's are in the topic."""
         self.next_producer_id = 0
         self.producer_id_owner: BrokerId = NO_LEADER
-        """The broker that was given the last block."""
+        """The broker that got the last block."""
         self._by_name: dict[str, Topic] = {}
         self._touched_topics: set[TopicId] = set()
         self._touched_configs: set[tuple[int, str]] = set()
@@ -163,12 +162,12 @@ class Metadata:
     # Questions
 
     def topic(self, name: str) -> Topic | None:
-        """A topic clients may see."""
+        """A topic that clients may see, by name."""
         topic = self._by_name.get(name)
         return topic if topic is not None and topic.ready else None
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """A topic clients may see."""
+        """A topic that clients may see, by id."""
         topic = self.topics.get(TopicId(topic_id))
         return topic if topic is not None and topic.ready else None
 
@@ -181,7 +180,7 @@ class Metadata:
         return iter(sorted(self._by_name))
 
     def visible_topics(self) -> list[Topic]:
-        """By name."""
+        """The topics that clients may see, by name."""
         return [self._by_name[name] for name in sorted(self._by_name) if self._by_name[name].ready]
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionState | None:
@@ -195,24 +194,24 @@ class Metadata:
         return broker is not None and broker.active
 
     def is_live(self, broker_id: int) -> bool:
-        """Registered and not fenced."""
+        """True if the broker is registered and not fenced."""
         broker = self.brokers.get(BrokerId(broker_id))
         return broker is not None and not broker.fenced
 
     def offline_replicas(self, partition: PartitionState) -> list[BrokerId]:
-        """Those of brokers that do not live, and those in a failed log directory."""
+        """The replicas that are offline: on brokers that are not alive, or in a failed log directory."""
         return [one for one in partition.replicas if one in partition.offline or not self.is_live(one)]
 
     def live_brokers(self) -> list[BrokerState]:
-        """By id."""
+        """The live brokers, by id."""
         return [self.brokers[broker_id] for broker_id in sorted(self.brokers) if not self.brokers[broker_id].fenced]
 
     def active_brokers(self) -> list[BrokerState]:
-        """By id."""
+        """The active brokers, by id."""
         return [self.brokers[broker_id] for broker_id in sorted(self.brokers) if self.brokers[broker_id].active]
 
     def caretaker(self) -> BrokerId:
-        """The live broker with the lowest epoch; NO_LEADER where none lives."""
+        """The live broker with the lowest epoch; NO_LEADER if none is alive."""
         live = self.live_brokers()
         return min(live, key=lambda broker: broker.epoch).broker_id if live else NO_LEADER
 
@@ -229,12 +228,12 @@ class Metadata:
     # Entries
 
     def apply(self, version: int, body: log.Body) -> None:
-        """Take in the entry that stands at `version`; entries come in order, each once."""
+        """Apply the entry at `version`; entries come in order, each once."""
         _APPLY[type(body)](self, version, body)
         self.version = version
 
     def take_changes(self) -> Changes:
-        """The parts that entries touched since this was called last."""
+        """The parts that entries have touched since the last call."""
         changes = Changes(
             frozenset(self._touched_topics),
             self._touched_brokers,
@@ -300,7 +299,7 @@ class Metadata:
         self._broker_touched(version, broker.broker_id)
 
     def _broker_touched(self, version: int, broker_id: BrokerId) -> None:
-        """Answers about topics name replicas that are offline: those of this broker's topics are out of date."""
+        """Touch the topics of a broker that came or went: answers about them name offline replicas."""
         self.brokers_version = version
         self._touched_brokers = True
         for topic in self.topics.values():
@@ -403,9 +402,10 @@ def _falls(topic: Topic, epoch: str, before: PartitionState, after: int) -> str:
 
 
 def _unclean_epoch(before: PartitionState, after: PartitionState) -> LeaderEpoch:
-    """It begins where somebody comes to lead who was neither in sync nor eligible.
+    """The epoch of the last unclean leader: one begins if the new leader was neither in sync nor eligible.
 
-    Unless replicas go in the same entry: then a reassignment is done, and the leader has just joined the in-sync set.
+    Except when the same entry changes the replicas: then a reassignment is done, and the leader has just joined the
+    in-sync set.
     """
     begins = after.has_leader and after.leader_epoch > before.leader_epoch
     lacks = after.leader not in (*before.in_sync, *before.eligible)
@@ -452,4 +452,4 @@ def entry_of(partition: PartitionState) -> log.PartitionEntry:
 
 
 _ids = cast("Callable[[list[int]], tuple[BrokerId, ...]]", tuple)
-"""No call of ours for each: most are empty, and a start reads those of thousands of partitions (bench/starts.py)."""
+"""Faster than a call for each: most are empty, and a start reads those of thousands of partitions (bench/starts.py)."""
