@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 BUSY_TIMEOUT_MS = 5000
 READ_BYTES = 8 * 1024 * 1024
-"""One read hands out at most about this much."""
+"""The bytes that one read hands out at most, about."""
 RESERVE_BYTES = 512 * 1024
 _SETTLE_MS = 1000
 _LOG, _SNAPSHOT = "log", "snapshot"
@@ -35,7 +35,7 @@ _SCHEMA_VERSION = 1
 
 
 class DatabaseFailure(Exception):
-    """SQLite could not do it, and nothing was written."""
+    """SQLite failed, and nothing was written."""
 
 
 class Database:
@@ -57,23 +57,23 @@ class Database:
         return self._guarded(self._head)
 
     def append(self, bodies: Sequence[bytes], expected_version: int) -> Written | Conflict | Unknown:
-        """All or none. `Unknown` only where a commit failed in a way that leaves its outcome to the next open."""
+        """Append all or none. `Unknown` only if a commit failed in a way that leaves its outcome to the next open."""
         return self._writing(lambda connection: self._append(connection, bodies, expected_version))
 
     def read(self, after_version: int, limit: int) -> list[LogEntry]:
-        """StoreDamaged where the file's pages are not what SQLite wrote."""
+        """Read entries; StoreDamaged if the file's pages are not as SQLite wrote them."""
         return self._reading(lambda connection: self._read(connection, after_version, limit))
 
     def load_snapshot(self) -> StoredSnapshot | None:
         return self._reading(self._load_snapshot)
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Keeps this snapshot and the one before; cuts the log below that one."""
+        """Keep this snapshot and the one before; cut the log below that one."""
         if isinstance(outcome := self._writing(lambda connection: self._save(connection, snapshot)), Unknown):
             raise DatabaseFailure(outcome.why)
 
     def changed_by_others(self) -> bool:
-        """True if another connection wrote since this was asked last."""
+        """True if another connection wrote since the last call."""
 
         def run(connection: sqlite3.Connection) -> bool:
             version: int = connection.execute("PRAGMA data_version").fetchone()[0]
@@ -187,7 +187,7 @@ class Database:
     # Guards
 
     def _reading(self, run: Callable[[sqlite3.Connection], T]) -> T:
-        """Tell damage, which cannot be followed, from other failures, which may pass."""
+        """Tell damage, after which nothing can be read, from other failures, which may pass."""
         try:
             return self._guarded(run)
         except DatabaseFailure as failure:
@@ -205,7 +205,7 @@ class Database:
             raise DatabaseFailure(f"{self._path}: {error}{_unusable(self._path)}") from error
 
     def _still_there(self) -> None:
-        """DatabaseFailure where the name leads to another file by now, or to none: nobody else would see an append.
+        """DatabaseFailure if the name leads to another file by now, or to none: no other broker would see an append.
 
         SQLite holds on to the file that it opened. Its content is there until the last broker that has it open ends.
         """
@@ -218,7 +218,7 @@ class Database:
             )
 
     def _writing(self, run: Callable[[sqlite3.Connection], Written | Conflict]) -> Written | Conflict | Unknown:
-        """One write transaction; on a full disk once more, with the reserve freed."""
+        """One write transaction; on a full disk it is repeated once, with the reserve freed."""
         try:
             return self._transaction(run)
         except DatabaseFailure as failure:
@@ -254,10 +254,10 @@ class Database:
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
                 self._roll_back(connection)
                 raise DatabaseFailure(f"{self._path}: {error}") from error
-            self.close()  # what a failed fsync left behind is settled by the journal at the next open
+            self.close()  # the journal settles, at the next open, the state that a failed fsync left
             return Unknown(f"{self._path}: {error}")
         self._has_tables = True
-        if _identity(self._path) != self._identity:  # removed just before: what was written is seen by nobody else
+        if _identity(self._path) != self._identity:  # the file was removed just before: no other broker sees the append
             return Unknown(f"{self._path} is not the file any more that was written to")
         return outcome
 
@@ -270,7 +270,7 @@ class Database:
                 connection.execute("ROLLBACK")
 
     def _free_reserve(self) -> bool:
-        """Turn the reserve into free pages of the file; whether there was one."""
+        """Turn the reserve into free pages of the file; return whether there was one."""
         self._reserved = False
         self._opened_ms = _now_ms()
 
@@ -289,7 +289,7 @@ class Database:
             import sqlite3
 
             directory, is_new = os.path.dirname(self._path), not os.path.exists(self._path)
-            if is_new:  # it holds the secret by which brokers prove themselves
+            if is_new:  # the file holds the secret by which brokers prove themselves
                 os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
             safe_wal = sqlite3.sqlite_version_info >= (3, 51, 3)  # earlier ones may lose a reset (rule C7)
             connection = sqlite3.connect(
@@ -329,7 +329,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _way_to_deleted(path: str) -> str:
-    """A sentence about where a removed file that is still open can be copied from; "" where none is seen."""
+    """A sentence about the place from which a removed file that is still open can be copied; "" if none is found."""
     with contextlib.suppress(OSError):
         for name in os.listdir("/proc/self/fd"):
             with contextlib.suppress(OSError):
@@ -339,7 +339,7 @@ def _way_to_deleted(path: str) -> str:
 
 
 def _unusable(path: str) -> str:
-    """Those of SQLite's files that cannot be opened, and what to do; by stat, for the same reason. "" where all can."""
+    """SQLite's files that cannot be opened, and a remedy; by stat, for the same reason. "" if all can."""
     for each in (path, f"{path}-journal", f"{path}-wal", f"{path}-shm"):
         if os.path.isdir(each):
             what = "put the store back from a backup" if each == path else "start again"

@@ -22,9 +22,9 @@ class MemoryStore:
         self._entries: list[bytes] = []
         self._snapshots: list[StoredSnapshot] = []
         self.live: dict[BrokerId, object] = {}
-        """The brokers that are there, each with the session by which it joined."""
+        """The brokers that are alive, each with the session by which it joined."""
         self.listeners: dict[BrokerId, Callable[[], None]] = {}
-        """By broker; called after whatever may interest it."""
+        """By broker; called after each event that a broker may want to know of."""
 
     @property
     def head(self) -> int:
@@ -47,7 +47,7 @@ class MemoryStore:
         return self._snapshots[-1] if self._snapshots else None
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Cuts the log below the snapshot before this one; an older one than that in place is passed over."""
+        """Cut the log below the snapshot before this one; a snapshot older than the present one is ignored."""
         if self._snapshots and snapshot.version <= self._snapshots[-1].version:
             return
         self._snapshots = [*self._snapshots[-1:], snapshot]
@@ -70,7 +70,7 @@ class MemoryStore:
         self.tell_others(broker_id)
 
     def leave(self, broker_id: BrokerId, session: object) -> None:
-        """The session has ended; a later one of the same broker goes on."""
+        """End a session; a later one of the same broker goes on."""
         if self.live.get(broker_id) is session:
             del self.live[broker_id]
             self.listeners.pop(broker_id, None)
@@ -83,7 +83,7 @@ class MemoryStore:
 
 
 class MemoryCoordination:
-    """One broker's way into a `MemoryStore`; every slot comes back full."""
+    """One broker's connection to a `MemoryStore`; every slot comes back full."""
 
     def __init__(self, store: MemoryStore, broker_id: BrokerId) -> None:
         self.name = "memory"

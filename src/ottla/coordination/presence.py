@@ -21,14 +21,14 @@ _PID_POSITION = 8
 
 
 class AlreadyRunning(OSError):
-    """Another process is this broker."""
+    """Another process runs as this broker."""
 
 
 class Presence:
     """This broker's lock and heartbeat, and a look at those of the others."""
 
     def __init__(self, directory: str, broker_id: BrokerId, *, session_timeout_ms: int) -> None:
-        """Takes the lock; `AlreadyRunning` where another process has it."""
+        """Take the lock; `AlreadyRunning` if another process has it."""
         os.makedirs(directory, exist_ok=True)
         self._directory = directory
         self._broker_id = broker_id
@@ -43,13 +43,13 @@ class Presence:
         self.beat(_now_ms())
 
     def beat(self, at_ms: int) -> None:
-        """The broker's loop was running at `at_ms` of the machine's monotonic clock."""
+        """Note that the broker's loop was running at `at_ms` of the machine's monotonic clock."""
         os.pwrite(self._lock, _BEAT.pack(at_ms), 0)
 
     def look(self) -> frozenset[BrokerId]:
         """Brokers whose process holds its lock and whose heartbeat is not older than a session.
 
-        OSError where that cannot be seen, for want of descriptors perhaps: then nobody is known to be gone.
+        OSError if that cannot be seen, perhaps for lack of descriptors: then no broker is known to be gone.
         """
         alive = {self._broker_id}
         for name in os.listdir(self._directory):
@@ -71,7 +71,7 @@ class Presence:
             os.close(other)
 
     def close(self) -> None:
-        """Frees the lock, as death would."""
+        """Free the lock, as death would."""
         os.close(self._lock)
 
 
@@ -94,13 +94,13 @@ class Doorbell:
         return f"/proc/self/fd/{self._directory}/{name}"
 
     def ring(self) -> None:
-        """Wake every other broker; who is not woken looks by itself a little later."""
+        """Wake every other broker; a broker that is not woken looks by itself a little later."""
         names: list[str] = []
         with contextlib.suppress(OSError):  # no descriptor is left
             names = os.listdir(self._directory)
         for name in names:
             if name.endswith(".sock") and name != f"{self._broker_id}.sock":
-                with contextlib.suppress(OSError):  # nobody there, or its queue is full and it will wake anyway
+                with contextlib.suppress(OSError):  # no process is there, or its queue is full and it will wake anyway
                     self.socket.sendto(b"\0", self._short_path(name))
 
     def drain(self) -> None:
@@ -139,7 +139,7 @@ def _now_ms() -> int:
 
 
 def _open(path: str, flags: int = 0) -> int:
-    """A descriptor of a broker's lock file; OSError with what to do where it cannot be opened."""
+    """A descriptor of a broker's lock file; OSError with a remedy if it cannot be opened."""
     try:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644)
     except (PermissionError, IsADirectoryError) as error:
@@ -163,7 +163,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """True if somebody else has the lock; on Linux without taking it."""
+    """True if another process has the lock; on Linux without taking it."""
     if hasattr(fcntl, "F_OFD_GETLK"):
         request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
         answer = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, request)

@@ -24,13 +24,13 @@ from ottla.kernel.story import Slot
 
 T = TypeVar("T")
 POLL_MS = 100
-"""The pause between two looks at the file, for what a lost datagram did not tell, and at the locks of the dead."""
+"""The pause between two looks at the file, for changes whose datagram was lost, and at the locks of the dead."""
 FILE_NAME = "metadata.db"
 Outcome = Written | Conflict | Unknown
 
 
 class SqliteCoordination:
-    """One broker's way into the shared file."""
+    """One broker's access to the shared file."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class SqliteCoordination:
         session_timeout_ms: int = 6000,
         journal: str | None = None,
     ) -> None:
-        """Takes this broker's lock at once; OSError where it is taken, or the place is not fit.
+        """Takes this broker's lock at once; OSError if it is taken, or the place is not fit.
 
         `journal` is SQLite's journal mode, by default the best that its version does safely.
         """
@@ -94,13 +94,13 @@ class SqliteCoordination:
         return self._live
 
     def look_now(self) -> None:
-        """Somebody seems to be gone: look at the locks at once, and have the others look if it is so."""
+        """Look at the locks at once, as a broker seems to be gone, and have the others look if it is."""
         if not self._closing:
             self._suspicious = True
             self._wake()
 
     def close(self) -> None:
-        """Ends what is queued, then frees the lock; others see this broker gone."""
+        """End all queued work, then free the lock; others see this broker gone."""
         if not self._closing:
             self._closing = True
             self._wake()
@@ -146,9 +146,9 @@ class SqliteCoordination:
         beaten_ms = 0
         try:
             while not (self._closing and not self._work):
-                if self._asked_ms != beaten_ms:  # the loop turned: it asked for something
+                if self._asked_ms != beaten_ms:  # a request shows that the loop has turned
                     beaten_ms = self._asked_ms
-                    with contextlib.suppress(OSError):  # others see no heartbeat then, and are right
+                    with contextlib.suppress(OSError):  # others see no heartbeat then, and rightly
                         self._presence.beat(beaten_ms)
                 if self._suspicious:
                     self._suspicious = False
@@ -164,7 +164,7 @@ class SqliteCoordination:
             database.close()
 
     def _wait(self, poll: select.poll, timeout_ms: int) -> bool:
-        """Sleep until there is something to do; whether the doorbell rang."""
+        """Sleep until there is something to do; return whether the doorbell rang."""
         rung = False
         for descriptor, _ in poll.poll(timeout_ms):
             if descriptor == self._wake_read:
@@ -194,7 +194,7 @@ class SqliteCoordination:
             self._on_loop(self._listener)
 
     def _on_loop(self, callback: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no request waits any more
             self._call_soon(callback)
 
 

@@ -37,13 +37,13 @@ from ottla.kernel.story import Slot
 T = TypeVar("T")
 Outcome = Written | Conflict | Unknown
 FIRST_CONNECTION_S = 15.0
-"""A broker that starts waits so long for the ensemble, and for it to come back where the connection drops."""
+"""The time for which a starting broker waits for the ensemble, also after a dropped connection."""
 _LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 _LOOK_S = 0.05
 
 
 class ZookeeperCoordination:
-    """One broker's way into the ensemble."""
+    """One broker's access to the ensemble."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class ZookeeperCoordination:
         digest: tuple[str, str] | None = None,
         first_connection_s: float = FIRST_CONNECTION_S,
     ) -> None:
-        """Connects in the background; what is asked before that waits for it, then fails with OSError.
+        """Connects in the background; requests before that wait for it, then fail with OSError.
 
-        `digest` is a user and a password: nobody else may read or write the nodes.
+        `digest` is a user and a password: no other user may read or write the nodes.
         """
         self._hosts = hosts
         self._session_timeout_ms = session_timeout_ms
@@ -75,7 +75,7 @@ class ZookeeperCoordination:
         self._client = _client(hosts, session_timeout_ms, digest)
         self._connection = _Connection(self._client)
         seconds, silent = session_timeout_ms / 1000, self._connection.drop
-        # A silent server is left while the lease still stands; what is large may take longer.
+        # A silent server is left while the lease is still valid; large requests may take longer.
         self._log = ZookeeperLog(self._client, self._root, patience_s=seconds / 4, on_silence=silent)
         self._snapshots = ZookeeperLog(self._client, self._root, patience_s=seconds, on_silence=silent)
         self._client.add_listener(self._state_changed)
@@ -108,7 +108,7 @@ class ZookeeperCoordination:
         return self._live
 
     def close(self) -> None:
-        """Ends what is queued and the session; others see this broker gone."""
+        """End all queued work and the session; others see this broker gone."""
         if not self._closing:
             self._closing = True
             self._calls.end()
@@ -117,7 +117,7 @@ class ZookeeperCoordination:
             self._client.close()
 
     def _submit(self, run: Callable[[], T], worker: _Worker | None = None, *, again: bool = False) -> Slot[T]:
-        """`again`: may be done twice, and is, where the connection drops while the broker starts."""
+        """`again`: the call may be repeated, and is, if the connection drops while the broker starts."""
         slot: Slot[T] = Slot()
 
         def work() -> None:
@@ -180,17 +180,17 @@ class ZookeeperCoordination:
             stat = self._log.answer(self._client.get_async(path))[1]
             session = self._client.client_id
             if session is None:
-                raise ConnectionLoss  # since the answer came
+                raise ConnectionLoss  # lost since the answer came
             if stat.ephemeralOwner == session[0]:
                 return
             self._log.answer(self._client.delete_async(path))
-        with contextlib.suppress(NodeExistsError):  # another of our number was quicker: ours comes when that is gone
+        with contextlib.suppress(NodeExistsError):  # another of our number was quicker: ours is made when that is gone
             self._log.answer(self._client.create_async(path, ephemeral=True))
 
     def _look_at_live(self) -> None:
         names = self._log.answer(self._client.get_children_async(f"{self._root}/live", watch=self._live_changed))
-        self._live = frozenset(BrokerId(int(name)) for name in names if name.isdigit())  # others may write there
-        if self._broker_id not in self._live:  # another of our number has replaced our node, and is gone
+        self._live = frozenset(BrokerId(int(name)) for name in names if name.isdigit())  # other users may write there
+        if self._broker_id not in self._live:  # another broker of our number has replaced our node, and is gone
             self._be_present()
 
     def _watch_head(self) -> None:
@@ -216,7 +216,7 @@ class ZookeeperCoordination:
             self._on_loop(self._listener)
 
     def _on_loop(self, callback: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: no request waits any more
             self._call_soon(callback)
 
 
@@ -224,9 +224,9 @@ def bring(
     hosts: str, chroot: str, snapshot: StoredSnapshot, mark: bytes, *, session_timeout_ms: int,
     digest: tuple[str, str] | None = None,
 ) -> bool:  # fmt: skip
-    """Begin the log there with what another store held; False where there is a log of others. Waits for the ensemble.
+    """Begin the log there with the content of another store; False if another cluster's log is there.
 
-    OSError where that failed, or nobody knows: it may be tried again with the same mark.
+    Waits for the ensemble. OSError if that failed or the outcome is unknown: it may be tried again with the same mark.
     """
     client = _client(hosts, session_timeout_ms, digest)
     log = ZookeeperLog(client, chroot or "/ottla", patience_s=FIRST_CONNECTION_S, on_silence=_Connection(client).drop)
@@ -282,7 +282,7 @@ class _Connection:
             )
 
     def drop(self) -> None:
-        """Leave a server that does not answer. By itself kazoo waits as long as there is something to send."""
+        """Leave a server that does not answer. By itself kazoo would wait as long as there is something to send."""
         connected = self._connection._socket
         if connected is not None:
             with contextlib.suppress(OSError):

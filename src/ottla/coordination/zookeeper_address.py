@@ -10,13 +10,13 @@ DEFAULT_PORT = 2181
 
 class ZookeeperAddress(NamedTuple):
     hosts: tuple[str, ...]
-    """Each as `host:port`."""
+    """The servers, each as `host:port`."""
     chroot: str
-    """The node under which everything lies: "" for the root, else with a leading and no trailing slash."""
+    """The node above all of ours: "" for the root, else with a leading and no trailing slash."""
 
 
 def parse_zookeeper_address(text: str) -> ZookeeperAddress:
-    """ValueError, with a sentence, where the text is not of that form."""
+    """Parse the text; ValueError, with a sentence, if it is not of that form."""
     if not text.startswith(SCHEME):
         raise ValueError(f"{text!r} does not begin with {SCHEME}")
     servers, slash, path = text.removeprefix(SCHEME).partition("/")

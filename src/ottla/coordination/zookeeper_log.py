@@ -24,7 +24,7 @@ LAYOUT = 1
 BUCKET = 1000
 CHUNK_BYTES = 512 * 1024
 DIRECT_BYTES = 512 * 1024
-"""A larger append puts its bodies into nodes of their own first."""
+"""The most bytes of an append whose bodies are part of its transaction; larger ones get nodes of their own first."""
 PACKET_BYTES = 900 * 1024
 """A server takes a little less than 1 MiB at once (`jute.maxbuffer`)."""
 READ_BYTES = 8 * 1024 * 1024
@@ -53,15 +53,17 @@ class Head(NamedTuple):
     snapshots: tuple[SnapshotName, ...]
 
     def encoded(self) -> bytes:
-        """With a checksum beside it, which earlier releases pass over."""
+        """The node's text, with a checksum that earlier releases ignore."""
         said = json.dumps({"layout": LAYOUT, **self._asdict()})
         return f'{said[:-1]}, "crc": {crc32c(said.encode())}}}'.encode()
 
 
 def decode_head(data: bytes) -> Head:
-    """OSError where a newer release has written it, or nobody of ours; StoreDamaged where its checksum does not hold.
+    """Parse the node.
 
-    One that an earlier release wrote has none.
+    OSError if a newer release, or another program, has written it; StoreDamaged if its checksum does not hold.
+
+    A node that an earlier release wrote has no checksum.
     """
     try:
         found = json.loads(data)
@@ -89,7 +91,7 @@ class ZookeeperLog:
         """The last head seen and its version as a node: a guess that saves a round trip."""
 
     def answer(self, asked: Any) -> Any:
-        """The answer of a call that was sent, bounded in time."""
+        """The answer of a request that was sent, bounded in time."""
         try:
             return asked.get(timeout=self._patience_s)
         except KazooTimeoutError:
@@ -97,7 +99,7 @@ class ZookeeperLog:
             raise
 
     def make_nodes(self, *names: str) -> None:
-        """The empty log, and other folders, where they are not there. What leads to the root stays everybody's."""
+        """Make the empty log, and other folders, if they are missing. Nodes above the root stay open to all users."""
         above = self._root.split("/")[1:-1]
         for depth in range(1, len(above) + 1):
             with contextlib.suppress(NodeExistsError):
@@ -113,7 +115,7 @@ class ZookeeperLog:
         return self._look()[0].version
 
     def _look(self) -> tuple[Head, int]:
-        """The head after all that was written before this was asked."""
+        """The head after all writes before this request."""
         synced = self._client.sync_async(f"{self._root}/head")
         asked = self._client.get_async(f"{self._root}/head")
         self.answer(synced)
@@ -138,7 +140,7 @@ class ZookeeperLog:
         return Conflict(head.version)
 
     def _as_nodes(self, bodies: Sequence[bytes], first: int) -> list[bytes]:
-        """The text of each entry's node: the body, or where it is. Nobody reads a staged body before the append."""
+        """The text of each entry's node: the body, or its place. No broker reads a staged body before the append."""
         for bucket in {version // BUCKET for version in range(first, first + len(bodies))}:
             if first % BUCKET == 0 or first == 1 or bucket != first // BUCKET:  # else it was made with its first entry
                 with contextlib.suppress(NodeExistsError):
@@ -161,7 +163,7 @@ class ZookeeperLog:
         return nodes
 
     def _commit(self, nodes: list[bytes], head: Head, stat_version: int) -> Written | Unknown | None:
-        """None where `head` is another by now, or has other snapshots."""
+        """None if `head` has changed since, or has other snapshots."""
         last = head.version + len(nodes)
         after = head._replace(version=last)
         transaction = self._client.transaction()
@@ -232,7 +234,7 @@ class ZookeeperLog:
                 return StoredSnapshot(named.version, b"".join(part for some in parts for part in some))
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Chunks first, then head names them; then what is not needed any more goes."""
+        """Write the chunks first, then let head name them; then remove nodes that are not needed any more."""
         head, stat_version = self._look()
         name: SnapshotName | None = None
         while not head.snapshots or head.snapshots[-1].version < snapshot.version:
@@ -253,9 +255,9 @@ class ZookeeperLog:
         return name
 
     def begin_with(self, snapshot: StoredSnapshot, mark: bytes) -> bool:
-        """The empty log goes on behind a snapshot of another store; False where it is not empty.
+        """Begin the empty log behind a snapshot of another store; False if it is not empty.
 
-        True too where it was begun with the same mark before: who brings it need not know how the last try ended.
+        True too if it was begun with the same mark before: the caller need not know how the last try ended.
         """
         path = f"{self._root}/brought"
         with contextlib.suppress(NoNodeError):
@@ -284,7 +286,7 @@ class ZookeeperLog:
         return f"{self._root}/snapshots/{name.version}-{name.mark}-{index}"
 
     def _sweep(self) -> None:
-        """Remove what head does not speak of, also what somebody who died while sweeping or writing has left.
+        """Remove nodes that head does not name, also those that a broker left which died while sweeping or writing.
 
         `log` itself holds the version below which no entry is left.
         """
