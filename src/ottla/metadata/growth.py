@@ -8,7 +8,7 @@ from __future__ import annotations
 SNAPSHOT_ENTRIES = 1000
 SNAPSHOT_BYTES = 1 << 20
 _STATES = 4
-"""A log of so many times the state's size is worth a snapshot: taking it costs less than applying the entries did."""
+"""The size of the log, in sizes of the state, at which a snapshot costs less than applying the entries did."""
 _TOPIC_BYTES = 200
 """About the size of a topic of one partition in a snapshot: a large state is not written again for a few entries."""
 

@@ -1,6 +1,6 @@
 """A record batch by its 61-byte header: read at once, patched in place, its records left alone.
 
-Comes from broker/handlers/produce.py and storage; `scan_records` is the one place where a broker looks inside.
+Used by broker/requests/admission.py and storage; `scan_records` is the one place where a broker looks inside.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SMALLEST_LENGTH = 14
 class Batch:
     """The header of one v2 batch over a view of its bytes; the view may be longer than the batch.
 
-    A frame's view is valid until its handler first suspends: whoever waits before the append takes `owned()`.
+    A frame's view is valid until its handler first suspends: code that waits before the append takes `owned()`.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Batch:
         self.view = whole if len(whole) <= self.size or self.size < HEADER_SIZE else whole[: self.size]
 
     def owned(self) -> Batch:
-        """The same batch over bytes of its own, for whoever keeps it longer than the frame lives."""
+        """The same batch over bytes of its own, for code that keeps it longer than the frame lives."""
         return Batch(bytes(self.view))
 
     @property
@@ -289,14 +289,14 @@ def _check_from_client(batch: Batch) -> ErrorCode:
 
 
 class RecordError(NamedTuple):
-    """One refused record of a Produce: its index in the batch, and why (the response's record_errors)."""
+    """One refused record of a Produce: its index in the batch, and the reason (the response's record_errors)."""
 
     batch_index: int
     message: str
 
 
 class Scan(NamedTuple):
-    """The result of a look at a batch's records; `error` is NONE where they may be appended."""
+    """The result of a look at a batch's records; `error` is NONE if they may be appended."""
 
     error: ErrorCode
     message: str = ""
@@ -370,7 +370,7 @@ def _refusal(batch: Batch, offenders: list[tuple[int, int]], *, all_untimely: bo
 
 
 def settled(batch: Batch, scan: Scan, *, append_time: bool, now_ms: int) -> Batch:
-    """The batch as it is to be stored: itself, or a copy whose timestamp type and largest timestamp are put right."""
+    """The batch to store: itself, or a copy with a corrected timestamp type and largest timestamp."""
     if append_time:
         return batch.stamped(max_timestamp=now_ms, append_time=True)
     if batch.is_append_time or scan.max_timestamp != batch.max_timestamp:

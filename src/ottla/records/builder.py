@@ -148,7 +148,7 @@ class BatchBuilder:
 def estimate_size(
     key: Buffer | None, value: Buffer | None, headers: Sequence[tuple[str | Buffer, Buffer | None]] = ()
 ) -> int:
-    """At most so many bytes does a record add to a batch, before compression."""
+    """The most bytes that a record adds to a batch, before compression."""
     size = _MOST_RECORD_OVERHEAD + 10 + (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in headers:
         size += 10 + (3 * len(name) if isinstance(name, str) else len(name)) + (len(content) if content else 0)
@@ -192,7 +192,7 @@ def retain(
 ) -> bytes:
     """`batch` with only these of its records, at their offsets; its own offsets, sequence, producer and codec stay.
 
-    What compaction writes: the batch may end up sparse or empty. `delete_horizon_ms`, once given, takes the base
+    Compaction writes such batches: one may end up sparse or empty. `delete_horizon_ms`, once given, takes the base
     timestamp's place (KIP-534); a batch that has one keeps it.
     """
     horizon = batch.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms

@@ -35,10 +35,10 @@ __all__ = [
 
 KEYLESS, UNTIMELY = 1, 2
 MOST_OFFENDERS = 1000
-"""One answer names at most so many refused records."""
+"""The most refused records that one answer names."""
 
 FORCED_PURE = os.environ.get("OTTLA_PURE", "") not in ("", "0")
-"""Nothing compiled is wanted."""
+"""True if nothing compiled is wanted."""
 _why_pure = "OTTLA_PURE is set"
 _native: ModuleType | None = None
 if not FORCED_PURE:

@@ -28,8 +28,10 @@ _INT32 = Struct(">i")
 _GZIP_WINDOW = 31
 _LZ4_ROOM = 64 * 1024
 _NEXT_MEMBER = 4096
-"""Bytes that a second gzip member or lz4 frame is given first. What it leaves unused is copied, so many tiny ones that
-were each given all the rest would take quadratic time."""
+"""The bytes that a second gzip member or lz4 frame is given first.
+
+The unused ones are copied, so if each of many tiny members were given all the rest, that would take quadratic time.
+"""
 _ZSTD_USUAL_RATIO = 64
 """A frame that claims to hold more than this many times its size gets no memory on its word."""
 

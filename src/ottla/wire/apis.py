@@ -17,11 +17,11 @@ SASL_HANDSHAKE_KEY = 17
 API_VERSIONS_KEY = 18
 SASL_AUTHENTICATE_KEY = 36
 MOST_BYTES = 4 << 20
-"""The limit of a request that holds names and numbers: ten thousand topics with the longest names fit."""
+"""The limit of a request with names and numbers: ten thousand topics with the longest names fit."""
 MOST_BYTES_WITH_BLOBS = 16 << 20
-"""The limit of a request that carries what members of a group tell each other, or the metadata of their commits."""
+"""The limit of a request with members' metadata, or with the metadata of their commits."""
 MOST_BYTES_OF_PROOFS = 4 << 10
-"""The limit of a request by which a client says who it is: it is not trusted yet."""
+"""The limit of a request by which a client identifies itself: it is not trusted yet."""
 
 
 Refusal = Callable[[Any, int, int], Any]
@@ -69,7 +69,7 @@ class Versions(NamedTuple):
 
 
 class Api:
-    """One API. `permission` is None where whoever is connected may ask.
+    """One API. `permission` is None if every client may ask.
 
     `served` are the versions that a request may have; `announced` is what ApiVersions says of them, as Apache Kafka
     4.3.1 does. `peers_only` marks APIs that only brokers of the cluster call: they are not announced. A request longer
@@ -137,7 +137,7 @@ class Api:
 
     @property
     def refusal(self) -> Refusal | None:
-        """Says an error in the answer to a whole request; declared beside the messages, None where it is by hand."""
+        """Puts an error into the answer to a whole request; declared beside the messages, None if done by hand."""
         if self._request is None:
             self._load()
         return self._refusal
@@ -152,11 +152,11 @@ class Api:
         return self.flexible_since is not None and version >= self.flexible_since
 
     def request_header_version(self, version: int) -> int:
-        """2 where the request is flexible, else 1."""
+        """2 if the request is flexible, else 1."""
         return 2 if self.is_flexible(version) else 1
 
     def response_header_version(self, version: int) -> int:
-        """1 where the response is flexible, else 0. ApiVersions always answers with 0 (KIP-511)."""
+        """1 if the response is flexible, else 0. ApiVersions always answers with 0 (KIP-511)."""
         return 1 if self.key != API_VERSIONS_KEY and self.is_flexible(version) else 0
 
     def request_decoder(self, version: int) -> Callable[[memoryview, int], tuple[Any, int]]:

@@ -1,6 +1,7 @@
 """One client's connection without its socket: frames in, answers out in the order of the requests.
 
-The listener feeds it, dispatch serves each frame; here is decided when reading stops and in which order answers leave.
+The listener feeds it, dispatch serves each frame. This module decides when reading stops and in which order answers
+leave.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from ottla.wire.hot_shape import ProduceShape
 Part = bytes | FileSlice
 
 MAX_IN_FLIGHT = 1000
-"""Requests of one connection that may wait for their answers (docs/decisions/0011-backpressure.md)."""
+"""The most requests of one connection that may wait for their answers (docs/decisions/0011-backpressure.md)."""
 FRAMES_A_TURN = 256
-"""Requests of one connection that are served before others get their turn of the loop."""
+"""The most requests of one connection that are served before others get their turn of the loop."""
 BYTES_A_TURN = 128 << 10
-"""After so many bytes of answers to them the turn ends, too."""
+"""The bytes of answers to them after which the turn ends, too."""
 
 
 class Corkable(Transport, Protocol):
@@ -36,7 +37,7 @@ class Corkable(Transport, Protocol):
 
 
 class Proof(Protocol):
-    """The steps by which another broker proves itself; `proven` is (who, epoch) once they are done."""
+    """The steps by which another broker proves itself; `proven` is (broker, its epoch) once they are done."""
 
     proven: tuple[BrokerId, BrokerEpoch] | None
 
@@ -44,7 +45,7 @@ class Proof(Protocol):
 
 
 class State(Enum):
-    """The requests that may still begin. Each state is left for the one below, and the second also for the first."""
+    """The requests that may still begin. A state changes to one below it; the second may change back to the first."""
 
     SERVING = "serving"
     """Every request begins as it comes."""
@@ -53,7 +54,7 @@ class State(Enum):
     ENDING = "ending"
     """No request begins any more; the connection closes once the answers have left (`close_after_answer`)."""
     CLOSED = "closed"
-    """For good (`close`)."""
+    """The connection is closed for good (`close`)."""
 
 
 SERVING, BLOCKED, ENDING, CLOSED = State  # python -m bench.hot_path: an attribute of an enum costs a look-up more
@@ -95,7 +96,7 @@ class ServerConnection:
         self.produce_shape: ProduceShape | None = None
         """The shape of the last Produce on this connection."""
         self.peer: BrokerId | None = None
-        """The broker of the cluster that has proved to be at the other end, and its incarnation."""
+        """The broker of the cluster that has proved itself at the other end, and its incarnation."""
         self.peer_epoch: BrokerEpoch | None = None
         self.proof: Proof | None = None
         self.software_name = ""
@@ -105,14 +106,15 @@ class ServerConnection:
         self.resume: Callable[[], None] = _nothing
         """Set by the listener: called when reading may go on."""
         self.paused = False
-        """The listener does not read: the connection is held, memory is short, or others have their turn."""
+        """True while the listener does not read: the connection is held, memory is short, or others have their turn."""
         self._serve = serve
         self._waiting: deque[Exchange] = deque()
 
     def run(self) -> None:
         """Serve the whole frames received so far; stops where a request must be answered before the next begins.
 
-        Who sends faster than we serve gets so many answers, or so long ones, before others have their turn.
+        One turn serves at most FRAMES_A_TURN requests and BYTES_A_TURN bytes of answers; then other connections have
+        theirs.
         """
         transport, reader, serve = self.transport, self.reader, self._serve
         left, most = FRAMES_A_TURN, transport.unsent_bytes + BYTES_A_TURN
@@ -127,7 +129,7 @@ class ServerConnection:
             else:
                 left = 0
         finally:
-            transport.uncork()  # sends, and so may end what held us
+            transport.uncork()  # this sends, and so may end the hold
         if self.state is not CLOSED:
             self.paused = not reader.park() or self.held
             if not left and not self.held:
@@ -152,7 +154,7 @@ class ServerConnection:
         return exchange
 
     def unblock(self, exchange: Exchange) -> None:
-        """Later requests may begin, although this one is not answered yet."""
+        """Let later requests begin, although this one is not answered yet."""
         exchange.blocks = False
         if self.state is BLOCKED:
             self.state = SERVING
@@ -184,14 +186,14 @@ class ServerConnection:
             self.resume()
 
     def answer_at_once(self, parts: list[Part]) -> bool:
-        """Answer a request that never waited, without a place of its own; False where others come first."""
+        """Answer a request that never waited, without a place of its own; False if earlier answers are due."""
         if self._waiting:
             return False
         self.transport.send(parts)
         return True
 
     def drained(self) -> None:
-        """The transport has sent what it held."""
+        """Go on, as the transport has sent its parts."""
         if self.state is ENDING:
             self.close()
         elif self.paused and not self.held:
@@ -203,7 +205,7 @@ class ServerConnection:
             self.state = ENDING
 
     def close(self) -> None:
-        """Gone: later answers are dropped, with their slices."""
+        """Note that the connection is gone: later answers are dropped, with their slices."""
         if self.state is CLOSED:
             return
         self.state = CLOSED
@@ -219,7 +221,7 @@ class ServerConnection:
 
 
 def release(parts: list[Part]) -> None:
-    """Let go of the slices of an answer that is not sent."""
+    """Release the slices of an answer that is not sent."""
     for part in parts:
         if part.__class__ is FileSlice:
             part.release()

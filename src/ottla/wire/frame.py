@@ -12,14 +12,14 @@ from struct import Struct
 
 _LENGTH = Struct(">i")
 SHARED_BYTES = 1 << 20
-"""Size of the one receive buffer that all connections of a loop share."""
+"""The size of the one receive buffer that all connections of a loop share."""
 _SMALL = 64 << 10
 """An unfinished frame up to this size is carried over in front of the shared buffer."""
 _CLASSES = (128 << 10, 512 << 10, 2 << 20)
 
 
 class FrameTooLarge(Exception):
-    """A length field that no request of ours can have: the connection is closed."""
+    """The length field is longer than any request may be: the connection is closed."""
 
 
 class FramePool:
@@ -31,13 +31,13 @@ class FramePool:
         self.now = 0.0
         """Seconds of a monotonic clock, kept by the listeners, a few seconds old at most."""
         self.holders: dict[FrameReader, float] = {}
-        """The readers with a buffer for a frame under way, or with much parked, and since when; the oldest first."""
+        """Readers with a buffer for a frame under way, or with much parked, each since which time; the oldest first."""
         self.waiting: dict[Callable[[], None], None] = {}
-        """Told once when a buffer comes back."""
+        """Callbacks, each called once when a buffer comes back."""
         self._free: dict[int, list[bytearray]] = {size: [] for size in _CLASSES}
 
     def take(self, size: int) -> bytearray | None:
-        """A buffer of at least `size` bytes; None where the budget is spent."""
+        """A buffer of at least `size` bytes; None if the budget is spent."""
         size = next((fitting for fitting in _CLASSES if fitting >= size), size)
         if self.lent_bytes + size > self.budget_bytes:
             return None
@@ -56,7 +56,8 @@ class FramePool:
                 tell()
 
     def holder_to_close(self, before: float) -> FrameReader | None:
-        """The holder of memory since `before` to be closed: the first whose client keeps it waiting, else the first.
+        """The holder of memory since `before` that is to be closed: the first that waits for its client, else the
+        first.
 
         The others are held by the broker, or want more memory themselves: it may not be their clients' fault.
         """
@@ -85,9 +86,9 @@ class FrameReader:
         self.give_up: Callable[[], None] = _nothing
         """Set by the listener: closes the connection, as others wait for its memory."""
         self.held: Callable[[], bool] = _never
-        """Set by the listener: whether it is the broker that does not read on."""
+        """Set by the listener: true while the broker itself does not read on."""
         self.refused = False
-        """The frame under way waits for memory that the pool did not have."""
+        """True while the frame under way waits for memory that the pool did not have."""
         self._carried = b""
         self._own: bytearray | None = None
         self._parked_bytes = 0
@@ -96,7 +97,7 @@ class FrameReader:
         self._buffer: memoryview | None = None
 
     def target(self) -> memoryview | None:
-        """The buffer to receive into next; None while the pool has no room for the frame that is under way."""
+        """The buffer to receive into next; None while the pool has no room for the frame under way."""
         if self._own is None and self._view is not self._shared:
             if not self.park():
                 return None
@@ -138,9 +139,9 @@ class FrameReader:
         return self._view[start + 4 : self._start]
 
     def park(self) -> bool:
-        """Keep what has not been taken, as the shared buffer is about to be used by others.
+        """Keep the bytes that were not taken, as other connections are about to use the shared buffer.
 
-        False where the pool has no room for the frame under way: `park` again once it has; nothing is lost meanwhile.
+        False if the pool has no room for the frame under way: `park` again once it has; nothing is lost meanwhile.
         """
         if self._own is not None:
             if self._start == self._end:
@@ -152,7 +153,7 @@ class FrameReader:
             return True
         if self._view is not self._shared:
             if self._first_is_whole():
-                return True  # kept already, and not to be copied at each turn
+                return True  # kept already, and not copied again at each turn
             rest = bytes(self._view[self._start : self._end])
         elif self._start == self._end:
             return True
@@ -162,14 +163,14 @@ class FrameReader:
 
     @property
     def parked_whole_frames(self) -> bool:
-        """Bytes of requests already received wait here (the connection was held while another request waited)."""
+        """True if bytes of received requests wait here, as the connection was held while another request waited."""
         if self._own is not None:
             return self._end == self._wanted_end()
         return self._view is not self._shared and self._end - self._start >= 4
 
     @property
     def waits_for_bytes(self) -> bool:
-        """The frame under way has memory and wants no more yet: its client has to go on."""
+        """True if the frame under way has memory and wants no more yet: its client has to go on."""
         own = self._own
         return own is not None and not self.refused and self._end < _LENGTH.unpack_from(own)[0] + 4
 
@@ -180,7 +181,7 @@ class FrameReader:
 
     @property
     def parks_too_much(self) -> bool:
-        """Requests wait here behind others, and the pool has lent more than it may: they came unasked."""
+        """True if requests wait here behind others while the pool has lent more than it may: they came unasked."""
         return self._parked_bytes > _SMALL and self._pool.lent_bytes > self._pool.budget_bytes
 
     def _set_aside(self, size: int) -> None:
@@ -193,7 +194,7 @@ class FrameReader:
         self._parked_bytes = size
 
     def _keep(self, rest: bytes | memoryview) -> bool:
-        """Put bytes where `target` goes on; copied once, since a copy of a megabyte is fresh memory each time."""
+        """Copy bytes to where `target` goes on; once only, since a copy of a megabyte is fresh memory each time."""
         self._carried = b""
         if self._parked_bytes:
             self._set_aside(0)

@@ -103,7 +103,7 @@ def _varint(view: memoryview, at: int) -> tuple[int, int]:
 
 
 def _compact_length(view: memoryview, at: int) -> tuple[int, int]:
-    """The length of a compact value, -1 for null, and where it begins."""
+    """The length of a compact value, -1 for null, and the position where it begins."""
     byte = view[at]
     if byte < 0x80:
         return byte - 1, at + 1
@@ -129,7 +129,7 @@ def skip_tags(view: memoryview, at: int) -> int:
 
 
 def _tags(view: memoryview, at: int) -> list[tuple[int, int, int]]:
-    """(tag, start, end) of each tagged field; `end` of the last is where the struct goes on."""
+    """(tag, start, end) of each tagged field; the last `end` is the position after the struct's tags."""
     count, at = _varint(view, at)
     if count > 1000 or count * 2 > len(view) - at:
         raise MalformedMessage("more tagged fields than a struct may have")
@@ -149,7 +149,7 @@ def _tags(view: memoryview, at: int) -> list[tuple[int, int, int]]:
 
 
 def _count(view: memoryview, at: int, flexible: bool, least: int) -> tuple[int, int]:
-    """An array's count, refused where the frame could not hold that many; null counts as -1."""
+    """An array's count, refused if the frame could not hold that many; null counts as -1."""
     if flexible:
         count, at = _compact_length(view, at)
     else:
@@ -183,7 +183,7 @@ def _topic(view: memoryview, at: int, version: int, flexible: bool) -> tuple[str
 
 
 def decode_produce(view: memoryview, at: int, version: int) -> tuple[Produce, int]:
-    """A Produce body of version 3 to 13 from `at`, and where it ends."""
+    """A Produce body of version 3 to 13 from `at`, and the position after it."""
     try:
         return _decode_produce(view, at, version)
     except (IndexError, StructError, UnicodeDecodeError) as fault:
@@ -254,7 +254,7 @@ _REPLICA_STATE = Struct(">iq")
 
 
 def decode_fetch(view: memoryview, at: int, version: int) -> tuple[Fetch, int]:
-    """A Fetch body of version 4 to 18 from `at`, and where it ends."""
+    """A Fetch body of version 4 to 18 from `at`, and the position after it."""
     try:
         return _decode_fetch(view, at, version)
     except (IndexError, StructError, UnicodeDecodeError) as fault:
@@ -322,7 +322,7 @@ def _decode_fetch(view: memoryview, at: int, version: int) -> tuple[Fetch, int]:
 def _decode_fetch_topics(
     view: memoryview, at: int, version: int, flexible: bool
 ) -> tuple[list[tuple[str, bytes, list[FetchedFrom]]], int, int]:
-    """The topics, how many partitions they hold together, and where they end."""
+    """The topics, the number of all their partitions, and the position after them."""
     topics: list[tuple[str, bytes, list[FetchedFrom]]] = []
     held = 0
     count, at = _count(view, at, flexible, 3 if flexible else 6)
@@ -384,7 +384,7 @@ def _decode_fetched_from(view: memoryview, at: int, version: int, flexible: bool
 
 
 def _skip_fetch_partition_tags(view: memoryview, at: int, version: int) -> int:
-    """Tags 0 (directory id, 17 on) and 1 (high watermark, 18 on) speak of KRaft; only their sizes are checked."""
+    """Check the sizes of tags 0 (directory id, 17 on) and 1 (high watermark, 18 on), which are for KRaft only."""
     if view[at] == 0:
         return at + 1
     end = at + 1

@@ -82,7 +82,7 @@ _LEADER = Struct(">ii")
 
 
 class FetchAnswer:
-    """Puts a Fetch answer together: runs of bytes with file slices between them, the length prefix last."""
+    """Builds a Fetch answer: runs of bytes with file slices between them, the length prefix last."""
 
     __slots__ = ("_flexible", "_out", "_parts", "_slices_size", "_version")
 
@@ -199,12 +199,12 @@ _SESSION_ERRORS = frozenset(
 
 
 def not_produced(index: int, error: ErrorCode) -> ProducedPartition:
-    """The answer of a partition that took nothing."""
+    """The answer of a partition without records."""
     return index, int(error), -1, -1, -1
 
 
 def refuse_produce(request: Produce, correlation_id: int, version: int, error: ErrorCode) -> list[Part]:
-    """The answer that refuses each partition; no bytes where the client waits for none."""
+    """The answer that refuses each partition; no bytes if the client waits for none."""
     topics = [
         (name, topic_id, [not_produced(index, error) for index, _ in partitions])
         for name, topic_id, partitions in request.topics
@@ -213,7 +213,7 @@ def refuse_produce(request: Produce, correlation_id: int, version: int, error: E
 
 
 def refuse_fetch(request: Fetch, correlation_id: int, version: int, error: ErrorCode) -> list[Part]:
-    """The answer that refuses the partitions that are named; or the whole, for a session's fault or without any."""
+    """The answer that refuses the named partitions, or, for a session's fault or without any, the whole request."""
     topics = [] if error in _SESSION_ERRORS else request.topics
     answer = FetchAnswer(
         correlation_id,

@@ -1,8 +1,8 @@
 """The common part of one producer's requests to single partitions of a topic.
 
-All is common but the correlation id, the partition's index and the records. broker/requests/dispatch.py keeps the shape
-of a connection's last Produce. Where the next has the same bytes around these, nothing of it has to be decoded again,
-and the answer is the last one's with other numbers (bench/hot_path.py).
+Only the correlation id, the partition's index and the records differ. broker/requests/dispatch.py keeps the shape of a
+connection's last Produce. If the next has the same bytes around these, it need not be decoded again, and the answer is
+the last one with other numbers (bench/hot_path.py).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ProduceShape:
         self._answer_size = len(whole) - 4
 
     def match(self, frame: memoryview) -> tuple[int, memoryview] | None:
-        """The partition and the records of a request of this shape; None where it is of another."""
+        """The partition and the records of a request of this shape; None if its shape is another."""
         end = self._end
         if frame[_AFTER_CORRELATION:end] != self._prefix:
             return None
@@ -87,7 +87,7 @@ class ProduceShape:
     def answer(
         self, correlation_id: int, index: int, base_offset: int, append_time_ms: int, log_start_offset: int
     ) -> bytes:
-        """The answer to a request of this shape that went well."""
+        """The answer to a request of this shape that succeeded."""
         return self._answer.pack(
             self._answer_size,
             correlation_id,
@@ -101,7 +101,7 @@ class ProduceShape:
         )
 
     def refusal(self, correlation_id: int, index: int, error: int) -> bytes:
-        """The answer to one that did not."""
+        """The answer to a request of this shape that failed."""
         return self._answer.pack(self._answer_size, correlation_id, self._head, index, error, -1, -1, -1, self._tail)
 
 

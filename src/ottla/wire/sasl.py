@@ -1,7 +1,7 @@
 """The proof by which brokers of one cluster know one another: the mechanism OTTLA-PEER, both sides, without a socket.
 
-Whoever dials sends its identity and a nonce; the broker that was dialled answers with its own and a proof; then the
-dialler proves itself. A proof is an HMAC-SHA256, keyed by the cluster's secret, over who proves, both identities
+The dialling broker sends its identity and a nonce; the broker that was dialled answers with its own and a proof; then
+the dialler proves itself. A proof is an HMAC-SHA256, keyed by the cluster's secret, over who proves, both identities
 (broker id and broker epoch) and both nonces: none can be replayed, reflected, or used towards another incarnation.
 """
 
@@ -19,11 +19,11 @@ _HELLO_BYTES = _IDENTITY.size + NONCE_BYTES
 
 
 class NotProven(Exception):
-    """The other side is not who it should be, or sent what is no step of a proof."""
+    """The other side is not the expected broker, or sent bytes that are no step of a proof."""
 
 
 class Hello(NamedTuple):
-    """The speaker, and a nonce of its own."""
+    """The identity of the sender, and a nonce of its own."""
 
     broker_id: int
     broker_epoch: int
@@ -46,7 +46,7 @@ def answer_hello(secret: bytes, dialler: Hello, dialled: Hello) -> bytes:
 
 
 def check_answer(secret: bytes, dialler: Hello, answer: bytes) -> Hello:
-    """The dialled broker's hello out of its answer; NotProven where its proof is wrong."""
+    """The dialled broker's hello in its answer; NotProven if its proof is wrong."""
     if len(answer) != _HELLO_BYTES + PROOF_BYTES:
         raise NotProven(f"an answer of {len(answer)} bytes")
     dialled = decode_hello(answer[:_HELLO_BYTES])
@@ -60,7 +60,7 @@ def prove_dialler(secret: bytes, dialler: Hello, dialled: Hello) -> bytes:
 
 
 def check_dialler(secret: bytes, dialler: Hello, dialled: Hello, proof: bytes) -> None:
-    """NotProven where the dialler's proof is wrong."""
+    """Check the dialler's proof; NotProven if it is wrong."""
     _check(secret, b"dialler", dialler, dialled, proof)
 
 
