@@ -45,7 +45,7 @@ def offsets(array: pa.Array) -> Numbers:
 
 
 def items(array: pa.Array) -> pa.Array:
-    """All items of a list, those of other slices too: `offsets` counts from the first of them."""
+    """All items of a list, including items outside the array's slice: `offsets` counts from the first of all."""
     return array.values
 
 

@@ -75,7 +75,7 @@ class AvroReader:
             return self._each(values, rows, good, faults)
 
     def _each(self, values: list[object], rows: list[int], good: np.ndarray, faults: list[tuple[int, str]]) -> pa.Array:
-        """Some value has a place in its payload and none in its column."""
+        """Convert the values one by one, as one of them has no place in its column."""
         arrays = [pa.nulls(0, arrow_type(self.node))]
         for row, value in zip(rows, values, strict=True):
             try:

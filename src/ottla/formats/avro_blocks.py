@@ -1,8 +1,8 @@
 """Many payloads of one Avro schema read at once, by polars, out of a container file made around them in memory.
 
 polars is given a schema of equal bytes and simpler meaning: enums are ints, maps arrays of entries, logical types and
-names are gone. It accepts some payloads that are none (an int of 40 bits, the boolean 2, a union's third branch of
-two), and it does not know where one payload ends. `_Check` finds all of that out:
+names are gone. polars accepts some bytes that are no payload (an int of 40 bits, the boolean 2, a union's third branch
+of two), and does not tell where one payload ends. `_Check` finds both out:
 
 Write each value that was read in Avro's shortest encoding. No value can have been read from fewer bytes than that. So
 if the shortest encodings of each row are as long as its payload, no row was read from less than its payload; and since

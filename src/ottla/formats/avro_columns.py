@@ -165,7 +165,7 @@ def _map(node: Map, plain: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _refuse_repeated(keys: pa.Array, edges: Numbers) -> None:
-    """A key twice in one map leaves the block reader: the row reader keeps the last, as Avro's libraries do."""
+    """Leave a map with a key twice to the row reader, which keeps the last, as Avro's libraries do."""
     if len(keys) < 2:
         return
     encoded = keys.dictionary_encode()

@@ -70,7 +70,7 @@ class _Comparison:
         return _enum(reader, writer, path) if reader.kind == "enum" else self._record(reader, writer, path)
 
     def _into_union(self, reader: AvroNode, writer: AvroNode, path: str) -> list[Incompatibility]:
-        """The branch with the writer's own type counts if there is one: readers choose it and no other."""
+        """If a branch has the writer's own type, that branch alone counts: readers choose no other."""
         chosen = [branch for branch in reader.branches if _same_type(branch, writer)]
         if chosen:
             return self.compare(chosen[0], writer, f"{path}/{reader.branches.index(chosen[0])}")

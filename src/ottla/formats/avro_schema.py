@@ -1,6 +1,6 @@
 """An Avro schema's JSON as a tree of nodes: names resolved, logical types recognised, recursion refused.
 
-What the tree means as columns stands in avro_types.py.
+avro_types.py turns the nodes into types of columns.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _writable(node: Node) -> Convert:
 
 
 def _unseen(node: Node) -> Any:
-    """A value of what has no column, because all its values look alike."""
+    """The value of a node without a column: all values of such a node look alike."""
     match node:
         case Record():
             return {field.name: _unseen(field.node) for field in node.fields}

@@ -25,7 +25,10 @@ def json_incompatibilities(reader: JsonSchema, writer: JsonSchema) -> Found:
 
 
 class _Comparison(Openings):
-    """`nodes` are schemas that a document passes all at once: the writer's, with its allOf and $ref opened."""
+    """Compares two schemas.
+
+    `nodes` are schemas that a document passes all at once: the writer's, with allOf and $ref opened.
+    """
 
     def __init__(self, reader: JsonSchema, writer: JsonSchema) -> None:
         super().__init__(reader, writer)
@@ -306,7 +309,7 @@ class _Comparison(Openings):
         return any(not self._check(each, nodes, f"{path}/anyOf") for each in branches)
 
     def _one_of(self, branches: list[Json], nodes: list[Node], path: str) -> bool:
-        """One branch takes all, and none of the others anything."""
+        """True if one branch takes all that the writer lets pass, and no other branch any of it."""
         for chosen in branches:
             others = [each for each in branches if each is not chosen]
             if all(self.disjoint(each, nodes) for each in others) and not self._check(chosen, nodes, f"{path}/oneOf"):
@@ -314,7 +317,7 @@ class _Comparison(Openings):
         return self._one_of_one_of(branches, nodes, path)
 
     def _one_of_one_of(self, branches: list[Json], nodes: list[Node], path: str) -> bool:
-        """The writer's oneOf against the reader's: what the writer's other branches exclude needs no proof."""
+        """Compare oneOf with oneOf: a reader's branch inside one that the writer excludes need not be disjoint."""
         for node in nodes:
             if not isinstance(node.get("oneOf"), list):
                 continue
@@ -396,5 +399,5 @@ def _equal(one: Json, other: Json) -> bool:
 
 
 def _refers(schema: Json) -> bool:
-    """True if equal text may mean different things, since it points elsewhere."""
+    """True if a schema refers to others: the same text may then mean different things."""
     return any(_REFERRING & part.keys() for part in parts(schema))

@@ -1,6 +1,6 @@
 """A JSON Schema's document as a tree of column types: what is declared, followed through references.
 
-Whatever has no single type (several types, a recursive part, an object without declared members) is JSON text.
+A schema without a single type (several types, a recursive part, an object without declared members) is JSON text.
 """
 
 from __future__ import annotations

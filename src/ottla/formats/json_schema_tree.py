@@ -162,7 +162,7 @@ def _known(part: Json, draft: int) -> Json:
 
 
 def _plainly_unevaluated(part: dict[str, Json]) -> dict[str, Json]:
-    """An unevaluated... keyword says what an additional one says where nothing beside it evaluates anything."""
+    """Turn unevaluated... keywords into additional... ones if nothing beside them evaluates: both mean the same."""
     if _IN_PLACE & part.keys():
         return part
     if "unevaluatedProperties" in part and "additionalProperties" not in part:

@@ -60,7 +60,7 @@ class ProtobufReader:
             return self._each(parsed, rows, good, faults)
 
     def _each(self, parsed: list[Message], rows: list[int], good: Mask, faults: list[tuple[int, str]]) -> Block:
-        """Some message has a value that has no place in its column."""
+        """Convert the messages one by one, as one of them has a value without a place in its column."""
         arrays = [pa.nulls(0, self.type)]
         for row, one in zip(rows, parsed, strict=True):
             try:

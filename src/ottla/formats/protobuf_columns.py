@@ -183,12 +183,12 @@ def _scalar(field: FieldDescriptor) -> Column:
 
 
 def _names(enum: EnumDescriptor) -> dict[int, str]:
-    """The name of each number; the first, where several names have one."""
+    """The name of each number; the first name if a number has several."""
     return {value.number: value.name for value in reversed(enum.values)}
 
 
 def _name(names: dict[int, str], value: int | None) -> str | None:
-    """A number that the schema has no name for stands for itself: Protobuf keeps it too."""
+    """The name of a number, or the number as text if the schema does not name it: Protobuf keeps such numbers too."""
     return None if value is None else names.get(value) or str(value)
 
 

@@ -60,7 +60,7 @@ class ProtobufSchema:
         return {name: each for name, each in _messages(self.file).items() if not each.options.map_entry}
 
     def all_messages(self) -> dict[str, DescriptorProto]:
-        """Those of the imports too."""
+        """All messages of the file and of its imports by full name, entries of maps included."""
         found: dict[str, DescriptorProto] = {}
         for each in (*self.imports.values(), self.file):
             found |= _messages(each)
@@ -163,7 +163,7 @@ class _Comparison:
 
 
 def _oneofs(reader: DescriptorProto, writer: DescriptorProto, where: str) -> list[Incompatibility]:
-    """Fields that came together into a oneof, of which only the last is read; fields that left one for nowhere."""
+    """Find fields that were moved into one oneof, of which only the last is read, and fields removed from a oneof."""
     home = {each.number: _oneof(writer, each) for each in writer.field}
     kept = {each.number for each in reader.field}
     found = []
