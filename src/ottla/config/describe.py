@@ -66,7 +66,7 @@ def describe_group(overrides: Mapping[str, str], layers: Layers, names: Iterable
 def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
     """Every option of this broker, or those named; those in effect, its dynamic ones among them.
 
-    Of those that Kafka calls internal the ones that somebody has set.
+    Options that Kafka calls internal are left out unless they are named or somebody has set them.
     """
     options = _broker_options()
     hidden = () if names is not None else [one for one in options.values() if one.internal and layers.given(one.name)]
@@ -149,7 +149,7 @@ def _described(declared: Option, synonyms: list[DescribedSynonym], *, read_only:
 
 
 def _wanted(options: Iterable[Option], names: Iterable[str] | None) -> list[Option]:
-    """Options Kafka calls internal are not listed; named, they are."""
+    """The options named, or all except those that Kafka calls internal."""
     if names is None:
         return sorted((declared for declared in options if not declared.internal), key=lambda declared: declared.name)
     wanted = set(names)

@@ -244,7 +244,7 @@ def _wrong_values(texts: Mapping[str, str], known: Mapping[str, Option]) -> list
 
 
 def _at_odds(config: BrokerConfig) -> list[str]:
-    """Options that would each be right without the other; in Kafka's words."""
+    """Faults of options that contradict each other, in Kafka's words."""
     problems = []
     wait_ms = config.replica_fetch_wait_max_ms
     if wait_ms > config.replica_socket_timeout_ms:
@@ -273,7 +273,7 @@ def _number(config: BrokerConfig, name: str) -> int:
 
 
 def _overridden(file: Mapping[str, str], command_line: Mapping[str, str]) -> list[str]:
-    """Listeners of a file that ask for encryption or authentication; the command line may not do away with that."""
+    """The file's listeners that ask for encryption or authentication, if the command line would replace them."""
     return _unsafe_listeners(file) if "listeners" in command_line else []
 
 

@@ -172,7 +172,7 @@ _LONGEST_END = 2000
 
 
 def clipped(text: str) -> str:
-    """The beginning and the end of a long text that a client sent and is to read again: so it can be encoded."""
+    """The beginning and the end of a long text that goes back to a client, so that the answer can be encoded."""
     if len(text) <= _LONGEST_TEXT:
         return text
     left_out = len(text) - 2 * _LONGEST_END

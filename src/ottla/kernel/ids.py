@@ -47,7 +47,7 @@ def topic_id_text(topic_id: bytes) -> str:
 
 
 def new_id(entropy: Entropy) -> bytes:
-    """An id nobody has. As Kafka's: not one of its reserved ones, and no text that a tool takes for an option."""
+    """A new id. As Apache Kafka's, it is none of the reserved ids, and no tool takes its text for an option."""
     while (made := entropy.bytes(16))[:15] == _RESERVED or topic_id_text(made).startswith("-"):
         pass
     return made

@@ -17,7 +17,7 @@ class RetentionPause:
         self._until_mono_ms = -1
 
     def begin(self, wall_ms: int, mono_ms: int) -> None:
-        """Nothing is held against the time before."""
+        """Take the present time as it is: jumps before now do not count."""
         self._wall_ms, self._mono_ms, self._until_mono_ms = wall_ms, mono_ms, -1
 
     def allows(self, wall_ms: int, mono_ms: int, retention_ms: int) -> bool:

@@ -97,7 +97,7 @@ class Disk(Protocol):
     def free_bytes(self, path: str) -> int: ...
 
     def cache_id(self, path: str) -> str:
-        """Another text once what was written there and not synced may be gone; empty where that cannot be known."""
+        """A text that changes if unsynced writes under the path may be gone; empty if that cannot be known."""
 
     def refuse_unwritable(self, path: str) -> None:
         """Raise where writing a file, or changing names in a directory, is refused: no rights, or a read-only disk."""

@@ -40,7 +40,7 @@ class Writer(NamedTuple):
 
 
 class Outcome(Generic[E]):
-    """A shard's decision: `entries` are appended as one batch and applied, then `replies` and `effects` leave.
+    """A shard's decision: `entries` are appended as one batch and applied, then `replies` are sent and `effects` run.
 
     Replies and effects wait until everything appended before them is committed. Replies that wait too long are told
     so; effects wait for as long as the shard lives.

@@ -178,7 +178,7 @@ class EncoderWriter(SourceWriter):
         self.close()
 
     def tags(self, tagged: list[Field], var: str) -> None:
-        """Those tagged fields that differ from their default; mostly there are none."""
+        """Write the tagged fields that differ from their defaults; mostly there are none."""
         self.flush()
         count, body = self.made("n"), self.made("body")
         conditions = [self.is_set(each, f"{var}.{each.name}") for each in tagged]

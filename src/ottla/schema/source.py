@@ -85,7 +85,7 @@ def least_size(kind: Any, version: int, *, compact: bool, nullable: bool) -> int
 
 
 class ShortRuns(NamedTuple):
-    """For each count below `SHORT`, what reads and writes that many numbers of a type."""
+    """For each count below `SHORT`, the functions that read and write that many numbers of a type."""
 
     unpackers: tuple[Callable[..., tuple[Any, ...]], ...]
     packers: tuple[Callable[..., bytes], ...]
