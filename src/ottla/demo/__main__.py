@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def spark_session() -> SparkSession:
-    """Four tasks at once: the loader's mostly wait for the disk. What Spark has to say goes to a file."""
+    """Run four tasks at once, since the loader's mostly wait for the disk. Spark's own output goes to a file."""
     terminal = os.dup(sys.stderr.fileno())
     with (FOLDER / "spark.log").open("wb") as log:
         os.dup2(log.fileno(), sys.stderr.fileno())

@@ -56,7 +56,7 @@ def summed(spark: SparkSession, address: str, topics: dict[str, Events]) -> Data
     """Airline, hour and kind of weather with how many flights there were, how many departed, and their minutes.
 
     Left joins: an hour without weather or a code without a name loses no flight. A flight that never departed counts,
-    but has no minutes. What does not stream is kept, lest every micro-batch read it again.
+    but has no minutes. Inputs that do not stream are cached, or every micro-batch would read them again.
     """
     from pyspark.sql import functions as f
 
