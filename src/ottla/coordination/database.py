@@ -207,7 +207,8 @@ class Database:
     def _still_there(self) -> None:
         """DatabaseFailure if the name leads to another file by now, or to none: no other broker would see an append.
 
-        SQLite holds on to the file that it opened. Its content is there until the last broker that has it open ends.
+        SQLite holds on to the file that it opened. The content of a deleted file is there until the last broker that
+        has it open ends.
         """
         found = _identity(self._path)
         if self._identity not in (None, found):

@@ -165,7 +165,7 @@ class Loader:
         return SourceOffset(offsets, ids, epochs)
 
     def _still_there(self, plan: LoadPlan) -> LoadPlan:
-        """The part of a plan that can still be read. Its topics may be others than those of this loader."""
+        """The part of a plan that can still be read. The plan may have other topics than this loader."""
         topics = Selection(topics=tuple(sorted({span.topic for span in plan.ranges})))
         survey = Survey(
             self._survey.cluster, topics, read_committed=self.settings.kafka.read_committed, retries=Retries()

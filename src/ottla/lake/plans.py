@@ -74,7 +74,7 @@ def named_files(
 ) -> tuple[LakeFile, ...]:
     """The files of a round under final names: `topic=T/date=D/T-ROUND-K.parquet`, K counting the topic's files.
 
-    Those of a table stay `in_place`.
+    With `in_place` the files keep the names that they have: those of a table never move.
     """
     ordered = sorted(files, key=lambda file: (file.topic, [each or "" for each in file.values], file.held))
     counted: dict[str, int] = {}

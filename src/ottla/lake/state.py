@@ -215,7 +215,7 @@ class LakeState(LakeRecords):
     def tidy(self, committed: Commit) -> None:
         """Delete temporary files of rounds that are done: loaders that were killed left them.
 
-        Those of the round at work stay. A loader that lost the lake without knowing it may still publish them.
+        The files of the round at work stay: a loader that lost the lake without knowing it may still publish them.
         """
         matches = (_ATTEMPT.match(entry.name) for entry in self.store.entries(f"{HOME}tmp/"))
         done = {match[0] for match in matches if match is not None and int(match[1]) <= committed.number}

@@ -329,7 +329,7 @@ class Faults:
     def cut_from_store(self, machine: Machine, lasts_ms: int) -> bool:
         """Cut a broker off from the store.
 
-        Its lease ends, then its session, when the store has not heard it for so long.
+        The broker's lease ends first, then its session, if the store has not heard it for that long.
         """
         cut_off = machine.current
         if cut_off is None or machine.coordination_cut:

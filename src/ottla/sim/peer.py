@@ -143,7 +143,7 @@ class Peer:
     ) -> Slot[Any]:
         """Send without waiting; the slot gets the answer.
 
-        It is filled at once without a connection, or if no answer is due.
+        The slot is filled at once if there is no connection, or if no answer is due.
         """
         dialogue = self._dialogue
         if dialogue is None or not dialogue.link.versions:

@@ -55,7 +55,7 @@ class Doubts:
             self.early_fence.reached(broker_id, epoch)
 
     def came(self, broker_id: BrokerId, epoch: BrokerEpoch, connection: ServerConnection) -> None:
-        """A broker has connected to us. Its end of that connection is a sign too, if we have none to it."""
+        """A broker has connected to us. If we have none to that broker, the end of its own is a sign too."""
         if self.early_fence is not None:
             self.early_fence.came(broker_id, epoch)
             connection.on_close.append(lambda: self.cut_off(broker_id, epoch))

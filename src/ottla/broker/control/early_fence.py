@@ -86,7 +86,8 @@ class EarlyFence:
     def lease_of_fenced_ends_ms(self) -> int:
         """The time from which no broker that was fenced early can still act as a leader.
 
-        Its lease counts from a round trip that began before the fence was in the log, and so before it was seen here.
+        The lease of a fenced broker counts from a round trip that began before the fence was in the log, and so before
+        this broker saw the fence.
         """
         return max(self._fenced_ms.values()) + self._around.follow.lease.length_ms if self._fenced_ms else 0
 

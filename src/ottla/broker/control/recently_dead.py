@@ -12,7 +12,7 @@ from ottla.metadata.state import BrokerState, Metadata
 
 
 class RecentlyDead:
-    """Brokers whose death this broker has seen. Those that stopped cleanly led nothing that clients could ask for."""
+    """Brokers whose death this broker has seen. One that stopped cleanly led nothing that clients could ask for."""
 
     def __init__(self, clock: Clock, listed_ms: int) -> None:
         """`listed_ms`: the time for which dead brokers are listed."""

@@ -436,7 +436,8 @@ class Replicas:
     def go_on_without(self, error: OSError) -> str | None:
         """Take the directory that the error names offline, or tell why the broker cannot go on.
 
-        It cannot without the directory that holds the metadata store, nor if the error does not name a directory.
+        The broker cannot go on without the directory that holds the metadata store, nor if the error names no
+        directory.
         """
         directories = self.directories
         failed = directories.holding(error.filename)

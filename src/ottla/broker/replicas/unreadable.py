@@ -2,8 +2,8 @@
 
 Called by log_directories.py at the start. The broker serves all other replicas (rule H5). A folder without a valid copy
 of `partition.metadata` is matched by its name: if a topic of that name has a replica here, the folder counts as that
-replica, damaged. It is not served by its name alone, as it may belong to an older topic. An administrator may write the
-topic id again (docs/guide/operations.md).
+replica, damaged. The name alone is no reason to serve the folder, which may belong to an older topic. An administrator
+may write the topic id again (docs/guide/operations.md).
 
 If other replicas are left, such a replica leaves the in-sync and eligible sets when the broker registers; once another
 one leads, its folder is set aside (storage/directory/strays.py), and it is fetched anew. The last replica stays in its

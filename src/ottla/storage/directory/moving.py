@@ -18,7 +18,7 @@ A step begins when the one before it is on disk. So a crash leaves one of these,
   that is found twice without a mark is sorted out by replicas/twins.py, which notes a doubt in the same file.
 - the replica in one of the two, marked, and not in the other: it is the one. The mark goes.
 - the replica in one of the two, marked, while the other directory cannot be opened: the other may be the newer one, so
-  this one is not served. It is offline, until the other directory can be opened or is taken out of `log.dirs`.
+  this one is offline until the other directory can be opened or is taken out of `log.dirs`.
 - the replica in one of the two, marked, while the other directory is not here any more, nor another disk in its place:
   what is newer may have gone with it, and the cluster is told so as of all that is missing. Then the mark goes.
 
