@@ -95,6 +95,8 @@ class Producer:
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = threading.Condition()
         self._flushing = 0
+        self._telling = False
+        """True while the sending thread calls `on_delivery` of records that have their outcome."""
         self._closed = False
         self._ended = False
         self._thread: threading.Thread | None = None
@@ -120,7 +122,8 @@ class Producer:
 
         Text is encoded as UTF-8. A `value` of None is a tombstone where the topic is compacted. Without `partition` the
         partitioner of the settings chooses. `headers` are pairs of a name and bytes or None. `timestamp` is in
-        milliseconds since 1970, by default now. `on_delivery` is called with the `Delivered` or the error.
+        milliseconds since 1970, by default now. `on_delivery` is called with the `Delivered` or the error, by the
+        thread that sends, which waits for it.
 
         Blocks for the topic's metadata and while `buffer_memory` is full, each at most `max_block_ms`; then raises
         `ApiError` UNKNOWN_TOPIC_OR_PARTITION or RequestTimedOut. Also raises BrokerUnreachable where no broker answers,
@@ -265,6 +268,7 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """Send all that waits without lingering; return once everything has its outcome, delivered or failed.
 
+        By then every `on_delivery` has been called, too. One that calls `flush` itself does not wait for the others.
         Raises RequestTimedOut where records still wait after `timeout` seconds; they are tried further. Errors of
         records are raised by their deliveries, not here.
 
@@ -277,10 +281,14 @@ class Producer:
             self._flushing += 1
             self._changed.notify_all()
             try:
-                if not self._changed.wait_for(lambda: self._accumulator.empty, timeout):
+                if not self._changed.wait_for(self._all_told, timeout):
                     raise RequestTimedOut(f"records still wait after {timeout} s")
             finally:
                 self._flushing -= 1
+
+    def _all_told(self) -> bool:
+        """True if every record has its outcome, and whoever asked for it has been called."""
+        return self._accumulator.empty and (not self._telling or threading.current_thread() is self._thread)
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then end; with a `timeout` in seconds records that could not be sent by then fail.
@@ -344,11 +352,15 @@ class Producer:
                     if self._closed:
                         return
                     finished = self._sender.settle(outcomes)
+                    self._telling = True
                     self._changed.notify_all()
                 self._tell(finished)
+                with self._changed:
+                    self._telling = False
+                    self._changed.notify_all()
         finally:
             with self._changed:
-                self._closed = True
+                self._closed, self._telling = True, False
                 abandoned = self._accumulator.abandon(ClientError("the producer's sending thread ended"))
                 self._changed.notify_all()
             self._tell(abandoned)
