@@ -84,3 +84,40 @@ def test_nobody_there_and_nobody_answering_are_told_apart() -> None:
 async def _swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.read()
     writer.close()
+
+
+def test_a_consumer_pauses_seeks_and_asks_what_is_committed_and_when_records_came(bootstrap: str, name: str) -> None:
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+
+    async def story() -> None:
+        async with Cluster(bootstrap) as cluster:
+            await cluster.run(admin.create_topics(cluster.plan, [admin.NewTopic(name, 2, 1)]))
+        async with Producer(bootstrap) as producer:
+            for at in range(3):
+                for partition in (0, 1):
+                    await producer.produce(name, f"{at}", partition=partition, timestamp=1_000 * (at + 1))
+            await producer.flush()
+        settings = ConsumerSettings(group_id=name, auto_offset_reset="earliest", enable_auto_commit=False)
+        async with Consumer(bootstrap, consumer=settings) as consumer:
+            consumer.assign([first, second])
+            consumer.pause([second])
+            seen = [await consumer.poll(60_000, max_records=1) for _ in range(3)]
+            assert [(record.partition, record.offset) for (record,) in seen] == [(0, 0), (0, 1), (0, 2)]
+            consumer.resume([second])
+            assert [(record.partition, record.offset) for record in await consumer.poll(60_000, max_records=1)] == [
+                (1, 0)
+            ]
+            await consumer.seek_to_end([second])
+            await consumer.seek_to_beginning([first])
+            assert (await consumer.position(first), await consumer.position(second)) == (0, 3)
+            await consumer.commit({first: CommittedOffset(2)})
+            assert {place: at.offset for place, at in (await consumer.committed([first, second])).items()} == {first: 2}
+            times = await consumer.offsets_for_times({first: 1_500, second: 9_000})
+            assert {place: at.offset for place, at in times.items()} == {first: 1, second: -1}
+            with pytest.raises(KeyError):
+                consumer.pause([TopicPartition(name, 7)])
+        async with Consumer(bootstrap) as alone:
+            with pytest.raises(ValueError, match="give group_id"):
+                await alone.committed([first])
+
+    asyncio.run(story())

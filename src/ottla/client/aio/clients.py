@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 
 from ottla.client.aio.cluster import Cluster
+from ottla.client.consume import offsets
 from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings, Listener
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
@@ -20,6 +21,7 @@ from ottla.client.model import (
     ConsumedRecord,
     GroupMetadata,
     Header,
+    OffsetAtTime,
 )
 from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, ProducerSettings, record_size
 from ottla.client.produce.producing import Sender, with_transactions
@@ -372,17 +374,28 @@ class Consumer:
         """Go on from this offset; KeyError where the partition is not assigned."""
         self.core.fetcher.readings[partition].seek(offset)
 
-    async def seek_to_beginning(self) -> None:
-        """Go on from the first record kept, in all partitions that are assigned."""
-        await self._seek_to(EARLIEST)
+    async def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Go on from the first record kept of these partitions, by default of all that are assigned."""
+        await self._seek_to(partitions, EARLIEST)
 
-    async def seek_to_end(self) -> None:
-        """Go on after the last record, or the last committed one with `read_committed`, in all assigned partitions."""
-        await self._seek_to(LATEST)
+    async def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Go on after the last record of these partitions, by default of all that are assigned.
+
+        With `read_committed` that is before the first transaction that is still open.
+        """
+        await self._seek_to(partitions, LATEST)
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that `poll` will hand out; KeyError where the partition is not assigned."""
         return await self.cluster.run(self.core.position(partition))
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out no records of these partitions until `resume`. A pause ends when the partition is given up."""
+        self.core.fetcher.pause(partitions)
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """End the pause of these partitions: they go on where they were."""
+        self.core.fetcher.resume(partitions)
 
     async def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
         """Commit these offsets, or the positions: for each partition the next offset to read.
@@ -390,6 +403,21 @@ class Consumer:
         Raises ValueError without a `group_id`, and the first partition's error, as `ottla.client.Consumer.commit`.
         """
         await self.cluster.run(self.core.commit(committed))
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """The group's committed offsets, asked for; partitions without a commit are left out.
+
+        Raises ValueError without a `group_id`.
+        """
+        return await self.cluster.committed_offsets(self.core.group, partitions)
+
+    async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAtTime]:
+        """For each partition the first offset whose timestamp is at least the given one; offset -1: none.
+
+        Times are milliseconds since 1970. Raises the first partition's error.
+        """
+        isolation = self.core.settings.fetch.isolation_level
+        return await self.cluster.run(offsets.list_offsets(self.cluster.plan, list(times), times, isolation))
 
     async def close(self) -> None:
         """Commit if that is automatic, leave the group, close the connections.
@@ -406,9 +434,9 @@ class Consumer:
         await self.cluster.run(self.core.close())
         await self.cluster.close()
 
-    async def _seek_to(self, spec: int) -> None:
-        isolation = self.core.settings.fetch.isolation_level
-        found = await self.cluster.list_offsets(sorted(self.assignment), spec, isolation)
+    async def _seek_to(self, partitions: Collection[TopicPartition], spec: int) -> None:
+        chosen = list(partitions) or sorted(self.assignment)
+        found = await self.cluster.list_offsets(chosen, spec, self.core.settings.fetch.isolation_level)
         for partition, at in found.items():
             self.seek(partition, at.offset)
 

@@ -163,13 +163,11 @@ class Consumer:
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out no records of these partitions until `resume`. A pause ends when the partition is given up."""
-        for partition in partitions:
-            self.core.fetcher.readings[partition].paused = True
+        self.core.fetcher.pause(partitions)
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         """End the pause of these partitions: they go on where they were."""
-        for partition in partitions:
-            self.core.fetcher.readings[partition].paused = False
+        self.core.fetcher.resume(partitions)
 
     def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
         """Commit these offsets, or the positions: for each partition the next offset to read.
@@ -191,10 +189,7 @@ class Consumer:
 
         Raises ValueError without a `group_id`.
         """
-        group = self.core.settings.group_id
-        if group is None:
-            raise ValueError("committed offsets belong to a group: give group_id")
-        return self.cluster.committed_offsets(group, partitions)
+        return self.cluster.committed_offsets(self.core.group, partitions)
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAtTime]:
         """For each partition the first offset whose timestamp is at least the given one; offset -1: none.

@@ -103,6 +103,13 @@ class ConsumerCore:
         return set(self.fetcher.readings)
 
     @property
+    def group(self) -> str:
+        """The group's id; ValueError without a group."""
+        if self.settings.group_id is None:
+            raise ValueError("committed offsets belong to a group: give group_id")
+        return self.settings.group_id
+
+    @property
     def group_metadata(self) -> GroupMetadata:
         """For `send_offsets_to_transaction`: the coordinator refuses the offsets once this member is replaced."""
         member = self.membership

@@ -6,7 +6,7 @@ Comes from `consuming`. While one piece is read, the next is already asked for.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from ottla.client.consume.fetch_session import FetchSession, SessionRequest, WantedPartition
@@ -88,6 +88,16 @@ class Fetcher:
     def assign(self, partitions: set[TopicPartition]) -> None:
         """Read exactly these partitions; those that stay keep their place."""
         self.readings = {partition: self.readings.get(partition, Reading()) for partition in sorted(partitions)}
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out nothing of these partitions until `resume`; KeyError for one that is not assigned."""
+        for reading in [self.readings[partition] for partition in partitions]:
+            reading.paused = True
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """End the pause of these partitions; KeyError for one that is not assigned."""
+        for reading in [self.readings[partition] for partition in partitions]:
+            reading.paused = False
 
     @property
     def waiting(self) -> bool:
