@@ -1,4 +1,4 @@
-"""Checks house rules that no other checker knows: sizes, docstrings, which rooms may do I/O, and owners of fields.
+"""Checks house rules that no other checker knows: sizes, docstrings, tests, which rooms may do I/O, owners of fields.
 
 `python tools/tidy.py [FILE...]` prints one line per broken rule and ends with 1 where there is one.
 """
@@ -23,11 +23,9 @@ MACHINES = ("replication", "groups", "transactions", "cluster")
 # The child processes of compaction and scrub report to their parent on standard output.
 MAY_PRINT = (
     "cli",
-    "console",
     "server",
     "demo",
     "lake",
-    "sim/main.py",
     "storage/maintenance/compact_child.py",
     "storage/maintenance/scrub_child.py",
     "registry/command.py",
@@ -37,7 +35,7 @@ MAY_CALL_FILES = (
     "formats/protoc.py",
     "storage/disk/local.py", "storage/maintenance/compact_child.py", "storage/maintenance/scrub_child.py", "server",
     "coordination", "config", "lake", "spark/daemon.py",
-    "spark/workers.py", "cli", "console", "demo", "testing", "connect", "registry/protoc.py",
+    "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "spark/workers.py",
                     "registry/server.py")  # fmt: skip
@@ -62,16 +60,21 @@ Finding = tuple[int, str]
 
 
 def main(arguments: list[str]) -> int:
-    """Check the named files, or all that git tracks or would add; and the imports between the modules of src."""
+    """Check the named files, or all that git tracks or would add; and src as a whole: imports, tests, exemptions."""
     files = [Path(name).resolve() for name in arguments] or tracked_files()
     broken = 0
     for path in files:
         for line, sentence in sorted(check(path)):
             print(f"{path.relative_to(ROOT)}:{line}: {sentence}")
             broken += 1
-    for place, sentence in circles_too_large(imports_within(ROOT / "src", "ottla")):
+    about_all = [
+        *circles_too_large(imports_within(ROOT / "src", "ottla")),
+        *rooms_without_tests(ROOT / "src" / "ottla", ROOT / "tests"),
+        *exemptions_of_nothing(ROOT / "src" / "ottla"),
+    ]
+    for place, sentence in about_all:
         print(f"{place}: {sentence}")
-        broken += 1
+    broken += len(about_all)
     print(f"{broken} broken rules in {len(files)} files" if broken else f"{len(files)} files in order")
     return 1 if broken else 0
 
@@ -273,6 +276,20 @@ def consumed_without_order(node: ast.AST, tree: ast.Module) -> bool:
     orderless = {"sorted", "set", "frozenset", "sum", "min", "max", "any", "all", "len"}
     calls = (parent for parent in ast.walk(tree) if isinstance(parent, ast.Call) and node in parent.args)
     return any(target_name(call.func) & orderless for call in calls)
+
+
+def rooms_without_tests(source: Path, tests: Path) -> Iterator[tuple[str, str]]:
+    """Folders of modules that have no folder of their name with a test under `tests`."""
+    for room in sorted({module.parent.relative_to(source) for module in source.rglob("*.py")} - {Path()}):
+        if not any((tests / room).glob("test_*.py")) and not any((tests / room).glob("*/test_*.py")):
+            yield str(room), f"tests/{room} holds no test"
+
+
+def exemptions_of_nothing(source: Path) -> Iterator[tuple[str, str]]:
+    """Places that a rule exempts and that are not there."""
+    for place in sorted({*MAY_PRINT, *MAY_CALL_FILES, *MAY_CALL_SOCKETS, *MAY_CATCH_ALL}):
+        if not (source / place).exists():
+            yield place, "is exempt from a rule, and is not there"
 
 
 def circles_too_large(imports: dict[str, set[str]]) -> Iterator[tuple[str, str]]:

@@ -131,3 +131,23 @@ def test_a_package_is_named_by_its_folder_and_nothing_imports_itself(tmp_path: P
     imports = a_package(tmp_path, {"one.py": "import shop.broker.one\nfrom shop.broker import CONSTANT"})
     assert imports["shop.broker.one"] == {"shop.broker"}
     assert tidy.circles(imports) == []
+
+
+def test_a_room_without_a_folder_of_tests_is_found(tmp_path: Path) -> None:
+    source, tests = tmp_path / "src", tmp_path / "tests"
+    for module in ("shop/cellar/wine.py", "shop/till.py", "yard/gate.py"):
+        (source / module).parent.mkdir(parents=True, exist_ok=True)
+        (source / module).touch()
+    for folder in ("shop/cellar", "yard"):
+        (tests / folder).mkdir(parents=True)
+    (tests / "shop/cellar/test_wine.py").touch()
+    (tests / "yard/desk.py").touch()  # a helper is no test
+    assert list(tidy.rooms_without_tests(source, tests)) == [("yard", "tests/yard holds no test")]
+
+
+def test_an_exemption_of_what_is_not_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MAY_CALL_FILES", "MAY_CALL_SOCKETS", "MAY_CATCH_ALL"):
+        monkeypatch.setattr(tidy, name, ("server",))
+    monkeypatch.setattr(tidy, "MAY_PRINT", ("server", "console"))
+    (tmp_path / "server").mkdir()
+    assert list(tidy.exemptions_of_nothing(tmp_path)) == [("console", "is exempt from a rule, and is not there")]
