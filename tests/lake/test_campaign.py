@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tests.lake.campaign import verdict
 from tests.lake.campaign.meaning import meaning
-from tests.lake.campaign.places import ParquetLocal
+from tests.lake.campaign.places import ParquetHdfs, ParquetLocal
 from tests.lake.campaign.producing import Acknowledged
 from tests.lake.campaign.run import Campaign, Scale
 from tests.lake.campaign.watcher import Watcher
@@ -86,6 +86,29 @@ def test_the_watcher_sees_a_row_in_two_files_and_a_file_that_goes():
         "topic=t/2.parquet: t-0: also in another file: [1]",
         "topic=t/1.parquet was visible and is gone",
     ]
+
+
+def test_a_folder_that_goes_while_a_lake_on_hdfs_is_listed_hides_no_file():
+    class OfNameNode:
+        """The first listing comes upon a folder that a loader has just removed."""
+
+        lists = 0
+
+        def list_status(self, folder, _recursive):
+            self.lists += 1
+            if self.lists == 1:
+                raise FileNotFoundError(f"{folder}/_ottla/tmp")
+            return iter([SimpleNamespace(path=f"{folder}/topic=t/1.parquet", isdir=False)])
+
+        def get_file_info(self, folder):
+            if folder != "/lakes/json":
+                raise FileNotFoundError(folder)
+
+    place = ParquetHdfs.__new__(ParquetHdfs)
+    place._client = OfNameNode()
+    assert place.names("json") == ["topic=t/1.parquet"]
+    place._client = OfNameNode()
+    assert place.names("bytes") == []
 
 
 def test_names_that_readers_pass_over_are_not_visible(tmp_path):

@@ -11,12 +11,16 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pyarrow as pa
 from tests.lake.campaign.processes import until
 from tests.lake.fault_proxy import CUT, CUT_ANSWER, LOSE, STATUS, FaultProxy
 from tests.lake.store_rigs import BUCKET, MiniHdfs, MotoServer, hdfs_jars
+
+if TYPE_CHECKING:
+    from hdfs_native import FileStatus
 
 S3_FAULTS = (
     ("PUT", STATUS, 503),
@@ -140,10 +144,19 @@ class ParquetHdfs(PlainFiles):
         return paused(self._hdfs.process, chance)
 
     def names(self, kind: str) -> list[str]:
-        with contextlib.suppress(FileNotFoundError):
-            found = self._client.list_status(f"/lakes/{kind}", True)
-            return [each.path.partition(f"/lakes/{kind}/")[2] for each in found if not each.isdir]
-        return []
+        lake = f"/lakes/{kind}"
+        return [each.path.partition(f"{lake}/")[2] for each in self._listed(lake) if not each.isdir]
+
+    def _listed(self, folder: str) -> list[FileStatus]:
+        """All below a folder; listed anew where a folder below it went meanwhile, as those of a loader do."""
+        while True:
+            try:
+                return list(self._client.list_status(folder, True))
+            except FileNotFoundError:
+                try:
+                    self._client.get_file_info(folder)
+                except FileNotFoundError:
+                    return []
 
     def content(self, kind: str, name: str) -> bytes:
         with self._client.read(f"/lakes/{kind}/{name}") as file:
