@@ -17,6 +17,7 @@ from ottla.cluster.commands import (
     Command,
     ConfigEdit,
     ConfigOperation,
+    DeleteTopic,
     EditConfigs,
     FenceBroker,
     ReplicaEpoch,
@@ -211,6 +212,19 @@ def test_a_flipped_bit_is_excused_until_it_is_right_again():
     flip(place, told=False)
     machine = place.replicas[2].machine
     assert [each.kind for each in place.invariants.after_power_cut(machine)] == ["not-on-disk"]
+
+
+def test_a_flipped_bit_of_a_deleted_topic_is_excused_until_its_broker_has_deleted_it_too():
+    """World 215276: a broker was down while the topic was deleted, and opened its log once more."""
+    place = rotten()
+    flip(place, told=True)
+    place.do(DeleteTopic(TOPIC, topic_id(TOPIC)))
+    place.replicas[2].restart()
+    assert place.look() == []
+    assert place.invariants.flipped_bits() == 1
+    place.replicas[2].disk.rename(FOLDER, f"{FOLDER}.0-delete")
+    place.replicas[2].disk.sync_directory("/data")
+    assert place.invariants.flipped_bits() == 0
 
 
 def test_what_a_follower_that_was_cut_back_writes_behind_a_flipped_bit_is_excused_with_it():

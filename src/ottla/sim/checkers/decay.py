@@ -34,9 +34,13 @@ class Flipped(NamedTuple):
         following = reach(disk, self.directory, self.base_offset)
         return max(self.next_offset, last if following is None else following)
 
+    def is_there(self, disk: SimDisk) -> bool:
+        """True as long as the segment is in its folder."""
+        return holds_segment(disk, self.directory, self.base_offset)
+
     def is_right(self, disk: SimDisk, committed: Batches, start: int) -> bool:
         """True if the segment is gone, or its committed records at and above `start` are right again."""
-        if not holds_segment(disk, self.directory, self.base_offset):
+        if not self.is_there(disk):
             return True
         return all(self._is_whole(disk, committed, start, durable=durable) for durable in (False, True))
 

@@ -362,9 +362,12 @@ class Invariants:
         return decay.now
 
     def _is_right(self, flipped: Flipped) -> bool:
-        """True if the segment is right again. Its own log start counts, as other replicas may have deleted more."""
+        """True if the segment is right again. Its own log start counts, as other replicas may have deleted more.
+
+        Where its topic is deleted nobody repairs it any more; it is there until its broker has deleted it, too.
+        """
         if self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1]) is None:
-            return True
+            return not flipped.is_there(self._machines[flipped.broker].disk)
         seen = self._seen.get(flipped.broker, {}).get(flipped.key)
         start = 0 if seen is None else seen[1].start
         return flipped.is_right(self._machines[flipped.broker].disk, self._committed[flipped.key].batches, start)
