@@ -14,7 +14,12 @@ from ottla.kernel.ids import BrokerId
 from ottla.records.header import BOUNDS, HEADER_SIZE, INT32, LAST_DELTA_AT, SIZE_OVERHEAD
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_nodes import DirectoryNode, FileNode
-from ottla.storage.directory.checkpoint import LEADER_EPOCHS
+from ottla.storage.directory.checkpoint import (
+    LEADER_EPOCHS,
+    PARTITION_METADATA,
+    BadCheckpoint,
+    parse_partition_metadata,
+)
 
 if TYPE_CHECKING:
     from ottla.sim.machine import Machine
@@ -38,6 +43,16 @@ def homes(disk: SimDisk, roots: Sequence[str], name: str) -> list[str]:
 
 def holds_segment(disk: SimDisk, directory: str, base_offset: int) -> bool:
     return base_offset in _segments(disk, directory, durable=True)
+
+
+def holds_topic(disk: SimDisk, directory: str, topic_id: bytes) -> bool:
+    """True if the folder says that it is a partition of this topic; as a power cut is sure to leave it."""
+    path = f"{directory}/{PARTITION_METADATA}"
+    node = _find(disk, path, durable=True)
+    try:
+        return isinstance(node, FileNode) and parse_partition_metadata(path, bytes(node.disk_body)).topic_id == topic_id
+    except BadCheckpoint:
+        return False
 
 
 def reach(disk: SimDisk, directory: str, base_offset: int) -> int | None:

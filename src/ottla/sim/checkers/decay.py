@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ottla.kernel.ids import BrokerId
 from ottla.sim.disk import SimDisk
-from ottla.sim.peek import batches, holds_segment, reach
+from ottla.sim.peek import batches, holds_segment, holds_topic, reach
 
 Key = tuple[bytes, int]
 Batches = dict[int, tuple[int, bytes]]
@@ -35,12 +35,12 @@ class Flipped(NamedTuple):
         return max(self.next_offset, last if following is None else following)
 
     def is_there(self, disk: SimDisk) -> bool:
-        """True as long as the segment is in its folder."""
-        return holds_segment(disk, self.directory, self.base_offset)
+        """True as long as the segment is in its folder, and no new topic of that name has taken the folder's place."""
+        return holds_segment(disk, self.directory, self.base_offset) and holds_topic(disk, self.directory, self.key[0])
 
     def is_right(self, disk: SimDisk, committed: Batches, start: int) -> bool:
         """True if the segment is gone, or its committed records at and above `start` are right again."""
-        if not self.is_there(disk):
+        if not holds_segment(disk, self.directory, self.base_offset):
             return True
         return all(self._is_whole(disk, committed, start, durable=durable) for durable in (False, True))
 
