@@ -22,7 +22,7 @@ from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.index_witness import IndexWitness
-from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.scan import Header, first_header, scan_headers
 from ottla.storage.segment.segment import (
     LOG,
     MAX_RELATIVE_OFFSET,
@@ -267,18 +267,7 @@ class Opening:
 
     def _first_header(self, base: int | None) -> Header | None:
         """The header of a segment's first batch; None without a segment, a batch or a readable file."""
-        if base is None:
-            return None
-        try:
-            file = self._folder.disk.open(segment_path(self._folder.path, base, LOG))
-        except OSError:
-            return None
-        try:
-            return next(scan_headers(file, 0, file.size(), chunk_bytes=64), None)
-        except OSError:
-            return None
-        finally:
-            file.release()
+        return None if base is None else first_header(self._folder.disk, segment_path(self._folder.path, base, LOG))
 
     def _note(self, segment: Segment, extents: list[Extent], following: int) -> None:
         """Note damage. Offsets missing behind the last batch get an empty segment, which is repaired alone."""

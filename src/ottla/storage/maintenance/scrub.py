@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ottla.kernel.seams import Disk
 from ottla.storage.maintenance.index_scrub import IndexCheck
 from ottla.storage.segment.index import OFFSET_ENTRY
-from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.scan import first_header
 from ottla.storage.segment.segment import INDEX, LOG, segment_path
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 
@@ -83,7 +83,7 @@ def check(disk: Disk, segment: ClosedSegment, index: IndexCheck | None = None) -
         segment.end_offset,
         closed=True,
         epochs=KnownEpochs(segment.epochs),
-        following=lambda: _first_header(disk, segment_path(posixpath.dirname(segment.path), segment.end_offset, LOG)),
+        following=lambda: first_header(disk, segment_path(posixpath.dirname(segment.path), segment.end_offset, LOG)),
     )
     walk = Walk(
         file,
@@ -110,20 +110,6 @@ def check(disk: Disk, segment: ClosedSegment, index: IndexCheck | None = None) -
                 if failed_at == walk.position:  # tried once more, as a cable or a controller may have been at fault
                     yield walk.all_the_rest()
                 failed_at = walk.position
-    finally:
-        file.release()
-
-
-def _first_header(disk: Disk, path: str) -> Header | None:
-    """The header of a segment's first batch; None where there is none that can be read."""
-    try:
-        file = disk.open(path)
-    except OSError:
-        return None
-    try:
-        return next(scan_headers(file, 0, file.size(), chunk_bytes=64), None)
-    except OSError:
-        return None
     finally:
         file.release()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.kernel.seams import OpenFile
+from ottla.kernel.seams import Disk, OpenFile
 from ottla.records.header import CONTROL_BIT, HEADER, HEADER_SIZE, MAGIC, SIZE_OVERHEAD, TRANSACTIONAL_BIT
 
 CHUNK_BYTES = 64 * 1024
@@ -94,3 +94,17 @@ def scan_batches(
                 return
         yield header, chunk[at : at + header.size]
         position += header.size
+
+
+def first_header(disk: Disk, path: str) -> Header | None:
+    """The header of a segment's first batch; None where there is none that can be read."""
+    try:
+        file = disk.open(path)
+    except OSError:
+        return None
+    try:
+        return next(scan_headers(file, 0, file.size(), chunk_bytes=64), None)
+    except OSError:
+        return None
+    finally:
+        file.release()
