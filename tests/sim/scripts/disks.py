@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import posixpath
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,8 @@ class DiskSteps:
             "leave room at": self._leave_room,
             "make room at": self._make_room,
             "syncs take": self._syncs_take,
+            "fail a sync of": self._fail_sync,
+            "stops": self._stops,
             "starts": self._starts,
             "holds": self._holds,
             "ends": self._ends,
@@ -99,6 +102,10 @@ class DiskSteps:
         """From now on each sync of the broker's logs takes so long; those of its checkpoints take no time."""
         self._machine(broker).set_sync_us((count_ms * 1000, count_ms * 1000))
 
+    async def _fail_sync(self, file: str, broker: int) -> None:
+        """Let the broker's next sync of a file whose path has `file` in it fail; its log directory fails by that."""
+        self._machine(broker).disk.fail("sync", errno.EIO, where=file)
+
     async def _flip(self, broker: int, offset: int, at: int) -> None:
         """Flip a bit in a batch of a closed segment, `at` bytes after its beginning, in the cache and on the disk."""
         machine, log = self._machine(broker), self._log(broker)
@@ -111,6 +118,10 @@ class DiskSteps:
         self._world.invariants.decay.note(flipped)
 
     # --- what it comes to ---
+
+    async def _stops(self, broker: int) -> None:
+        """Wait until the broker has stopped by itself."""
+        await self._story.until(lambda: self._machine(broker).serving is None)
 
     async def _starts(self, broker: int, offset: int) -> None:
         """Wait until the broker's log starts at `offset`."""

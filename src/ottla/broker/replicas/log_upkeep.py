@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.kernel.retention import RetentionPause
@@ -88,6 +89,13 @@ class LogUpkeep:
     def note_starts(self) -> bool:
         """Write moved log starts at once, as leaders wait for it, or once there is room; True if they are on disk."""
         return self._note(self.checkpoint_log_starts)
+
+    def note_starts_soon(self) -> None:
+        """Write log starts in the next turn of the loop: that of a log just opened may stand in no checkpoint.
+
+        Its segments or leader epochs told it then. A follower joins no in-sync set before its start is noted.
+        """
+        self._around.clock.call_soon(partial(self._note_again, self.checkpoint_log_starts))
 
     def note_lower_high_watermarks(self) -> None:
         """Write lower high watermarks after committed records were cut off: else the log would look too short later."""

@@ -132,6 +132,7 @@ class Replicas:
         """Open and recover the logs, before the broker registers (rule A7)."""
         self.directories.open(cluster_id, new_id, lock)
         self._open = True
+        self.upkeep.note_starts_soon()
         self.removal.later()
 
     def led(self) -> list[Partition]:
@@ -166,6 +167,7 @@ class Replicas:
     def _take_in(self, key: tuple[bytes, int], short: bool) -> None:
         """Serve a replica that could not be opened at the start and is open now; `short`: its log may lack its end."""
         self._unsettled[key] = None
+        self.upkeep.note_starts_soon()
         if not self._working:
             self._work()
         self.offline.is_online(key, short=short)
