@@ -81,12 +81,28 @@ def _text(module: str) -> str:
 def public_methods(found: Found) -> list[Found]:
     """The methods and properties of a class that its users call, in the order of the source."""
     assert isinstance(found.node, ast.ClassDef)
-    methods = [node for node in found.node.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return [
-        Found(found.module, node.name, node)
-        for node in methods
-        if not node.name.startswith("_") or node.name in ("__iter__", "__aiter__")
-    ]
+    methods = []
+    for node in found.node.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            methods.append(Found(found.module, node.name, node))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _called(node.value) == "_blocking":
+            methods.append(_blocking_method(found.module, _names(node)[0], node.value.args[0]))
+    return [each for each in methods if not each.name.startswith("_") or each.name in ("__iter__", "__aiter__")]
+
+
+def _blocking_method(module: str, name: str, story: ast.expr) -> Found:
+    """The method that `name = _blocking(stories.story)` declares: the story without `await` and the cluster's plan."""
+    assert isinstance(story, ast.Attribute) and isinstance(story.value, ast.Name)
+    declared = find(_imported(module, story.value.id), story.attr)
+    assert isinstance(declared.node, ast.AsyncFunctionDef)
+    told = declared.node
+    parameters = ast.arguments(**{**vars(told.args), "args": [ast.arg("self"), *told.args.args[1:]]})
+    return Found(declared.module, name, ast.FunctionDef(name, parameters, told.body, [], told.returns))
+
+
+def _imported(module: str, alias: str) -> str:
+    """The module that another one imports under a name."""
+    return next(f"{place}.{name}" for place, name, given in handed_on(module) if given == alias)
 
 
 def other_names(found: Found) -> dict[str, list[str]]:

@@ -137,6 +137,24 @@ def test_a_page_shows_calls_fields_and_examples(tmp_path: Path, monkeypatch: pyt
     assert "| `berths` | `int` | `2` | Ships at once. |" in page
 
 
+def test_a_method_made_from_a_story_is_shown_as_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = tmp_path / "ottla" / "ports"
+    ports.mkdir(parents=True)
+    (ports / "harbours.py").write_text(
+        'async def admit(plan: Plan, boat: Boat, *, berth: int = 1) -> bool:\n    """Let a boat in."""\n'
+    )
+    (ports / "pilots.py").write_text(
+        'from ottla.ports import harbours as stories\n\n\nclass Pilot:\n    """Helps."""\n\n'
+        "    admit_one = _blocking(stories.admit)\n"
+    )
+    monkeypatch.setattr(python_sources, "SOURCES", tmp_path)
+    section = python_sections.Section("ottla.ports.pilots", "", ("Pilot",))
+    monkeypatch.setattr(python_reference, "SECTIONS", (section,))
+    shown = "```py\npilot.admit_one(boat: Boat, *, berth: int = 1) -> bool\n```\n\nLet a boat in."
+    assert shown in python_reference.page("made")
+    assert not python_reference.undocumented()
+
+
 def test_links_into_the_python_reference_lead_to_its_headings() -> None:
     reference = (ROOT / "docs/reference/python.md").read_text("utf-8")
     headings = re.findall(r"^#+ (.*)", reference, re.MULTILINE)

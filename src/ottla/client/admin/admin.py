@@ -1,6 +1,7 @@
 """Administration as stories: topics, partitions, records, configurations, log directories.
 
-Results are Kafka's own message parts; a resource that failed has an `ApiError` in its place. Groups: `group_admin`.
+Results are Kafka's own message parts; a resource that failed has an `ApiError` in its place. The blocking `Admin` has
+the stories as methods, with their docstrings: examples there call the method.
 """
 
 from __future__ import annotations
@@ -121,7 +122,17 @@ class NewTopic(NamedTuple):
 async def create_topics(
     plan: ClusterPlan, topics: Collection[NewTopic], *, validate_only: bool = False, timeout_ms: int = _OPERATION_MS
 ) -> dict[str, CreatableTopicResult | ApiError]:
-    """Create topics; each by itself, so that some may fail."""
+    """Create topics, each by itself, so that some may fail; `validate_only` checks and creates nothing.
+
+    Errors are TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION for a name, INVALID_PARTITIONS,
+    INVALID_REPLICATION_FACTOR, INVALID_REPLICA_ASSIGNMENT and INVALID_CONFIG.
+
+        from ottla.client import ApiError, NewTopic
+
+        with Admin("localhost:9092") as admin:
+            for name, result in admin.create_topics([NewTopic("boats", 2), NewTopic("no/name")]).items():
+                print(name, result.code.name if isinstance(result, ApiError) else result.num_partitions)
+    """
     least = 4 if any(topic.partitions < 0 or topic.replication_factor < 0 for topic in topics) else 2
     request = CreateTopicsRequest(
         topics=[_creatable(topic) for topic in topics], timeout_ms=timeout_ms, validate_only=validate_only
@@ -159,7 +170,13 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 async def delete_topics(
     plan: ClusterPlan, names: Collection[str] = (), *, ids: Collection[bytes] = (), timeout_ms: int = _OPERATION_MS
 ) -> dict[str | bytes, ApiError | None]:
-    """Delete topics by name or id; the result is keyed as they were given."""
+    """Delete topics by name or id; the result is keyed as they were given, None for those that are deleted.
+
+    An id is 16 bytes, as in `TopicView.topic_id`. Errors are UNKNOWN_TOPIC_OR_PARTITION and UNKNOWN_TOPIC_ID.
+
+        with Admin("localhost:9092") as admin:
+            print(admin.delete_topics(["boats", "never-made"]))
+    """
 
     def build(version: int) -> DeleteTopicsRequest:
         if version < 6:
@@ -190,12 +207,20 @@ async def delete_topics(
 async def create_partitions(
     plan: ClusterPlan,
     counts: Mapping[str, int],
-    *,
     assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    *,
     validate_only: bool = False,
     timeout_ms: int = _OPERATION_MS,
 ) -> dict[str, ApiError | None]:
-    """Raise the number of partitions to `counts`; `assignments` gives brokers for the new ones."""
+    """Raise the number of partitions of each topic to `counts`; None for those that were raised.
+
+    `assignments` gives the brokers of each new partition, the preferred leader first; `validate_only` checks and
+    changes nothing. Errors are UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS where it would not be more,
+    INVALID_REPLICA_ASSIGNMENT.
+
+        with Admin("localhost:9092") as admin:
+            print(admin.create_partitions({"ships": 4}))
+    """
     placed = assignments or {}
     request = CreatePartitionsRequest(
         topics=[
@@ -261,16 +286,22 @@ async def describe_cluster(plan: ClusterPlan) -> DescribeClusterResponse:
 
 
 async def delete_records(
-    plan: ClusterPlan, offsets: Mapping[TopicPartition, int], *, timeout_ms: int = _OPERATION_MS
+    plan: ClusterPlan, before: Mapping[TopicPartition, int], *, timeout_ms: int = _OPERATION_MS
 ) -> dict[TopicPartition, int | Exception]:
-    """Delete all below each offset (-1: everything visible); the result is the new first offset."""
+    """Delete all below each offset (-1: everything visible); the new first offsets, or what went wrong.
+
+    OFFSET_OUT_OF_RANGE for an offset beyond the high watermark.
+
+        with Admin("localhost:9092") as admin:
+            print(admin.delete_records({TopicPartition("ships", 0): -1}))
+    """
 
     def ask(where: Destination, partitions: Sequence[TopicPartition]) -> Ask[DeleteRecordsResponse]:
         topics = [
             DeleteRecordsTopic(
                 name=topic,
                 partitions=[
-                    DeleteRecordsPartition(partition_index=index, offset=offsets[TopicPartition(topic, index)])
+                    DeleteRecordsPartition(partition_index=index, offset=before[TopicPartition(topic, index)])
                     for index in indexes
                 ],
             )
@@ -290,7 +321,7 @@ async def delete_records(
             for part in topic.partitions
         }
 
-    return await plan.per_leader(list(offsets), ask, read)
+    return await plan.per_leader(list(before), ask, read)
 
 
 async def describe_configs(
@@ -301,7 +332,17 @@ async def describe_configs(
     synonyms: bool = False,
     documentation: bool = False,
 ) -> dict[Resource, list[DescribeConfigsResourceResult] | ApiError]:
-    """Every configuration of each resource (or those in `keys`); brokers are asked themselves."""
+    """Every configuration of each resource, or those in `keys`; brokers are asked themselves.
+
+    `synonyms` adds where each value may come from, `documentation` what it means.
+
+        from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
+
+        with Admin("localhost:9092") as admin:
+            topic = Resource(ResourceType.TOPIC, "ships")
+            for config in admin.describe_configs([topic], keys=["retention.ms"])[topic]:
+                print(config.name, config.value)
+    """
     groups: dict[int | None, list[Resource]] = {}
     for resource in resources:
         groups.setdefault(_keeper(resource), []).append(resource)
@@ -335,7 +376,13 @@ async def alter_configs(
     *,
     validate_only: bool = False,
 ) -> dict[Resource, ApiError | None]:
-    """Change single configurations: (name, operation, value)."""
+    """Change single configurations, each by name, operation and value (None to delete it); None: changed.
+
+    `validate_only` checks and changes nothing. INVALID_CONFIG where a value will not do.
+
+        with Admin("localhost:9092") as admin:
+            print(admin.alter_configs({topic: [("retention.ms", ConfigOperation.SET, "7200000")]}))
+    """
     outcome: dict[Resource, ApiError | None] = {}
     groups: dict[int | None, list[Resource]] = {}
     for resource in changes:

@@ -43,7 +43,7 @@ class DescribedFeatures(NamedTuple):
 
 
 async def describe_features(plan: ClusterPlan, broker: int | None = None) -> DescribedFeatures:
-    """Ask one broker, any if None."""
+    """The cluster's features as one broker, by its id, tells of them; any broker if None."""
     request = api_versions_request()
     if broker is None:
         response = await plan.ask_any(
@@ -65,17 +65,19 @@ async def describe_features(plan: ClusterPlan, broker: int | None = None) -> Des
 
 
 async def update_features(
-    plan: ClusterPlan, levels: Mapping[str, int], kind: UpgradeType, *, validate_only: bool
+    plan: ClusterPlan, levels: Mapping[str, int], kind: UpgradeType | None = None, *, validate_only: bool = False
 ) -> dict[str, ApiError | None]:
-    """Set levels; an error for each feature that was refused. A refusal of one is a refusal of all to newer brokers."""
+    """Set the levels of features, upwards if no `kind` is given; None for those that were set.
+
+    Newer brokers set all or none. `validate_only` checks and sets nothing.
+    """
+    way = UpgradeType.UPGRADE if kind is None else kind
 
     def build(version: int) -> UpdateFeaturesRequest:
         keys = [
-            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=int(kind))
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=int(way))
             if version >= _UPGRADE_TYPES_SINCE
-            else FeatureUpdateKey(
-                feature=name, max_version_level=level, allow_downgrade=kind is not UpgradeType.UPGRADE
-            )
+            else FeatureUpdateKey(feature=name, max_version_level=level, allow_downgrade=way is not UpgradeType.UPGRADE)
             for name, level in levels.items()
         ]
         return UpdateFeaturesRequest(feature_updates=keys, validate_only=validate_only)
@@ -85,7 +87,7 @@ async def update_features(
         UpdateFeaturesResponse,
         build,
         lambda answer: answer.error_code,
-        min_version=_UPGRADE_TYPES_SINCE if validate_only or kind is UpgradeType.UNSAFE_DOWNGRADE else 0,
+        min_version=_UPGRADE_TYPES_SINCE if validate_only or way is UpgradeType.UNSAFE_DOWNGRADE else 0,
     )
     if response.error_code:
         fault = refused(response.error_code, "features", response.error_message)

@@ -31,7 +31,7 @@ from ottla.messages.offset_delete import (
 async def list_groups(
     plan: ClusterPlan, *, states: Collection[str] = (), types: Collection[str] = ()
 ) -> list[ListedGroup]:
-    """All groups of the cluster: every broker is asked for those that it coordinates."""
+    """All groups of the cluster in these states and of these types, Kafka's names in any case; none: all."""
     await plan.refresh()
     least = 5 if types else 4 if states else 0
 
@@ -55,7 +55,10 @@ async def list_groups(
 
 
 async def describe_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str, DescribedGroup | ApiError]:
-    """State and members of each group; a group that does not exist is in state Dead (or GROUP_ID_NOT_FOUND)."""
+    """State and members of each classic group.
+
+    A group that does not exist has GROUP_ID_NOT_FOUND, or from brokers before Kafka 4.0 the state Dead.
+    """
     found: dict[str, DescribedGroup | ApiError] = {}
     for group in groups:
         request = DescribeGroupsRequest(groups=[group])
@@ -73,7 +76,10 @@ async def describe_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[st
 async def describe_consumer_groups(
     plan: ClusterPlan, groups: Collection[str]
 ) -> dict[str, DescribedConsumerGroup | ApiError]:
-    """State, epochs and members of groups of the consumer protocol; GROUP_ID_NOT_FOUND for those of another kind."""
+    """State, epochs and members of groups of the consumer protocol (KIP-848).
+
+    GROUP_ID_NOT_FOUND for those of another kind.
+    """
     found: dict[str, DescribedConsumerGroup | ApiError] = {}
     for group in groups:
         request = ConsumerGroupDescribeRequest(group_ids=[group])
@@ -91,7 +97,7 @@ async def describe_consumer_groups(
 
 
 async def delete_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str, ApiError | None]:
-    """Delete groups without members, with their offsets."""
+    """Delete groups with their offsets; None: deleted. Errors are NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND."""
     outcome: dict[str, ApiError | None] = {}
     for group in groups:
         request = DeleteGroupsRequest(groups_names=[group])
@@ -108,7 +114,10 @@ async def delete_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str,
 async def delete_offsets(
     plan: ClusterPlan, group: str, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, ApiError | None]:
-    """Delete a group's committed offsets for partitions of topics that it is not subscribed to."""
+    """Delete a group's committed offsets; GROUP_SUBSCRIBED_TO_TOPIC for topics that its members read.
+
+    Raises `ApiError` GROUP_ID_NOT_FOUND where there is no such group.
+    """
     request = OffsetDeleteRequest(
         group_id=group,
         topics=[

@@ -61,7 +61,11 @@ async def alter_reassignments(
     allow_replication_factor_change: bool = True,
     timeout_ms: int = _OPERATION_MS,
 ) -> dict[TopicPartition, ApiError | None]:
-    """Move partitions to these brokers; None cancels a move that is on its way."""
+    """Move partitions to these brokers, the preferred leader first; None cancels a move that is on its way.
+
+    In the result None says that the move has begun; `list_reassignments` shows it until it is done. Errors are
+    UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT and, for a cancellation, NO_REASSIGNMENT_IN_PROGRESS.
+    """
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=timeout_ms,
         allow_replication_factor_change=allow_replication_factor_change,
@@ -136,7 +140,10 @@ async def elect_leaders(
     *,
     timeout_ms: int = _OPERATION_MS,
 ) -> dict[TopicPartition, ApiError | None]:
-    """Have leaders elected, for these partitions or all that can have another; None for an elected one."""
+    """Have leaders elected, for these partitions or all that can have another; None: elected.
+
+    Errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE and ELIGIBLE_LEADERS_NOT_AVAILABLE.
+    """
     topics = None
     if partitions is not None:
         topics = [TopicPartitions(topic=topic, partitions=found) for topic, found in by_topic(partitions).items()]
@@ -169,7 +176,11 @@ def _outcome(place: TopicPartition, error_code: int, message: str | None) -> Api
 async def alter_replica_log_dirs(
     plan: ClusterPlan, wanted: Mapping[tuple[int, TopicPartition], str]
 ) -> dict[tuple[int, TopicPartition], Exception | None]:
-    """Move replicas, each by its broker and partition, into these directories of their brokers."""
+    """Move replicas, each by its broker's id and partition, into these directories of their brokers.
+
+    None: the move has begun. Errors are LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR for a directory that has failed, and
+    REPLICA_NOT_AVAILABLE where there is no replica yet: one that is made later is made there.
+    """
     outcome: dict[tuple[int, TopicPartition], Exception | None] = {}
     for broker_id in sorted({broker_id for broker_id, _ in wanted}):
         mine = {partition: path for (owner, partition), path in wanted.items() if owner == broker_id}
@@ -202,7 +213,10 @@ def _fixed(request: AlterReplicaLogDirsRequest) -> Callable[[int], object]:
 
 
 async def unregister_broker(plan: ClusterPlan, broker: int) -> None:
-    """Forget a broker that does not come back."""
+    """Forget a broker that does not come back, by its id. Its replicas stay assigned until they are moved.
+
+    Raises `ApiError` BROKER_ID_NOT_REGISTERED where there is none.
+    """
     response = await plan.ask_controller(
         UnregisterBrokerRequest,
         UnregisterBrokerResponse,
@@ -214,7 +228,7 @@ async def unregister_broker(plan: ClusterPlan, broker: int) -> None:
 
 
 async def describe_brokers(plan: ClusterPlan, *, fenced: bool = False) -> DescribeClusterResponse:
-    """The brokers of a cluster; with those that are fenced where the cluster can say so (Kafka 4.0)."""
+    """Like `describe_cluster`; with `fenced` fenced brokers too, UnsupportedVersion on brokers before Kafka 4.0."""
     request = DescribeClusterRequest(include_fenced_brokers=fenced)
     least = 2 if fenced else 0
     response = await plan.ask_any(DescribeClusterRequest, DescribeClusterResponse, lambda _: request, min_version=least)

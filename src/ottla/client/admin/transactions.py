@@ -76,7 +76,12 @@ async def list_transactions(
     longer_than_ms: int = -1,
     pattern: str | None = None,
 ) -> list[ListedTransaction]:
-    """Ask every broker for the transactions that it coordinates, as far as they pass all filters."""
+    """The transactional ids of the cluster, as far as they pass all filters.
+
+    `states` are Kafka's names, such as Ongoing or CompleteCommit. `longer_than_ms` keeps those whose transaction
+    began longer ago, `pattern`, a regular expression in RE2's syntax, those whose whole id it matches. Raises
+    UnsupportedVersion where a broker does not know these two.
+    """
     request = ListTransactionsRequest(
         state_filters=sorted(states),
         producer_id_filters=sorted(producer_ids),
@@ -113,7 +118,7 @@ async def list_transactions(
 async def describe_transactions(
     plan: ClusterPlan, transactional_ids: Collection[str]
 ) -> dict[str, DescribedTransaction | ApiError]:
-    """Ask the coordinator of each id."""
+    """Each transactional id as its coordinator knows it, or TRANSACTIONAL_ID_NOT_FOUND."""
     return {name: await _describe_transaction(plan, name) for name in transactional_ids}
 
 
@@ -145,7 +150,7 @@ async def _describe_transaction(plan: ClusterPlan, name: str) -> DescribedTransa
 async def describe_producers(
     plan: ClusterPlan, partitions: Collection[TopicPartition], broker: int | None = None
 ) -> dict[TopicPartition, list[ProducerState] | Exception]:
-    """The producers that each partition knows, by its leader's answer, or by that of one broker with a replica."""
+    """The producers that the leader of each partition knows, or one broker that has a replica."""
 
     def ask(where: Destination, some: Sequence[TopicPartition]) -> Ask[DescribeProducersResponse]:
         topics = [TopicRequest(name=topic, partition_indexes=indexes) for topic, indexes in by_topic(some).items()]
@@ -171,9 +176,9 @@ def _read_producers(response: DescribeProducersResponse) -> dict[TopicPartition,
 
 
 async def abort_in_partition(
-    plan: ClusterPlan, partition: TopicPartition, producer: ProducerIdentity, coordinator_epoch: int
+    plan: ClusterPlan, partition: TopicPartition, producer: ProducerIdentity, coordinator_epoch: int = 0
 ) -> None:
-    """Write an abort marker into one partition, for a transaction that hangs there."""
+    """Write an abort marker for a transaction that hangs in this partition (`hanging_transactions` finds them)."""
     request = WriteTxnMarkersRequest(
         markers=[
             WritableTxnMarker(

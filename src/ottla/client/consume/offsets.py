@@ -53,7 +53,10 @@ async def list_offsets_each(
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, OffsetAtTime | Exception]:
-    """For each partition the offset at a timestamp (or LATEST, EARLIEST, MAX_TIMESTAMP...), or what went wrong."""
+    """For each partition the offset at its spec, as for `Cluster.list_offsets`, or what went wrong.
+
+    `timeout_ms` is for all attempts, by default `api_timeout_ms`.
+    """
     least = max([1, *(_LEAST_VERSION.get(spec, 1) for spec in specs.values())])
     if isolation_level:
         least = max(least, 2)
