@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 from sim_broker import SimBroker
-from test_log_directories import create, produce
 from test_moves import alter, slow_down
+from two_directories import create, produce
 
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.records.reader import read_run

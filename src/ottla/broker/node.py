@@ -98,7 +98,7 @@ class Node:
         self.coordinators = Coordinators(around, self.groups, self.transactions, self._led)
         self.replicas = self._new_replicas(disk, data_directories, needed_directory)
         self.lookup = Lookup(around, self.replicas)
-        around.failures.go_on_without = self.replicas.go_on_without
+        around.failures.go_on_without = self.replicas.directory_failures.go_on_without
         self.compactor = Compactor(
             around,
             self.replicas,
@@ -248,7 +248,7 @@ class Node:
             await self._register(host, listeners)
             self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
         # Before this broker leads, or gives a leader a receipt.
-        self.replicas.directories.incarnations.registered(self.replicas.take_offline)
+        self.replicas.directories.incarnations.registered(self.replicas.directory_failures.take_offline)
         self._reconcile(EVERYTHING)
         self.replicas.moves.go_on()
         self.follow.on_reconcile = self._reconcile

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 from sim_broker import SimBroker
-from test_log_directories import create, place_of, produce, start_in_vain
+from two_directories import create, place_of, produce, start_in_vain
 
 from ottla.broker.control.incarnations import found_in, is_older, why_older
 from ottla.broker.control.incarnations import name as awaited_name

@@ -1,4 +1,4 @@
-"""A broker with several log directories: where it puts replicas, and what still works after one has failed."""
+"""A broker with several log directories: where it puts replicas, and what it finds in them at a start."""
 
 from __future__ import annotations
 
@@ -7,89 +7,30 @@ import errno
 import pytest
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
+from two_directories import (
+    BOTH,
+    MORE,
+    a_produce,
+    break_second,
+    create,
+    described,
+    held,
+    leader_of,
+    place_of,
+    produce,
+    start_in_vain,
+    two_directories,
+)
 
-from ottla.broker.measures import gather
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER
-from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.messages.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResult,
-)
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import build_batch
-from ottla.records.reader import Record
-
-MORE = ("/b", "/c")
-BOTH = ("/data", "/b")
-
-
-def create(
-    place: SimBroker | SimCluster, name: str = "t", partitions: int = 2, replicas: int = 1, **configs: str
-) -> None:
-    options = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=options)
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=3000)
-    answer = place.ask(request) if isinstance(place, SimBroker) else place.ask(1, request)
-    assert answer.topics[0].error_code == 0, answer
-
-
-def a_produce(index: int, name: str = "t", acks: int = -1) -> ProduceRequest:
-    records = build_batch([Record(0, 1_700_000_000_000, None, b"value")])
-    data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=index, records=records)])
-    return ProduceRequest(acks=acks, timeout_ms=2000, topic_data=[data])
-
-
-def produce(broker: SimBroker, index: int, acks: int = -1) -> int:
-    response = broker.ask(a_produce(index, acks=acks), most=9)
-    return int(response.responses[0].partition_responses[0].error_code)
-
-
-def place_of(broker: SimBroker, index: int, name: str = "t") -> str:
-    directory, _, _ = broker.here.node.replicas.by_name[name, index].log.directory.rpartition("/")
-    return directory
-
-
-def described(broker: SimBroker, **topics: list[int]) -> dict[str, DescribeLogDirsResult]:
-    asked = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()]
-    response = broker.ask(DescribeLogDirsRequest(topics=asked or None))
-    return {result.log_dir: result for result in response.results}
-
-
-def held(result: DescribeLogDirsResult) -> list[tuple[str, int]]:
-    return [(topic.name, one.partition_index) for topic in result.topics for one in topic.partitions]
-
-
-def metric(broker: SimBroker, name: str) -> float:
-    return sum(float(sample.value) for sample in gather(broker.here.node) if sample.metric.name == name)
 
 
 @pytest.fixture
 def broker() -> SimBroker:
-    """A broker with two directories, and a topic with a partition of one record in each."""
-    broker = SimBroker(more_directories=("/b",))
-    create(broker)
-    assert (place_of(broker, 0), place_of(broker, 1)) == BOTH
-    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
-    return broker
-
-
-def break_second(broker: SimBroker) -> None:
-    """Make the next sync in /b fail."""
-    broker.machine.disk.fail("sync", errno.EIO, where="/b/")
-    assert produce(broker, 1) == ErrorCode.KAFKA_STORAGE_ERROR
-    broker.loop.run_for(200)
-
-
-def start_in_vain(broker: SimBroker) -> None:
-    """Start, and raise the reason why that failed."""
-    started = broker.machine.start().started
-    assert broker.loop.run_until(lambda: started.full, within_ms=5000)
-    started.result()
+    return two_directories()
 
 
 # --- where replicas go ---
@@ -158,120 +99,6 @@ def test_each_directory_is_described_with_what_it_holds(broker: SimBroker):
 def test_a_directory_that_holds_nothing_of_what_was_asked_for_is_described_too(broker: SimBroker):
     found = described(broker, t=[1])
     assert {path: held(result) for path, result in found.items()} == {"/data": [], "/b": [("t", 1)]}
-
-
-# --- one fails ---
-
-
-def test_a_failed_directory_goes_offline_alone(broker: SimBroker):
-    break_second(broker)
-    assert broker.here.fatal is None
-    assert produce(broker, 0) == 0
-    assert produce(broker, 1) == ErrorCode.KAFKA_STORAGE_ERROR
-    found = described(broker)
-    assert found["/b"].error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert held(found["/b"]) == []
-    assert held(found["/data"]) == [("t", 0)]
-
-
-def test_who_waits_for_a_sync_in_a_failed_directory_is_told(broker: SimBroker):
-    broker.machine.set_sync_us((50_000, 50_000))
-    peer = broker.peer()
-    assert broker.wait_for(peer.connect())
-    broker.machine.disk.fail("sync", errno.EIO, where="/b/t-1")
-    waiting = peer.send(a_produce(1), most=9)
-    broker.loop.run_for(1000)
-    (answer,) = waiting.result().responses[0].partition_responses
-    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-
-
-def test_a_directory_whose_last_scrub_cannot_be_read_goes_offline_alone(broker: SimBroker):
-    scrubber = broker.here.node.scrubber
-    assert broker.loop.run_until(lambda: scrubber.passes > 0, within_ms=3_600_000)
-    broker.machine.disk.broken["/b"] = None
-    scrubber.round()
-    assert broker.here.fatal is None
-    assert list(broker.here.node.replicas.directories.failed) == ["/b"]
-    assert produce(broker, 0) == 0
-
-
-def test_a_failed_directory_is_counted(broker: SimBroker):
-    assert metric(broker, "kafka_log_logmanager_offlinelogdirectorycount") == 0
-    break_second(broker)
-    assert metric(broker, "kafka_log_logmanager_offlinelogdirectorycount") == 1
-    assert metric(broker, "kafka_log_logmanager_logdirectoryoffline") == 1
-    assert metric(broker, "kafka_server_replicamanager_offlinereplicacount") == 1
-
-
-def test_one_append_tells_the_cluster_of_all_replicas_in_a_failed_directory():
-    broker = SimBroker(more_directories=("/b",))
-    create(broker, partitions=40)
-    before = broker.here.node.metadata.version
-    broker.machine.disk.fail("sync", errno.EIO, where="/b/")
-    assert produce(broker, 1) == ErrorCode.KAFKA_STORAGE_ERROR
-    broker.loop.run_for(200)
-    topic = broker.here.node.metadata.topic("t")
-    assert topic is not None
-    assert broker.here.node.metadata.version == before + 1
-    assert sum(state.leader == NO_LEADER and state.offline == (1,) for state in topic.partitions) == 20
-
-
-def test_the_cluster_is_told_of_a_directory_that_fails_while_it_is_told_of_another():
-    broker = SimBroker(more_directories=MORE)
-    create(broker, partitions=9)
-    node = broker.here.node
-    before = node.metadata.version
-    for path in MORE:
-        node.around.disk_failed(OSError(errno.EIO, "a controller of two disks", f"{path}/t-1"))
-    broker.loop.run_for(5000)
-    topic = node.metadata.topic("t")
-    assert topic is not None
-    lost = [state.partition for state in topic.partitions if state.leader == NO_LEADER and state.offline == (1,)]
-    assert lost == [index for index in range(9) if ("t", index) not in node.replicas.by_name]
-    assert len(lost) == 6
-    assert node.metadata.version == before + 2
-
-
-def test_metadata_says_which_replicas_are_offline(broker: SimBroker):
-    break_second(broker)
-    response = broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]))
-    first, second = response.topics[0].partitions
-    assert (first.leader_id, first.offline_replicas) == (1, [])
-    assert (second.leader_id, second.offline_replicas, second.isr_nodes) == (-1, [1], [1])
-
-
-def test_the_preferred_leader_is_not_elected_while_its_directory_is_offline(broker: SimBroker):
-    break_second(broker)
-    topics = [TopicPartitions(topic="t", partitions=[1])]
-    for kind in (0, 1):
-        answer = broker.ask(ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=1000))
-        assert answer.replica_election_results[0].partition_result[0].error_code != 0
-    assert produce(broker, 1) == ErrorCode.KAFKA_STORAGE_ERROR
-
-
-def test_new_replicas_go_to_the_directories_that_are_left(broker: SimBroker):
-    break_second(broker)
-    create(broker, "u", 3)
-    assert {place_of(broker, index, "u") for index in range(3)} == {"/data"}
-
-
-def test_a_replica_that_was_being_made_in_the_failing_directory_is_made_in_another():
-    broker = SimBroker(more_directories=("/b",))
-    broker.machine.disk.fail("write", errno.EIO, where="/b/t-1/partition.metadata")
-    create(broker)
-    broker.loop.run_for(200)
-    assert {place_of(broker, index) for index in (0, 1)} == {"/data"}
-
-
-def test_a_replica_that_was_half_made_when_the_disk_failed_is_not_found_beside_the_one_made_instead():
-    broker = SimBroker(more_directories=("/b",))
-    broker.machine.disk.fail("sync names", errno.EIO, where="/b/t-1")
-    create(broker)
-    broker.loop.run_for(200)
-    assert {place_of(broker, index) for index in (0, 1)} == {"/data"}
-    assert "t-1" not in broker.machine.disk.list("/b")
-    broker.restart(clean=True)
-    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
 
 
 def fill(broker: SimBroker, *paths: str) -> None:
@@ -373,21 +200,6 @@ def test_the_others_are_still_marked_clean_when_the_broker_stops(broker: SimBrok
     assert not broker.machine.disk.exists("/b/.kafka_cleanshutdown")
 
 
-def test_the_directory_with_the_metadata_takes_the_broker_with_it(broker: SimBroker):
-    broker.machine.disk.fail("sync", errno.EIO, where="/data/t-0")
-    peer = broker.peer()
-    assert broker.wait_for(peer.connect())
-    peer.send(a_produce(0), most=9)
-    broker.loop.run_for(200)
-    assert broker.here.fatal is not None
-    assert broker.here.fatal.startswith("the log directory /data failed")
-
-
-def test_an_error_that_names_no_directory_stops_the_broker(broker: SimBroker):
-    broker.here.node.around.disk_failed(OSError(errno.EIO, "somewhere"))
-    assert broker.here.fatal is not None
-
-
 # --- one cannot be opened ---
 
 
@@ -457,12 +269,6 @@ def test_a_broker_whose_only_directories_cannot_be_opened_does_not_start(broker:
 
 
 # --- among others ---
-
-
-def leader_of(cluster: SimCluster, index: int) -> int:
-    topic = cluster.node(1).metadata.topic("t")
-    assert topic is not None
-    return int(topic.partitions[index].leader)
 
 
 def replica(cluster: SimCluster, number: int, index: int) -> str:

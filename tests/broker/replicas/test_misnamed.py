@@ -6,8 +6,8 @@ import logging
 
 import pytest
 from sim_broker import SimBroker
-from test_log_directories import a_produce, create, leader_of, produce
 from test_unreadable import is_in_sync, restart, troubles, with_one_killed
+from two_directories import a_produce, create, leader_of, produce
 
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from test_log_directories import a_produce, create, described, held, place_of, produce
+from two_directories import a_produce, create, described, held, place_of, produce
 
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.alter_replica_log_dirs import (

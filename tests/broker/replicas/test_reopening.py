@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from test_log_directories import a_produce, create, metric, place_of, produce
 from test_moves import MORE, alter, rounds, values
 from test_unreadable import restart, troubles
+from two_directories import a_produce, create, metric, place_of, produce
 
 from ottla.broker.replicas.doubtful_replicas import by_topic
 from ottla.cluster.commands import TakeOffline
@@ -318,7 +318,7 @@ def test_one_whose_directory_fails_before_it_is_taken_in_is_offline() -> None:
 
     def fail_first(opened: tuple[bytes, int], short: bool) -> None:
         if opened == key:
-            replicas._working = True  # as while a deleted log waits for room
+            replicas._pending._working = True  # as while a deleted log waits for room
         take_in(opened, short)
         if opened == key:
             assert key in replicas.directories.recovered

@@ -8,9 +8,9 @@ import logging
 import pytest
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from test_log_directories import a_produce, create, leader_of, place_of, produce
 from test_moves import alter, until_moved
 from test_unreadable import is_in_sync, troubles
+from two_directories import a_produce, create, leader_of, place_of, produce
 
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk

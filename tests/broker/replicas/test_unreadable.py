@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from test_log_directories import a_produce, create, described, held, leader_of, metric, produce
+from two_directories import a_produce, create, described, held, leader_of, metric, produce
 
 from ottla.broker.troubles import as_json
 from ottla.kernel.errors import ErrorCode

@@ -52,6 +52,8 @@ class LogDirectories:
         self.wanted: dict[tuple[str, int], str] = {}
         """By replica that is not here yet, the directory in which it is to be made."""
         self.failed: dict[str, str] = {}
+        self.is_open = False
+        """True from the end of a successful `open` until `close`."""
         self.all_there = False
         """True if the start could open all of them."""
         self.offline: dict[Key, None] = {}
@@ -86,6 +88,7 @@ class LogDirectories:
                 directory.abandon()
                 directory.close(clean=False)
             raise
+        self.is_open = True
 
     def _open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
         before = self._around.metadata.brokers.get(self._around.broker)
@@ -433,6 +436,7 @@ class LogDirectories:
         return min(times) if len(times) == len(ended) else None
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
+        self.is_open = False
         online, self.online = self.online, []
         for directory in self._by_path.values():
             try:

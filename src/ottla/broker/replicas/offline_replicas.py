@@ -1,8 +1,8 @@
 """Reports replicas whose log directory has failed, in one append: they neither lead nor count as in sync.
 
-Called by reconcile.py when a directory fails and when the metadata has changed, and by reopening.py when a replica is
-served again; cluster/brokers.py decides the entries. A report may get lost (a broker of an older release writes the
-partition anew), so it is checked each time, and repeated.
+Called by reconcile.py when the metadata has changed, by directory_failures.py when a directory fails, and by
+reopening.py when a replica is served again; cluster/brokers.py decides the entries. A report may get lost (a broker of
+an older release writes the partition anew), so it is checked each time, and repeated.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """The replicas on this broker: makes the logs here match those that the metadata places here (rule C2).
 
 Called by node.py whenever the metadata has changed; each replica is a broker/replicas/partition.py over a log in one of
-the log directories (log_directories.py). removal.py deletes dropped logs; log_upkeep.py does recurring work.
+the log directories (log_directories.py). pending_replicas.py makes and removes them a few at a time, removal.py deletes
+dropped logs, directory_failures.py takes failed directories offline, and log_upkeep.py does recurring work.
 """
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.replicas.directory_failures import DirectoryFailures
 from ottla.broker.replicas.fetcher import ReplicaFetches
 from ottla.broker.replicas.in_sync_sets import Coordinating as InSync
 from ottla.broker.replicas.in_sync_sets import InSyncSets
@@ -22,17 +22,16 @@ from ottla.broker.replicas.log_upkeep import LogUpkeep
 from ottla.broker.replicas.moves import ReplicaMoves
 from ottla.broker.replicas.offline_replicas import OfflineReplicas
 from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.pending_replicas import PendingReplicas
 from ottla.broker.replicas.removal import Removal
 from ottla.broker.replicas.reopening import Reopening
 from ottla.broker.replicas.short_leaders import ShortLeaders
-from ottla.broker.replicas.unreadable import NO_FILES
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
 from ottla.metrics.metric import Traffic
-from ottla.storage.directory.directory import HeldLock, LogDirectory
-from ottla.storage.log import FULL_DISK
+from ottla.storage.directory.directory import HeldLock
 
 if TYPE_CHECKING:
     from ottla.broker.control.peers import Peers
@@ -42,17 +41,7 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.replicas")
-_WORK_AGAIN_MS = 1000
 _FEW = 2
-_FILES_OF_A_LOG = 3
-_FILES_KEPT_FREE = 256
-"""Descriptors kept free for connections and for next segments of logs: a log without one takes its directory offline.
-
-With a low limit, a quarter of those that are free before the first log is opened.
-"""
-_NO_ROOM = (*FULL_DISK, *NO_FILES)
-_IN_A_TURN = 32
-"""Directories made or removed in one turn of the loop."""
 
 
 class Coordinating(InSync, Protocol):
@@ -100,19 +89,20 @@ class Replicas:
         self.reopening = Reopening(around, self.directories, self._take_in)
         self.removal = Removal(around, self.directories)
         self.moves = ReplicaMoves(around, self.directories, self, self.removal, care.is_compacting)
-        self._files_kept = min(_FILES_KEPT_FREE, disk.free_files() // 4)
-        self._open = False
+        self._pending = PendingReplicas(
+            around, disk, self.directories, self.removal, settle=self._settle, together=self.together
+        )
         self.by_name: dict[tuple[str, int], Partition] = {}
         self.by_id: dict[tuple[bytes, int], Partition] = {}
-        self._to_put_away: list[TopicPartition] = []
-        self._unsettled: dict[tuple[bytes, int], None] = {}
-        self._put_off: dict[tuple[bytes, int], None] = {}
-        """Replicas for which there was no room: they are tried again later."""
-        self._trying_again = False
-        self._lacks_room = False
-        self._said = ""
-        """The last logged trouble."""
-        self._working = False
+        self.directory_failures = DirectoryFailures(
+            around,
+            self.directories,
+            self.offline,
+            self.moves,
+            self.by_id,
+            take_away=self._take_away,
+            on_offline=self._pending.try_all_again,
+        )
         self.upkeep = LogUpkeep(around, self.directories, self.by_id, self.removal.later)
         self.fetches = ReplicaFetches(around, self, peers, throttle, self.upkeep, ShortLeaders(around))
         self.spoke_ms: dict[BrokerId, int] = {}
@@ -131,7 +121,6 @@ class Replicas:
     def open(self, cluster_id: str, new_id: Callable[[], str], lock: Callable[[str], HeldLock | None] | None) -> None:
         """Open and recover the logs, before the broker registers (rule A7)."""
         self.directories.open(cluster_id, new_id, lock)
-        self._open = True
         self.upkeep.note_starts_soon()
         self.removal.later()
 
@@ -158,18 +147,16 @@ class Replicas:
                     for state in topic.partitions:
                         self._reconcile_or_put_off(topic, state)
         except OSError as error:
-            self._trouble(error)
+            self._pending.trouble(error)
         self.offline.look()
         self.reopening.look()
-        if not self._working:
-            self._work()
+        self._pending.begin()
 
     def _take_in(self, key: tuple[bytes, int], short: bool) -> None:
         """Serve a replica that could not be opened at the start and is open now; `short`: its log may lack its end."""
-        self._unsettled[key] = None
         self.upkeep.note_starts_soon()
-        if not self._working:
-            self._work()
+        self._pending.add(key)
+        self._pending.begin()
         self.offline.is_online(key, short=short)
 
     def _drop_recovered(self) -> None:
@@ -178,14 +165,14 @@ class Replicas:
             topic = self._around.metadata.topics.get(TopicId(topic_id))
             if topic is None or not self.directories.placed_here(topic, index):
                 opened = self.directories.recovered.pop((topic_id, index))
-                self._to_put_away.append(TopicPartition(opened.topic, index))
+                self._pending.put_away(TopicPartition(opened.topic, index))
 
     def _reconcile_or_put_off(self, topic: Topic, state: PartitionState) -> None:
         """Reconcile a replica; one without disk space to lead must not keep the others from resigning."""
         try:
             self._reconcile_partition(topic, state)
         except OSError as error:
-            self._later((topic.topic_id, state.partition), error)
+            self._pending.put_off((topic.topic_id, state.partition), error)
 
     def _reconcile_partition(self, topic: Topic, state: PartitionState) -> None:
         key = (topic.topic_id, state.partition)
@@ -201,7 +188,7 @@ class Replicas:
         elif key in self.directories.recovered:
             self._take_part(self._add(topic, state.partition, self.directories.recovered.pop(key)), state)
         else:
-            self._unsettled[key] = None
+            self._pending.add(key)
 
     def _new_roles(self, topics: list[Topic]) -> int:
         """Give replicas here their roles; each syncs the start of its epoch, or the removal of our empty one."""
@@ -287,8 +274,8 @@ class Replicas:
         state = self._around.metadata.partition(partition.topic_id, partition.index)
         if state is not None and self.by_id.get((partition.topic_id, partition.index)) is partition:
             self._see_to_damage(partition, state)
-        if self._unsettled and not self._working:
-            self._work()
+        if self._pending.is_unsettled:
+            self._pending.begin()
 
     def _see_to_damage(self, partition: Partition, state: PartitionState) -> None:
         """Repair closed segments; rebuild a log with other damage once it is in no in-sync or eligible set.
@@ -304,13 +291,13 @@ class Replicas:
         log.warning("%s-%d is damaged from offset %d on: it is fetched anew from its leader", partition.topic,
                     partition.index, held.damaged_at)  # fmt: skip
         self._drop(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._unsettled[(partition.topic_id, partition.index)] = None
+        self._pending.add((partition.topic_id, partition.index))
 
     def _drop(self, partition: Partition, error: ErrorCode) -> None:
         """Drop a replica that is deleted, placed elsewhere or begun anew; `error` answers waiting requests."""
         log.info("%s-%d is no longer here", partition.topic, partition.index)
         self._take_away(partition, error)
-        self._to_put_away.append(TopicPartition(partition.topic, partition.index))
+        self._pending.put_away(TopicPartition(partition.topic, partition.index))
 
     def _take_away(self, partition: Partition, error: ErrorCode) -> None:
         """Remove a partition, and answer its waiting requests with the error."""
@@ -323,94 +310,6 @@ class Replicas:
         partition.resign(error)
         if leading:
             self._coordinating.stopped_leading(partition)
-
-    # --- directories, a few in a turn ---
-
-    def _work(self) -> None:
-        """Remove logs before others are made: their names become free, and a full disk gets room."""
-        self._working = False
-        if not self._open:
-            return  # the broker was closed meanwhile; the next start goes on
-        try:
-            if self._to_put_away:
-                self._put_some_away()
-            if not self._to_put_away:
-                self._settle_some()
-        except OSError as error:
-            self._trouble(error)
-        else:
-            if self._to_put_away or self._unsettled:
-                self._working = True
-                self._around.clock.call_soon(self._work)
-            else:
-                self._said = ""
-
-    def _trouble(self, error: OSError) -> None:
-        """Handle an error. A full disk only delays new replicas, which are tried again; other errors are fatal."""
-        if error.errno not in _NO_ROOM:
-            self._around.disk_failed(error)
-            return
-        if str(error) != self._said:  # else one warning a second
-            self._said = str(error)
-            log.warning("no room for a new partition, trying again: %s", error)
-        if not self._working:
-            self._working = True
-            self._around.deadlines.after(_WORK_AGAIN_MS, self._work)
-
-    def _put_some_away(self) -> None:
-        some = self._to_put_away[:_IN_A_TURN]
-        self.removal.later()  # even if the disk is too full to note the removal: deleting makes room
-        self.directories.each(lambda directory: directory.delete_logs(some))
-        del self._to_put_away[: len(some)]
-
-    def _settle_some(self) -> None:
-        free = self._disk.free_files()
-        room = (free - self._files_kept) // _FILES_OF_A_LOG
-        if room <= 0 and self._unsettled:
-            lack = len(self._unsettled)
-            raise OSError(errno.EMFILE, f"too few files may be open for {lack} more (ulimit -n, LimitNOFILE=)")
-        some = list(islice(self._unsettled, min(max(0, room), _IN_A_TURN)))
-        with self.together(len(some)):
-            for key in some:
-                self._settle_or_put_off(key)
-        for key in some:
-            del self._unsettled[key]
-
-    def _settle_or_put_off(self, key: tuple[bytes, int]) -> None:
-        """Settle a replica; one without room in its directory must not keep others from being made elsewhere."""
-        try:
-            self._settle(key)
-        except OSError as error:
-            if error.errno not in _NO_ROOM:
-                raise
-            self._later(key, error)
-
-    def _later(self, key: tuple[bytes, int], error: OSError) -> None:
-        self._put_off[key] = None
-        self._lacks_room = True
-        if error.errno not in _NO_ROOM:
-            self._around.disk_failed(error)
-        elif not self._trying_again:
-            log.warning("no room for a new partition or for its checkpoints, trying again: %s", error)
-        if not self._trying_again:
-            self._trying_again = True
-            self._around.deadlines.after(_WORK_AGAIN_MS, self._try_again)
-
-    def _try_again(self) -> None:
-        """Try again: only a few if the last try found no room, as each costs the loop disk operations."""
-        self._trying_again, lacked_room, self._lacks_room = False, self._lacks_room, False
-        self._go_on(_FEW if lacked_room else len(self._put_off))
-        if self._put_off and not self._trying_again:
-            self._trying_again = True
-            self._around.deadlines.after(_WORK_AGAIN_MS, self._try_again)
-
-    def _go_on(self, most: int) -> None:
-        """Go on with at most this many of the delayed replicas."""
-        for key in list(islice(self._put_off, most)):
-            del self._put_off[key]
-            self._unsettled[key] = None
-        if (self._unsettled or self._to_put_away) and not self._working:
-            self._work()
 
     def _settle(self, key: tuple[bytes, int]) -> None:
         """Make or drop a replica by the present metadata; may be repeated."""
@@ -433,45 +332,6 @@ class Replicas:
         """The log start offset that holds after a crash too."""
         return self.directories.of(partition.log).offsets.start_on_disk(partition.log)
 
-    # --- a directory fails ---
-
-    def go_on_without(self, error: OSError) -> str | None:
-        """Take the directory that the error names offline, or tell why the broker cannot go on.
-
-        The broker cannot go on without the directory that holds the metadata store, nor if the error names no
-        directory.
-        """
-        directories = self.directories
-        failed = directories.holding(error.filename)
-        if failed is not None and failed.path in directories.failed:
-            return None
-        if failed is not None and directories.may_go_on_without(failed):
-            self.take_offline(failed, error)
-            return None
-        directories.fail_all(error)
-        path = directories.paths[0] if failed is None else failed.path
-        return f"the log directory {path} failed: {error}"
-
-    def take_offline(self, directory: LogDirectory, error: OSError) -> None:
-        """Take a directory offline: no more writes to it; its replicas are removed after the present turn."""
-        self.directories.take_offline(directory, error)
-        self._around.clock.call_soon(lambda: self._let_go(directory))
-
-    def _let_go(self, directory: LogDirectory) -> None:
-        if not self._open:
-            return
-        self.moves.directory_failed(directory)
-        for partition in [one for one in self.by_id.values() if self.directories.of(one.log) is directory]:
-            self._take_away(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-            self.directories.offline[(partition.topic_id, partition.index)] = None
-        recovered = self.directories.recovered
-        for key in [key for key, opened in recovered.items() if self.directories.of(opened) is directory]:
-            del recovered[key]
-            self.directories.offline[key] = None
-        directory.abandon()
-        self.offline.look()
-        self._go_on(len(self._put_off))
-
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """End every wait; sync and close every log."""
         self.fetches.close()
@@ -483,6 +343,5 @@ class Replicas:
         self.upkeep.close()
         self.removal.close()
         self.reopening.close()
-        if self._open:
-            self._open = False
+        if self.directories.is_open:
             self.directories.close(clean=clean, broker_epoch=broker_epoch)
