@@ -60,6 +60,32 @@ def test_the_high_watermark_never_passes_the_end():
     assert bounds.high_watermark == 4
 
 
+def test_the_high_watermark_never_falls_by_a_commit():
+    bounds = bounds_of(0, 4)
+    bounds.committed(3)
+    with pytest.raises(InvariantBroken, match="cannot fall to 2"):
+        bounds.committed(2)
+    bounds.committed(3)
+    assert bounds.high_watermark == 3
+
+
+def test_an_unclean_leader_takes_back_what_was_committed_but_the_records_stay():
+    bounds = bounds_of(1, 6, on_disk=5)
+    bounds.committed(4)
+    bounds.overruled(2)
+    assert values(bounds) == (1, 2, 1, 5, 5, 6)
+    bounds.committed(3)
+    assert bounds.high_watermark == 3
+
+
+@pytest.mark.parametrize("offset", [0, 4], ids=["below the start", "above the high watermark"])
+def test_an_unclean_leader_neither_deletes_nor_commits(offset: int) -> None:
+    bounds = bounds_of(1, 6)
+    bounds.committed(3)
+    with pytest.raises(InvariantBroken):
+        bounds.overruled(offset)
+
+
 def test_a_truncation_takes_all_offsets_along_that_lie_behind_it():
     bounds = bounds_of(2, 9)
     bounds.committed(8)

@@ -734,12 +734,12 @@ def test_the_first_record_at_or_after_a_time_is_found_in_offset_order(segment_by
 # -- retention ---
 
 
-def _aged(**options: object) -> Log:
+def _aged(committed: int = 6, **options: object) -> Log:
     log = a_log(internal_segment_bytes=100, file_delete_delay_ms=0, **options)
     for at in range(6):
         put(log, a_batch(b"%d" % at, timestamp=T0 + at * 1000))
     sync(log)
-    log.set_high_watermark(6)
+    log.set_high_watermark(committed)
     return log
 
 
@@ -768,8 +768,7 @@ def test_the_oldest_segments_go_while_the_log_holds_more_than_its_bytes() -> Non
 
 
 def test_nothing_uncommitted_is_deleted_and_nothing_at_all_without_delete() -> None:
-    log = _aged(retention_ms=10_000)
-    log.set_high_watermark(1)
+    log = _aged(committed=1, retention_ms=10_000)
     assert log.apply_retention(T0 + 60_000, mono_ms=0) == 1
     compacted = _aged(retention_ms=10_000, cleanup_policy=("compact",))
     assert compacted.apply_retention(T0 + 60_000, mono_ms=0) == 0

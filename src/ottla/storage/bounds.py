@@ -109,10 +109,22 @@ class LogBounds:
     # --- in between ---
 
     def committed(self, offset: int) -> None:
-        """The replicas in sync hold everything below `offset`; a follower may hear of more than it has."""
-        if offset < self.start:
-            raise InvariantBroken(f"a log is committed up to {offset}, below its start: {self}")
+        """The replicas in sync hold everything below `offset`; a follower may hear of more than it has.
+
+        What was committed stays so: only a cut, a new beginning or an unclean leader takes it back.
+        """
+        if offset < self.high_watermark:
+            raise InvariantBroken(f"the high watermark of a log cannot fall to {offset}: {self}")
         self.high_watermark = offset if offset < self.end else self.end
+
+    def overruled(self, offset: int) -> None:
+        """An unclean leader holds only what lies below `offset`: the records from there on are committed no more.
+
+        They are still in the log until it is cut, which a full disk may put off.
+        """
+        if not self.start <= offset <= self.high_watermark:
+            raise InvariantBroken(f"the high watermark of a log cannot be taken back to {offset}: {self}")
+        self.high_watermark = offset
 
     def start_raised(self, offset: int) -> None:
         """Everything below `offset` is deleted; it was committed."""

@@ -333,8 +333,12 @@ class Log(LogState):
     # -- the owner's decisions ---
 
     def set_high_watermark(self, offset: int) -> None:
-        """Raise the high watermark, never above `end_offset`; the owner keeps it from going back."""
+        """Raise the high watermark, never above `end_offset`; a lower one than now is a broken invariant."""
         self.bounds.committed(offset)
+
+    def take_back_committed(self, offset: int) -> None:
+        """Lower the high watermark to that of an unclean leader, which lacks records that were committed here."""
+        self.bounds.overruled(offset)
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
         """Raise the log's start (DeleteRecords; -1 is the high watermark); the new start, or OFFSET_OUT_OF_RANGE.

@@ -12,7 +12,7 @@ from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
 from ottla.broker.requests.waiting import Deadlines
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch
+from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch
 from ottla.kernel.story import Slot, run_story
 from ottla.messages.produce import ProduceResponse
 from ottla.metrics.metric import Traffic
@@ -166,3 +166,28 @@ def test_a_leader_that_says_less_than_our_start_does_not_take_our_high_watermark
     partition.follower.high_watermark = type(follower_knew)(0)  # type: ignore[union-attr]
     partition.leader_said(1)
     assert (partition.log.log_start_offset, partition.log.high_watermark) == (3, 3)
+
+
+def a_follower_of_what_was_committed_up_to_3(*, unclean_epoch: int) -> Partition:
+    """Its machine has come down to 1, as for a cut that the disk has not carried out yet."""
+    place = Place()
+    (partition,) = place.partitions
+    for _ in range(3):
+        place.append(partition)
+    place.sync()
+    partition.follow(BrokerId(2), LeaderEpoch(2), LeaderEpoch(unclean_epoch))
+    assert partition.follower is not None
+    partition.follower.high_watermark = EndOffset(1)
+    return partition
+
+
+def test_a_follower_never_takes_back_what_its_leader_must_have():
+    partition = a_follower_of_what_was_committed_up_to_3(unclean_epoch=-1)
+    partition.leader_said(2)
+    assert partition.log.high_watermark == 3
+
+
+def test_a_follower_takes_back_what_an_unclean_leader_lacks():
+    partition = a_follower_of_what_was_committed_up_to_3(unclean_epoch=2)
+    partition.leader_said(2)
+    assert (partition.log.high_watermark, partition.log.end_offset) == (2, 3)

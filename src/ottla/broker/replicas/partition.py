@@ -401,10 +401,19 @@ class Partition:
             self._committed_here(self.follower.on_high_watermark(high_watermark, synced_through=synced))
 
     def _committed_here(self, high_watermark: EndOffset | None) -> None:
-        """Take a leader's high watermark, which may lie below the start that another copy of our log had."""
-        if high_watermark is not None:
-            self.log.set_high_watermark(max(high_watermark, self.log.log_start_offset))
-            self.mark()
+        """Take a leader's high watermark.
+
+        It may lie below ours: another copy of our log knew more, which stays committed, or the leader is unclean and
+        the disk had no room to cut our log.
+        """
+        follower, held = self.follower, self.log
+        if high_watermark is None or follower is None:
+            return
+        if high_watermark >= held.high_watermark:
+            held.set_high_watermark(high_watermark)
+        elif not follower.keeps_committed:
+            held.take_back_committed(max(high_watermark, held.log_start_offset))
+        self.mark()
 
     def _take_synced(self) -> None:
         """Take the synced offset again, as write.caching may have changed what counts as on disk."""
