@@ -213,7 +213,7 @@ def fence(command: FenceBroker, state: Metadata) -> list[log.Body] | ApiError:
         early=command.early,
         closed=list(command.closed),
     )
-    return [entry, *changed_entries(_partitions_without(state, command.broker_id))]
+    return [entry, *changed_entries(_partitions_without(state, command.broker_id, command.newcomers))]
 
 
 def known_metadata_version(state: Metadata) -> int:
@@ -285,11 +285,13 @@ def allocate_producer_ids(command: AllocateProducerIds, state: Metadata, by: Wri
     return [log.ProducerIdsAllocated(broker_id=by.broker_id, first=state.next_producer_id, count=command.size)]
 
 
-def _partitions_without(state: Metadata, broker_id: BrokerId) -> list[PartitionState]:
+def _partitions_without(
+    state: Metadata, broker_id: BrokerId, newcomers: tuple[BrokerId, ...] = ()
+) -> list[PartitionState]:
     is_active = _with(state, broker_id, active=False)
     changed = []
     for topic, before in _partitions_of(state, broker_id):
-        after = without_broker(before, state, topic, broker_id, is_active)
+        after = without_broker(before, state, topic, broker_id, is_active, newcomers)
         if after != before:
             changed.append(later(before, after))
     return changed

@@ -311,6 +311,8 @@ class FenceBroker(NamedTuple):
     early: bool = False
     closed: tuple[str, ...] = ()
     """The ids of the log directories that it has closed cleanly."""
+    newcomers: tuple[BrokerId, ...] = ()
+    """Brokers that started a moment ago, the first to start first: other replicas are elected before theirs."""
 
     @property
     def footprint(self) -> Footprint:

@@ -193,7 +193,12 @@ def with_offline(partition: PartitionState, broker_id: BrokerId, *, offline: boo
 
 
 def without_broker(
-    partition: PartitionState, state: Metadata, topic: Topic, broker_id: BrokerId, is_active: IsActive
+    partition: PartitionState,
+    state: Metadata,
+    topic: Topic,
+    broker_id: BrokerId,
+    is_active: IsActive,
+    newcomers: tuple[BrokerId, ...] = (),
 ) -> PartitionState:
     """The partition after a broker has gone: the broker leaves the in-sync set, and leads no more.
 
@@ -204,7 +209,8 @@ def without_broker(
         rest = tuple(other for other in partition.in_sync if other != broker_id)
         after = with_in_sync(partition, rest, min_in_sync(state, topic))
     if partition.leader == broker_id or not partition.has_leader:
-        after = with_leader_elected(after._replace(leader=NO_LEADER), state, topic, is_active=is_active)
+        waiting = after._replace(leader=NO_LEADER)
+        after = with_leader_elected(waiting, state, topic, is_active=is_active, newcomers=newcomers)
     return after
 
 
@@ -216,14 +222,17 @@ def with_leader_elected(
     is_active: IsActive | None = None,
     unclean: bool = False,
     longest: tuple[BrokerId, ...] = (),
+    newcomers: tuple[BrokerId, ...] = (),
 ) -> PartitionState:
     """The partition with a leader, if one may lead: in sync first, then eligible, then, if allowed, any (rule A6).
 
-    If the topic allows any, and there are several, they are asked for their log lengths before one leads: `unclean`,
+    Equal replicas are taken in the order of assignment, those of `newcomers` last (FenceBroker). If the topic allows any, and there are several, they are asked for their log lengths before one leads: `unclean`,
     with the answers' order as `longest`.
     """
     alive = is_active or state.is_active
-    in_order = [one for one in partition.replicas if alive(one) and one not in partition.offline]
+    candidates = [one for one in partition.replicas if one not in newcomers]
+    candidates += [one for one in newcomers if one in partition.replicas]
+    in_order = [one for one in candidates if alive(one) and one not in partition.offline]
     for broker_id in in_order:
         if broker_id in partition.in_sync:
             return settled(partition._replace(leader=broker_id), min_in_sync(state, topic))
