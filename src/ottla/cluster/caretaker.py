@@ -81,8 +81,8 @@ class Caretaker:
 
     def _note_starts(self, state: Metadata, now_ms: int) -> None:
         since_ms = now_ms if self._seen_since_ms else now_ms - NEWCOMER_MS
-        live = [Incarnation(one.broker_id, one.epoch) for one in state.live_brokers()]
-        self._seen_since_ms = {one: self._seen_since_ms.get(one, since_ms) for one in live}
+        incarnations = [Incarnation(one.broker_id, one.epoch) for one in state.live_brokers()]
+        self._seen_since_ms = {one: self._seen_since_ms.get(one, since_ms) for one in incarnations}
 
     def _newcomers(self, present: frozenset[BrokerId], now_ms: int) -> tuple[BrokerId, ...]:
         """The brokers that started a moment ago, in the order of their starts.

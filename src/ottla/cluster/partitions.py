@@ -226,8 +226,9 @@ def with_leader_elected(
 ) -> PartitionState:
     """The partition with a leader, if one may lead: in sync first, then eligible, then, if allowed, any (rule A6).
 
-    Equal replicas are taken in the order of assignment, those of `newcomers` last (FenceBroker). If the topic allows any, and there are several, they are asked for their log lengths before one leads: `unclean`,
-    with the answers' order as `longest`.
+    Equal replicas are taken in the order of assignment, those of `newcomers` last (FenceBroker). If the topic allows
+    any, and there are several, they are asked for their log lengths before one leads: `unclean`, with the answers'
+    order as `longest`.
     """
     alive = is_active or state.is_active
     candidates = [one for one in partition.replicas if one not in newcomers]
