@@ -1,4 +1,5 @@
-"""Plans of old seeds as they were drawn before worlds had consumer-protocol members, clinging clients and turns."""
+"""Plans of old seeds as they were drawn before worlds had members of the consumer protocol or of
+transforming groups, clinging clients and turns."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ _ITS_OPTIONS = "group.consumer."
 
 
 def without_what_came_last(plan: Plan) -> Plan:
-    """The same world with classic groups only, and without who stays with late leaders or turns leaders about."""
+    """The same world with classic groups of no transactions only, without clients of late leaders, without turns."""
     texts = tuple((name, text) for name, text in plan.broker_texts if not name.startswith(_ITS_OPTIONS))
     plan = plan._replace(groups=1, shared_members=2, assigned_members=0, broker_texts=texts)
+    if plan.transactions is not None:
+        plan = plan._replace(transactions=plan.transactions._replace(members=0))
     return plan._replace(clings=False, turns=False)

@@ -47,8 +47,8 @@ def stable(offset: int, watermark: int, *, epoch: int = 1, reader: str = "r") ->
     return Stable(50, reader, LOG, offset, watermark, epoch, 1, 0)
 
 
-def owned(epoch: int, producer: str = OWNER, *, takes_over: bool = True) -> Owned:
-    return Owned(0, producer, "t0", 7, epoch, takes_over)
+def owned(epoch: int, producer: str = OWNER, *, takes_over: bool = True, at_us: int = 0) -> Owned:
+    return Owned(at_us, producer, "t0", 7, epoch, takes_over)
 
 
 COMMIT = (owned(0), put(COMMITTED, A, B), PutDone(2, COMMITTED, LOG, (A, B), 0), EndAsked(3, COMMITTED, True))

@@ -15,7 +15,7 @@ from random import Random
 from drawn import without_what_came_last
 
 import ottla
-from ottla.sim.plan import Plan, draw_transactions, draw_with_options
+from ottla.sim.plan import CLASSIC, CONSUMER, Plan, draw_transactions, draw_with_options, with_members
 from ottla.sim.world import World
 
 
@@ -94,6 +94,23 @@ def _transactions(plan: Plan) -> Plan:
     return plan._replace(transactions=plan.transactions._replace(producers=2, transforms=True, ledger=ledger))
 
 
+def _classic_members(plan: Plan) -> Plan:
+    """Transactions of the members of a classic group, and few others."""
+    return _members(plan, CLASSIC)
+
+
+def _consumer_members(plan: Plan) -> Plan:
+    """Transactions of the members of a group of the consumer protocol, and few others."""
+    return _members(plan, CONSUMER)
+
+
+def _members(plan: Plan, protocol: str) -> Plan:
+    plan = with_members(Random(f"members-{plan.seed}"), _transactions(plan), protocol)
+    assert plan.transactions is not None
+    transactions = plan.transactions._replace(members=3, producers=1, forsakes=False, transforms=False)
+    return plan._replace(transactions=transactions, busy_ms=9000)
+
+
 CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
@@ -106,6 +123,8 @@ CIRCUMSTANCES = {
     "several directories": _several_directories,
     "rolled back": _rolled_back,
     "transactions": _transactions,
+    "members of a classic group": _classic_members,
+    "members of a consumer group": _consumer_members,
 }
 
 

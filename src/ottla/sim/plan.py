@@ -67,6 +67,8 @@ _ROLLS_BACK_SHARE = 0.4
 _EDITS_REQUIRED_SHARE = 0.2
 _SEVERAL_DIRECTORIES_SHARE = 0.25
 _TRANSACTIONS_SHARE = 0.4
+_MEMBERS_SHARE = 0.5
+"""Share of worlds with transactions."""
 _CONTENDS_SHARE = 0.6
 _TURNS_SHARE = 0.8
 """Share of worlds in which brokers are apart, and an administrator moves leaders."""
@@ -76,6 +78,8 @@ _ASSIGNED_SHARE = 0.5
 _ONLY_ASSIGNED_SHARE = 0.3
 """The share of those worlds in which no classic group has members."""
 _KILLED_JOINING_SHARE = 0.4
+CLASSIC, CONSUMER = "classic", "consumer"
+"""Protocols of groups."""
 REPLICAS = 3
 """The replicas of a partition, if there are enough brokers."""
 _AS_IT_COMES_SHARE = 0.2
@@ -125,6 +129,10 @@ class TransactionPlan(NamedTuple):
     """True if a producer without transactions writes to the ledger."""
     forsakes: bool
     """True if a producer leaves transactions open, and never comes back."""
+    members: int = 0
+    """The number of clients that share a group and transform what they consume."""
+    members_protocol: str = CLASSIC
+    """The protocol of their group: seats.py has both."""
 
 
 class Plan(NamedTuple):
@@ -219,20 +227,41 @@ def draw_with_options(seed: int, brokers: int = 1) -> Plan:
         plan = _draw_more(Random(f"more-{seed}"), _draw_cluster(Random(f"cluster-{seed}"), plan, brokers))
     random = Random(f"transactions-{seed}")
     plan = draw_transactions(random, plan) if random.random() < _TRANSACTIONS_SHARE else plan
-    return _draw_assigned(Random(f"assigned-{seed}"), plan)
+    plan = _draw_assigned(Random(f"assigned-{seed}"), plan)
+    return _draw_members(Random(f"members-{seed}"), plan)
 
 
-def _draw_assigned(random: Random, plan: Plan) -> Plan:
-    """The same world with members of the consumer protocol, beside those of classic groups or instead of them."""
-    if random.random() >= _ASSIGNED_SHARE:
-        return plan
-    texts = dict(plan.broker_texts) | {
+def _consumer_texts(random: Random) -> dict[str, str]:
+    """Options under which groups of the consumer protocol soon expel silent members."""
+    return {
         "group.consumer.min.session.timeout.ms": "1000",
         "group.consumer.session.timeout.ms": str(random.choice((1500, 4000))),
         "group.consumer.min.heartbeat.interval.ms": "50",
         "group.consumer.heartbeat.interval.ms": "100",
         "group.consumer.assignment.interval.ms": str(random.choice((0, 500))),
     }
+
+
+def _draw_members(random: Random, plan: Plan) -> Plan:
+    """The same world with a group whose members transform in transactions, if it has transactions."""
+    if plan.transactions is None or random.random() >= _MEMBERS_SHARE:
+        return plan
+    return with_members(random, plan, random.choice((CLASSIC, CONSUMER)))
+
+
+def with_members(random: Random, plan: Plan, protocol: str) -> Plan:
+    """The same world with transforming members of one group."""
+    assert plan.transactions is not None
+    texts = _consumer_texts(random) | dict(plan.broker_texts)
+    transactions = plan.transactions._replace(members=random.randint(2, 3), members_protocol=protocol)
+    return plan._replace(transactions=transactions, broker_texts=tuple(sorted(texts.items())))
+
+
+def _draw_assigned(random: Random, plan: Plan) -> Plan:
+    """The same world with members of the consumer protocol, beside those of classic groups or instead of them."""
+    if random.random() >= _ASSIGNED_SHARE:
+        return plan
+    texts = dict(plan.broker_texts) | _consumer_texts(random)
     plan = plan._replace(assigned_members=random.randint(2, 4), broker_texts=tuple(sorted(texts.items())))
     return plan._replace(groups=0, shared_members=0) if random.random() < _ONLY_ASSIGNED_SHARE else plan
 

@@ -29,6 +29,7 @@ from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.sim.checkers.history import LogKey
 from ottla.sim.checkers.transaction_history import EndAsked, Ended, OffsetsPut, Owned, Put, PutDone
+from ottla.sim.seats import NO_MEMBER, Membership
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peer, Peers
@@ -217,7 +218,13 @@ class TransactionClient:
         )
         return peer.send(request, most=self.versions.produce) if peer.connected else None
 
-    async def put_offsets(self, group: str, topic: KnownTopic, moves: dict[int, tuple[int, int]]) -> Verdict:
+    async def put_offsets(
+        self,
+        group: str,
+        topic: KnownTopic,
+        moves: dict[int, tuple[int, int]],
+        membership: Membership = NO_MEMBER,
+    ) -> Verdict:
         """Send TxnOffsetCommit: by partition, the offset before and the new one."""
         producer_id, epoch = self.producer
         if not self.versions.bumps:
@@ -243,6 +250,8 @@ class TransactionClient:
             group_id=group,
             producer_id=producer_id,
             producer_epoch=epoch,
+            member_id=membership.member_id,
+            generation_id=membership.generation,
             topics=[TxnOffsetCommitRequestTopic(name=topic.plan.name, partitions=partitions)],
         )
         most = self.versions.offset_commit

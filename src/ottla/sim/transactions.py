@@ -13,11 +13,13 @@ from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.sim.checkers.history import LogKey, Traits, TransactionsEnded
+from ottla.sim.checkers.transaction_history import AllEnded
 from ottla.sim.plan import TopicPlan, TransactionPlan
 from ottla.sim.topics import create_topic
 from ottla.sim.transaction_producers import TRANSACTION_ACTS, Bystander, Forsaker, Transactor
 from ottla.sim.transaction_readers import TransactionReader, TransactionScanner
 from ottla.sim.transformer import Transformer
+from ottla.sim.transforming_member import MEMBER_ACTS, TransformingMember
 
 if TYPE_CHECKING:
     from ottla.sim.peer import Peers
@@ -39,7 +41,8 @@ class Transactions:
         self.random = Random(f"ledger-{workload.plan.seed}")
         self.plan = plan
         self._topics: tuple[KnownTopic, ...] = ()
-        self.done = dict.fromkeys(TRANSACTION_ACTS, 0)
+        self.done = dict.fromkeys((*TRANSACTION_ACTS, *MEMBER_ACTS), 0)
+        self._transformers: list[Transformer] = []
         least, most = workload.plan.pause_us
         self.pause_us = max(least, _SHORTEST_PAUSE_US[0]), max(most, _SHORTEST_PAUSE_US[1])
 
@@ -71,6 +74,8 @@ class Transactions:
             self.spawn("forsaker", Forsaker("f", self).run())
         if self.plan.transforms:
             self.spawn("transformer", self._transform())
+        if self.plan.members:
+            self.spawn("transforming members", self._transform_in_a_group())
 
     async def _create(self) -> KnownTopic:
         from ottla.sim.setting import KnownTopic
@@ -98,16 +103,30 @@ class Transactions:
         return [KnownTopic(TopicPlan(name, count, ()), b"") for name, count in counts.items()]
 
     async def _transform(self) -> None:
-        """Consume the first topic that is never deleted."""
-        peer = self.workload.peer("transformer")
+        source = await self._source("transformer")
+        if source is not None:
+            self._transformers.append(Transformer("x0", source, self))
+            await self._transformers[-1].run()
+
+    async def _transform_in_a_group(self) -> None:
+        """Start several members that share one group and one source."""
+        source = await self._source("transforming members")
+        if source is None:
+            return
+        last_of: dict[int, str] = {}
+        members = [TransformingMember(number, source, self, last_of) for number in range(self.plan.members)]
+        self._transformers.append(members[0])
+        for member in members:
+            self.spawn(f"transforming member {member.transactional_id}", member.run())
+
+    async def _source(self, name: str) -> KnownTopic | None:
+        """The first topic that is never deleted, once it exists; None if the world ends before."""
+        peer = self.workload.peer(name)
         while True:
             found = [topic for topic in self.workload.topics() if topic.plan.stable and topic.plan.retained]
             sources = [topic for topic in found if not topic.plan.cached]
-            if sources:
-                await Transformer("x0", sources[0], self).run()
-                return
-            if self.workload.ending:
-                return
+            if sources or self.workload.ending:
+                return sources[0] if sources else None
             await peer.sleep_us(_AGAIN_US)
 
     # --- the last look ---
@@ -123,6 +142,18 @@ class Transactions:
             del self.workload.unfinished[what]
             log = LogKey(self.ledger.topic_id.hex(), partition)
             self.workload.saw(TransactionsEnded(self.workload.loop.now_us, log))
+
+    async def look_up_offsets(self, peer: Peers) -> None:
+        """Once no transaction is open, fetch the offsets that each transforming group has committed."""
+        self.workload.saw(AllEnded(self.workload.loop.now_us))
+        for transformer in self._transformers:
+            what = f"the last offsets of {transformer.group}"
+            self.workload.unfinished[what] = None
+            client = transformer.new_client()
+            while not await transformer.looked_up_all(client):
+                await peer.sleep_us(_AGAIN_US)
+            client.peer.close()
+            del self.workload.unfinished[what]
 
     async def scan(self, peer: Peers) -> None:
         scanner = TransactionScanner(self)

@@ -17,7 +17,7 @@ from ottla.messages.offset_fetch import (
 )
 from ottla.records.faults import CorruptRecords
 from ottla.sim.checkers.history import LogKey
-from ottla.sim.checkers.transaction_history import OffsetsRead
+from ottla.sim.checkers.transaction_history import OffsetsRead, OffsetsUnstable
 from ottla.sim.readers import fetch_request, offset_of, parse
 from ottla.sim.transaction_client import TransactionClient, Verdict
 from ottla.sim.transaction_producers import ABORT_SHARE, Owner
@@ -40,10 +40,14 @@ class Transformer(Owner):
         self._positions: dict[str, dict[int, int]] = {}
         """The positions by process and partition."""
 
+    @property
+    def _all(self) -> list[int]:
+        return list(range(self.source.plan.partitions))
+
     async def _step(self, client: TransactionClient) -> bool:
         positions = self._positions.get(client.name)
         if positions is None:
-            found = await self.look_up(client)
+            found = await self.look_up(client, self._all)
             if found is None:
                 await client.pause()
                 return True
@@ -71,8 +75,11 @@ class Transformer(Owner):
             if verdict is Verdict.DONE:
                 verdict = await client.put(ledger, target, [values])
         if verdict is Verdict.DONE:
-            verdict = await client.put_offsets(self.group, self.source, {partition: move})
+            verdict = await self._put_offsets(client, {partition: move})
         return verdict
+
+    async def _put_offsets(self, client: TransactionClient, moves: dict[int, tuple[int, int]]) -> Verdict:
+        return await client.put_offsets(self.group, self.source, moves)
 
     async def _read(self, client: TransactionClient, partition: int, position: int) -> tuple[list[int], int]:
         """The offsets of the next records, and where to go on."""
@@ -101,9 +108,8 @@ class Transformer(Owner):
         offsets = [offset for offset, _ in records[:_MOST_INPUTS]]
         return offsets, offsets[-1] + 1 if offsets else position
 
-    async def look_up(self, client: TransactionClient) -> dict[int, int] | None:
-        """The committed offsets, once no open transaction may change them."""
-        partitions = list(range(self.source.plan.partitions))
+    async def look_up(self, client: TransactionClient, partitions: list[int]) -> dict[int, int] | None:
+        """The committed offsets; None without an answer, or while an open transaction may change one of them."""
         asked_us = client.now_us
         topic = OffsetFetchRequestTopics(name=self.source.plan.name, partition_indexes=partitions)
         request = OffsetFetchRequest(
@@ -115,13 +121,18 @@ class Transformer(Owner):
             return None
         found = {}
         for part in response.groups[0].topics[0].partitions:
+            log = LogKey(self.source.topic_id.hex(), part.partition_index)
+            if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                self.workload.saw(OffsetsUnstable(asked_us, client.now_us, self.group, log))
             if part.error_code:
                 return None
             found[part.partition_index] = max(part.committed_offset, 0)
-            log = LogKey(self.source.topic_id.hex(), part.partition_index)
             self.workload.saw(OffsetsRead(asked_us, client.now_us, self.group, log, part.committed_offset))
         return found
 
     async def _last_step(self, client: TransactionClient) -> bool:
         """Look up the committed offsets, which shows that no transaction is left open."""
-        return await self.look_up(client) is not None
+        return await self.looked_up_all(client)
+
+    async def looked_up_all(self, client: TransactionClient) -> bool:
+        return await self.look_up(client, self._all) is not None

@@ -207,6 +207,7 @@ class Workload:
             await self.transactions.came_to_an_end(peer)
             machines = self.world.machines.values()
             await self._while("a transaction without records", lambda: open_transactions(machines))
+            await self.transactions.look_up_offsets(peer)
             await self.transactions.scan(peer)
         self.done = True
 

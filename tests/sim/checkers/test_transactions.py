@@ -27,12 +27,16 @@ from planted_transactions import (
 )
 
 from ottla.sim.checkers.consumed import check_consumed
-from ottla.sim.checkers.history import Acknowledged, Event, History, Sent, Traits
+from ottla.sim.checkers.copies import check_copies
+from ottla.sim.checkers.history import Acknowledged, Event, History, Scanned, Sent, Traits
 from ottla.sim.checkers.transaction_history import (
+    AllEnded,
     EndAsked,
     Ended,
     OffsetsPut,
     OffsetsRead,
+    OffsetsUnstable,
+    PutDone,
 )
 from ottla.sim.checkers.transactions import check_transactions
 
@@ -166,7 +170,12 @@ def told(offset: int, asked_us: int = 90) -> OffsetsRead:
     return OffsetsRead(asked_us, asked_us + 1, "g", SOURCE, offset)
 
 
-NEXT = (owned(1), put("t0.1:3", C), EndAsked(6, "t0.1:3", True), Ended(7, "t0.1:3", True))
+def unstable(asked_us: int) -> OffsetsUnstable:
+    return OffsetsUnstable(asked_us, asked_us + 1, "g", SOURCE)
+
+
+PUT_NEXT = PutDone(8, "t0.1:3", LOG, (C,), 3)
+NEXT = (owned(1), put("t0.1:3", C, at_us=5), EndAsked(6, "t0.1:3", True), Ended(7, "t0.1:3", True))
 BOTH = scanned(*BATCHES[:3], marker(4, commits=True, epoch=2), visible=((0, A), (1, B), (3, C)))
 
 
@@ -181,6 +190,57 @@ def test_a_step_that_was_aborted_is_taken_again():
 
 
 @pytest.mark.parametrize(
+    "events",
+    [
+        (*COMMIT, moved(COMMITTED, 0, 4), unstable(5), ANSWERED[0], unstable(8), SCAN),
+        (*COMMIT, moved(COMMITTED, 0, 4), PutDone(6, COMMITTED, LOG, (A, B), 0), unstable(8), SCAN),
+        (*COMMIT, moved(COMMITTED, 0, 4), *NEXT, PUT_NEXT, moved("t0.1:3", 4, 6), unstable(9), BOTH),
+        (*COMMIT, owned(1, at_us=1), moved(COMMITTED, 0, 4), owned(1, SUCCESSOR, at_us=6), unstable(9), SCAN),
+    ],
+    ids=["until its end is complete", "a late answer", "the next one's", "no newer epoch"],
+)
+def test_an_offset_may_be_unstable_while_a_transaction_is_not_complete(events: tuple[Event, ...]):
+    assert "unstable-for-nothing" not in kinds(*events)
+
+
+# --- copies ---
+
+COPY, AGAIN = b"t0.1:1:0@3", b"t0.1:3:0@3"
+COPIED = (owned(0), put(COMMITTED, COPY), EndAsked(3, COMMITTED, True), moved(COMMITTED, 0, 4))
+ONCE = scanned(stored(0, COPY), marker(1, commits=True), visible=((0, COPY),))
+TWICE = scanned(
+    stored(0, COPY),
+    marker(1, commits=True),
+    stored(2, AGAIN, epoch=1),
+    marker(3, commits=True, epoch=2),
+    visible=((0, COPY), (2, AGAIN)),
+)
+ABORTED_FIRST = TWICE._replace(batches=(TWICE.batches[0], marker(1, commits=False), *TWICE.batches[2:]))
+AGAIN_COPIED = (owned(1), put("t0.1:3", AGAIN), EndAsked(6, "t0.1:3", True), moved("t0.1:3", 0, 4))
+
+
+def copies(*events: Event) -> set[str]:
+    history = History()
+    for event in events:
+        history.add(event)
+    return {anomaly.kind for anomaly in check_copies(history)}
+
+
+def test_each_input_copied_once_is_sound():
+    source = Scanned(9, SOURCE, 3, 5, ((3, A), (4, B)))
+    assert copies(*COPIED, told(4), source, ONCE) == set()
+    assert copies(*COPIED, *AGAIN_COPIED, told(4), source, ABORTED_FIRST) == set()
+
+
+def test_an_input_that_two_transactions_copied_is_found():
+    assert copies(*COPIED, *AGAIN_COPIED, told(4), TWICE) == {"copied-twice"}
+
+
+def test_an_input_that_was_passed_over_is_found():
+    assert copies(*COPIED, told(4), Scanned(9, SOURCE, 2, 5, ((2, A), (3, B), (4, C))), ONCE) == {"never-copied"}
+
+
+@pytest.mark.parametrize(
     ("kind", "events"),
     [
         ("lost-offset", (*COMMIT, ANSWERED[0], moved(COMMITTED, 0, 4), told(-1), told(4), SCAN)),
@@ -190,6 +250,10 @@ def test_a_step_that_was_aborted_is_taken_again():
         ("uncommitted-offset", (*COMMIT, moved(COMMITTED, 0, 4), told(4, 1), SCAN)),
         ("consumed-twice", (*COMMIT, moved(COMMITTED, 0, 4), *NEXT, moved("t0.1:3", 3, 6), BOTH)),
         ("skipped-input", (*COMMIT, moved(COMMITTED, 0, 4), *NEXT, moved("t0.1:3", 5, 6), BOTH)),
+        ("unstable-for-nothing", (*COMMIT, unstable(5), SCAN)),
+        ("unstable-for-nothing", (*COMMIT, moved(COMMITTED, 0, 4), *NEXT, PUT_NEXT, unstable(9), BOTH)),
+        ("unstable-for-nothing", (*COMMIT, moved(COMMITTED, 0, 4), owned(1, SUCCESSOR, at_us=6), unstable(9), SCAN)),
+        ("unstable-for-nothing", (*COMMIT, moved(COMMITTED, 0, 4), AllEnded(8), unstable(9), SCAN)),
     ],
 )
 def test_each_thing_that_is_wrong_with_offsets_is_called_by_its_name(kind: str, events: tuple[Event, ...]):

@@ -1,16 +1,24 @@
 """The eighth judge: offsets that transactions commit count with their records, and each input is consumed once.
 
 Offsets that a group commits within transactions form a chain: each transaction starts where the last committed one has
-stopped.
+stopped. OffsetFetch says that an offset is unstable only while a transaction that changes it may be undecided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ottla.sim.checkers.history import Anomaly, History, LogKey
-from ottla.sim.checkers.transaction_history import OffsetsPut, OffsetsRead
-from ottla.sim.checkers.transactions import Fate, Known, Transaction
+from ottla.sim.checkers.transaction_history import (
+    AllEnded,
+    OffsetsPut,
+    OffsetsRead,
+    OffsetsUnstable,
+    Owned,
+    Put,
+    PutDone,
+)
+from ottla.sim.checkers.transactions import NEVER, Fate, Known, Transaction
 
 _NOTHING = -1
 Place = tuple[str, LogKey]
@@ -48,6 +56,7 @@ def check_consumed(history: History) -> Iterator[Anomaly]:
             last[place] = event
             for kind, what in _told(event, moves.get(place, [])):
                 yield Anomaly(kind, f"{history.name(event.log)}, {event.group}: {what}")
+    yield from _unstable(history, known)
     for place, steps in moves.items():
         for kind, what in _chain(steps, last.get(place)):
             yield Anomaly(kind, f"{history.name(place[1])}, {place[0]}: {what}")
@@ -79,3 +88,63 @@ def _chain(moves: list[_Move], last: OffsetsRead | None) -> Iterator[tuple[str, 
         reached = max(reached, one.offset)
     if last is not None and last.offset < reached and any(one.counts for one in moves):
         yield "lost-offset", f"told {last.offset} in the end, and {reached} was committed"
+
+
+def _unstable(history: History, known: Known) -> Iterator[Anomaly]:
+    """Each answer that an offset is unstable has a transaction that was undecided, or whose marker was on its way."""
+    over_us = _over_us(history)
+    puts: dict[Place, list[OffsetsPut]] = {}
+    for transaction in known.transactions.values():
+        for put in transaction.moves:
+            puts.setdefault((put.group, put.log), []).append(put)
+    for event in history.events:
+        if not isinstance(event, OffsetsUnstable):
+            continue
+        open_then = (
+            put
+            for put in puts.get((event.group, event.log), ())
+            if put.at_us <= event.at_us and over_us(put) >= event.asked_us
+        )
+        if not any(open_then):
+            what = f"asked at {event.asked_us}, and no transaction was undecided"
+            yield Anomaly("unstable-for-nothing", f"{history.name(event.log)}, {event.group}: {what}")
+
+
+def _over_us(history: History) -> Callable[[OffsetsPut], int]:
+    """The time from which on a transaction is surely complete, with a marker in each of its partitions.
+
+    InitProducerId has given out a newer epoch of its producer, a transaction of the same transactional id that began
+    later has a record in a log, or all transactions have ended. An answer that was merely late does not count.
+    """
+    begun_us: dict[str, int] = {}
+    epochs: dict[str, tuple[int, int]] = {}
+    of_put: dict[OffsetsPut, tuple[int, int]] = {}
+    given: dict[str, list[tuple[int, tuple[int, int]]]] = {}
+    written: dict[str, list[PutDone]] = {}
+    all_ended_us = NEVER
+    for event in history.events:
+        if isinstance(event, Owned):
+            epochs[event.producer] = event.producer_id, event.epoch
+            if event.takes_over:
+                given.setdefault(event.transactional_id, []).append((event.at_us, epochs[event.producer]))
+        elif isinstance(event, Put):
+            begun_us.setdefault(event.transaction, event.at_us)
+        elif isinstance(event, OffsetsPut):
+            of_put[event] = epochs.get(event.transaction.rpartition(":")[0], (-1, -1))
+        elif isinstance(event, PutDone):
+            written.setdefault(_transactional_id(event.transaction), []).append(event)
+        elif isinstance(event, AllEnded):
+            all_ended_us = event.at_us
+
+    def over_us(put: OffsetsPut) -> int:
+        name, (producer_id, epoch) = _transactional_id(put.transaction), of_put[put]
+        fenced = (at for at, newer in given.get(name, ()) if newer[0] == producer_id and newer[1] > epoch)
+        others = (one for one in written.get(name, ()) if one.transaction != put.transaction)
+        followed = (one.at_us for one in others if begun_us.get(one.transaction, 0) > put.at_us)
+        return min((*fenced, *followed), default=all_ended_us)
+
+    return over_us
+
+
+def _transactional_id(transaction: str) -> str:
+    return transaction.rpartition(".")[0]

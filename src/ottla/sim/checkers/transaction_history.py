@@ -82,6 +82,21 @@ class OffsetsRead(NamedTuple):
     offset: int
 
 
+class OffsetsUnstable(NamedTuple):
+    """OffsetFetch with require_stable answered that an open transaction may change the offset."""
+
+    asked_us: int
+    at_us: int
+    group: str
+    log: LogKey
+
+
+class AllEnded(NamedTuple):
+    """All clients have finished, and no coordinator knows of a transaction that has not ended."""
+
+    at_us: int
+
+
 class TransactionRead(NamedTuple):
     """One answer of a Fetch in a log with transactions, without what the reader has left out as aborted."""
 
@@ -136,5 +151,16 @@ class TransactionsScanned(NamedTuple):
 
 
 TransactionEvent = (
-    Owned | Put | PutDone | OffsetsPut | EndAsked | Ended | OffsetsRead | TransactionRead | Stable | TransactionsScanned
+    Owned
+    | Put
+    | PutDone
+    | OffsetsPut
+    | EndAsked
+    | Ended
+    | OffsetsRead
+    | OffsetsUnstable
+    | AllEnded
+    | TransactionRead
+    | Stable
+    | TransactionsScanned
 )

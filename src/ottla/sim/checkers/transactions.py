@@ -37,7 +37,7 @@ class Fate(Enum):
 
 
 _VISIBLE = (Fate.PLAIN, Fate.COMMITTED)
-_NEVER = 1 << 62
+NEVER = 1 << 62
 
 
 class Span(NamedTuple):
@@ -72,7 +72,7 @@ class Log:
             else:
                 self._settle(batch, Fate.PLAIN)
         for held in open_now.values():
-            self._ended(held, Fate.OPEN, _NEVER)
+            self._ended(held, Fate.OPEN, NEVER)
 
     def _ended(self, held: list[Stored], fate: Fate, marker: int) -> None:
         if held:
@@ -252,7 +252,7 @@ def _readers(history: History, known: Known) -> Iterator[Anomaly]:
         for kind, what in _differences(log, expected, event.records, event.reader):
             yield Anomaly(kind, f"{name}: {what}")
         for offset, value in event.records if event.committed else ():
-            if known.commit_asked_us.get(value, _NEVER) > event.at_us:
+            if known.commit_asked_us.get(value, NEVER) > event.at_us:
                 yield Anomaly(
                     "early-read", f"{name}@{offset}: {_short(value)} was read before its commit was asked for"
                 )

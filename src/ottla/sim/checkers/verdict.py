@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.sim.checkers.commits import check_commits
 from ottla.sim.checkers.consumed import check_consumed
+from ottla.sim.checkers.copies import check_copies
 from ottla.sim.checkers.forgotten import without_forgotten
 from ottla.sim.checkers.generations import check_successors
 from ottla.sim.checkers.history import Anomaly, History
@@ -24,6 +25,7 @@ _JUDGES = (
     check_redpanda,
     check_transactions,
     check_consumed,
+    check_copies,
     check_successors,
 )
 
