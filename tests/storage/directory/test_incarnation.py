@@ -289,3 +289,13 @@ def test_a_note_of_the_page_cache_that_cannot_be_opened_is_made_anew(tmp_path: P
     leave_note(disk, str(tmp_path / "data"))
     assert note.read_bytes() == body
     assert was_kept(disk, str(tmp_path / "data")) == bool(body)
+
+
+def test_a_note_of_the_page_cache_that_cannot_be_read_is_made_anew() -> None:
+    """A simulated broker of three (seed 310278) ended when one read of the note failed."""
+    disk = SimDisk()
+    disk.make_directory("/data")
+    leave_note(disk, "/data")
+    disk.fail("read", errno.EIO, where=".page-cache")
+    leave_note(disk, "/data")
+    assert was_kept(disk, "/data")

@@ -29,7 +29,11 @@ def was_kept(disk: Disk, directory: str) -> bool:
 def leave_note(disk: Disk, directory: str) -> None:
     """Leave the note for the next start: writes from here on are there then, unless power is lost."""
     path, now = posixpath.join(directory, PAGE_CACHE), _now(disk, directory)
-    if read_small(disk, path) != now:
+    try:
+        before = read_small(disk, path)
+    except BadCheckpoint:
+        before = None
+    if before != now:
         _write(disk, path, now)
 
 
