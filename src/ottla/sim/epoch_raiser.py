@@ -10,6 +10,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages.init_producer_id import InitProducerIdRequest
 from ottla.records.compression import Codec
 from ottla.sim.checkers.history import LogKey, Outdated
+from ottla.sim.checkers.transaction_history import IdGiven
 from ottla.sim.producers import Producer
 from ottla.sim.setting import KnownTopic, Setting, lasting_topics
 
@@ -55,6 +56,7 @@ class EpochRaiser(Producer):
                 response = await self.peer.ask(asked)
                 if response is not None and not response.error_code:
                     self._id = response.producer_id
+                    self.workload.saw(IdGiven(self.workload.loop.now_us, self.name, self._id))
                     return self.random.choice(topics)
             await self.peer.sleep_us(_AGAIN_US)
         return None

@@ -13,6 +13,7 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
 from ottla.sim.checkers.history import Acknowledged, DeleteAsked, LogKey, Refused, Sent
+from ottla.sim.checkers.transaction_history import IdGiven
 from ottla.sim.setting import KnownTopic, Setting
 
 _ALL, _LEADER, _NONE = -1, 1, 0
@@ -124,6 +125,7 @@ class IdempotentProducer(Producer):
             response = await self.peer.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
             if response is not None and response.error_code == 0:
                 self._producer = (response.producer_id, response.producer_epoch)
+                self.workload.saw(IdGiven(self.workload.loop.now_us, self.name, response.producer_id))
             await self.rest()
         while not self.workload.ending:
             lane = self._choose()

@@ -24,6 +24,14 @@ class Owned(NamedTuple):
     """True if it came from InitProducerId: earlier producers with the transactional id are fenced."""
 
 
+class IdGiven(NamedTuple):
+    """InitProducerId without a transactional id was answered: a producer takes one answer only."""
+
+    at_us: int
+    producer: str
+    producer_id: int
+
+
 class Put(NamedTuple):
     """A batch of a transaction was sent for the first time."""
 
@@ -152,6 +160,7 @@ class TransactionsScanned(NamedTuple):
 
 TransactionEvent = (
     Owned
+    | IdGiven
     | Put
     | PutDone
     | OffsetsPut

@@ -8,6 +8,7 @@ from ottla.sim.checkers.copies import check_copies
 from ottla.sim.checkers.forgotten import without_forgotten
 from ottla.sim.checkers.generations import check_successors
 from ottla.sim.checkers.history import Anomaly, History
+from ottla.sim.checkers.identities import check_identities
 from ottla.sim.checkers.jepsen import check_jepsen
 from ottla.sim.checkers.order import check_order
 from ottla.sim.checkers.progress import check_progress
@@ -27,6 +28,7 @@ _JUDGES = (
     check_consumed,
     check_copies,
     check_successors,
+    check_identities,
 )
 
 
