@@ -193,4 +193,15 @@ TRANSACTION_MUTANTS = (
         brokers=3,
         circumstances=("members of a consumer group",),
     ),
+    Mutant(
+        "a block of producer ids is given out once",
+        "metadata/state.py",
+        "        self.next_producer_id = body.first + body.count\n",
+        "        self.next_producer_id = body.first\n",
+        _CALM,
+        0,
+        ("shared-id",),
+        brokers=3,
+        circumstances=("transactions",),
+    ),
 )
