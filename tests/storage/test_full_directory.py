@@ -9,6 +9,7 @@ from log_desk import T0, a_batch, a_directory, a_log, put, read_at, settings, sy
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import SimDisk
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
@@ -35,6 +36,28 @@ def test_a_checkpoint_that_a_full_disk_refused_is_written_in_the_next_round():
         directory.checkpoint_log_starts()
     directory.checkpoint_log_starts()
     assert b"t 0 2" in disk.read("/data/log-start-offset-checkpoint")
+
+
+def test_what_a_full_disk_did_not_let_a_deleted_partition_forget_is_not_taken_for_a_later_one():
+    """World 310131: its name was given again, and a start found the new replica missing, with offsets of the old one."""
+    disk, place = SimDisk(), TopicPartition("t", 0)
+    directory = a_directory(disk)
+    put(a_log_in(directory), a_batch())
+    sync(directory.logs[place])
+    directory.checkpoint_recovery_points()
+    for _ in range(2):  # while it is renamed, and when its files have gone: others have taken the room
+        disk.fail("write", errno.ENOSPC, where="recovery-point-offset-checkpoint")
+    with pytest.raises(OSError, match="write"):
+        directory.delete_logs([place])
+    with pytest.raises(OSError, match="write"):
+        directory.deletions.remove_one()
+    (doomed,) = (name for name in disk.list("/data") if name.endswith("-delete"))
+    assert disk.list(f"/data/{doomed}") == []
+    disk.lose_unsynced()
+    again = a_directory(disk)
+    assert again.offsets.places() == {place} and again.gone == {}
+    assert not again.deletions.remove_one()
+    assert again.offsets.places() == set() and doomed not in disk.list("/data")
 
 
 def test_how_far_compaction_has_been_is_not_lowered_before_that_is_written_down():

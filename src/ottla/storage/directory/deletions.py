@@ -9,6 +9,8 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage.directory import strays
 from ottla.storage.directory.found import DELETE_SUFFIX
+from ottla.storage.directory.noted_offsets import NotedOffsets
+from ottla.storage.values import parse_directory_name
 
 _NAME_MAX = 255
 
@@ -16,9 +18,10 @@ _NAME_MAX = 255
 class Deletions:
     """Part of `LogDirectory`."""
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, offsets: NotedOffsets) -> None:
         self._disk = disk
         self._path = path
+        self._offsets = offsets
         self.doomed: list[str] = []
         """Folders whose files will be deleted."""
         self.files_aside: list[str] = []
@@ -43,10 +46,25 @@ class Deletions:
         """Delete one `*-delete` folder; whether there are more. A step for the background."""
         if self.doomed:
             self.doomed.append(self.doomed.pop(0))  # a folder that cannot be deleted does not hold up the others
-            self._disk.remove_tree(self.doomed[-1])
-            self._disk.remove(self.doomed[-1] + strays.BESIDE)
+            self._remove(self.doomed[-1])
             self.doomed.pop()
         return bool(self.doomed)
+
+    def _remove(self, folder: str) -> None:
+        """Delete a folder once no checkpoint tells of its partition any more.
+
+        On a full disk they could not be written when it was renamed. Its files go first, as that makes room. The empty
+        folder stays until then: without it a start would take the offsets that are still noted for those of a new
+        topic of that name, and its replica for lost.
+        """
+        for name in self._disk.list(folder):
+            inside = posixpath.join(folder, name)
+            (self._disk.remove_tree if self._disk.is_directory(inside) else self._disk.remove)(inside)
+        place = parse_directory_name(posixpath.basename(folder).rpartition(".")[0])
+        if place is not None and not self._disk.exists(posixpath.join(self._path, str(place))):
+            self._offsets.forget([place])
+        self._disk.remove_tree(folder)
+        self._disk.remove(folder + strays.BESIDE)
 
     def remove_strays(self, *, wall_ms: int, retention_ms: int) -> list[strays.Stray]:
         """Delete strays that were set aside `retention_ms` ago: files at once, folders later by `remove_one`."""

@@ -66,7 +66,7 @@ class LogDirectory:
         self.gone: dict[TopicPartition, range] = {}
         """Partitions whose folder is missing, and the offsets that each held, as far as the checkpoints say."""
         self.offsets = NotedOffsets(disk, path)
-        self.deletions = Deletions(disk, path)
+        self.deletions = Deletions(disk, path, self.offsets)
         self._lock = lock
         self._owes_note = False
 
