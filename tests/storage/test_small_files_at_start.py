@@ -235,7 +235,7 @@ def test_an_epoch_that_begins_with_the_last_batch_of_a_segment_is_proved_by_the_
 
 @pytest.mark.parametrize("stop", [CLEAN, KILL])
 @pytest.mark.parametrize("suffix", [INDEX, TIME_INDEX, ".snapshot"])
-@pytest.mark.parametrize("harm", ["directory", "unreadable"])
+@pytest.mark.parametrize("harm", ["directory", "unreadable", "read error"])
 def test_an_index_or_snapshot_that_cannot_be_opened_is_set_aside_and_made_anew(stop, suffix, harm, caplog):
     disk = SimDisk()
     stopped(stop, disk)
@@ -290,7 +290,7 @@ def spoil(disk: SimDisk, path: str, harm: str) -> None:
         disk.remove(path)
         disk.make_directory(path)
     else:
-        disk.fail("read", errno.EACCES, where=path)
+        disk.fail("read", errno.EIO if harm == "read error" else errno.EACCES, where=path)
 
 
 def test_an_empty_index_of_a_closed_segment_is_never_opened():

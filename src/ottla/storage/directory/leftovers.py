@@ -55,7 +55,7 @@ def set_aside_in(disk: Disk, directory: str) -> list[str]:
 def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: bool, wall_ms: int) -> str | None:
     """Rename the file of a log that an error names, if the log can be opened without it; its new path, else None.
 
-    Indexes and snapshots are made anew from the batches. The offsets of a segment are refused, or fetched from another
+    Indexes and snapshots are made anew from the batches, also after a read error. The offsets of a segment are refused, or fetched from another
     replica. Without the last segment only checkpoints tell where the log ends, and they are complete only after a
     `clean` close. After any other, the last segment stays in its place and the log is offline, even if changed
     permissions would make the file readable again.
@@ -65,7 +65,8 @@ def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: b
     if folder != directory or not name.endswith((*SUFFIXES, SNAPSHOT)):
         return None
     base, is_directory = base_offset_of(name), disk.is_directory(path)
-    if error.errno not in _NO_RIGHTS and not is_directory:
+    cannot_be_read = error.errno in _NO_RIGHTS or (error.errno == errno.EIO and base is None)
+    if not cannot_be_read and not is_directory:
         return None
     others = [other for each in disk.list(directory) if (other := base_offset_of(each)) is not None]
     if base is not None and base == max(others, default=base) and not (is_directory and clean):
