@@ -1,4 +1,4 @@
-"""Replicas that a start could not open because the disk was full are opened once there is room."""
+"""Replicas that a start could not open, as the disk was full or a read failed, are opened once they can be."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_replicas_are_served_once_there_is_room(broker: SimBroker, caplog: pytes
     with caplog.at_level(logging.WARNING):
         make_room(broker)
     assert [record.getMessage() for record in caplog.records] == [
-        f"t-{index} can be opened, as there is room again: it ends at offset 2" for index in (0, 1)
+        f"t-{index} can be opened now: it ends at offset 2" for index in (0, 1)
     ]
     assert [produce(broker, index) for index in (0, 1)] == [0, 0]
     assert broker.here.node.replicas.by_name["t", 0].log.end_offset == 3
@@ -141,15 +141,32 @@ def test_one_in_an_older_copy_of_its_directory_stays_offline(
     assert state_of(broker).offline == (broker.here.node.broker,)
 
 
-def test_one_whose_files_cannot_be_read_stays_offline_alone(broker: SimBroker) -> None:
+def test_one_whose_files_cannot_be_read_stays_offline_alone(
+    broker: SimBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     without_room(broker)
-    for _ in range(9):
+    for _ in range(50):
         broker.machine.disk.fail("read", errno.EIO, where=SEGMENT)
     make_room(broker)
     assert [produce(broker, index) for index in (0, 1)] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    with caplog.at_level(logging.WARNING):
+        broker.loop.run_for(20 * LONG_MS)
+    assert [message for message in caplog.messages if "t-0 stays offline until the next start" in message]
+    tried = broker.machine.disk.to_fail
+    broker.loop.run_for(20 * LONG_MS)
+    assert 0 < broker.machine.disk.to_fail == tried, "nothing is read any more"
     assert broker.here.fatal is None
     (trouble,) = troubles(broker)
     assert "simulated failure of read" in trouble["reason"]
+
+
+def test_one_that_a_read_error_kept_closed_is_served_once_it_can_be_read(broker: SimBroker) -> None:
+    """Worlds 310095 and 310224: the only replica of a partition stayed offline until the next start."""
+    restart(broker, lambda disk: disk.fail("read", errno.EIO, where=SEGMENT), clean=False)
+    assert [produce(broker, index) for index in (0, 1)] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    broker.loop.run_for(LONG_MS)
+    assert produce(broker, 0) == 0 and troubles(broker) == []
+    assert broker.here.node.replicas.by_name["t", 0].log.end_offset == 3
 
 
 def test_a_failed_sync_costs_the_directory(broker: SimBroker) -> None:

@@ -1,6 +1,6 @@
-"""Opens replicas that the start could not open because the disk was full, once there is room.
+"""Opens replicas that the start could not open because the disk was full, once there is room; or for a read error.
 
-Called by reconcile.py. Only replicas that are offline or are to lead are tried; if other replicas count, a replica is
+A read error may pass, as with storage behind a network; after a few vain attempts it counts as lasting. Called by reconcile.py. Only replicas that are offline or are to lead are tried; if other replicas count, a replica is
 fetched anew instead (unreadable.py). Each is recovered as after a crash, in one turn of the loop. A replica that must
 first be compared with another directory, or with what the cluster knows of its own, stays offline until the next start,
 with the reason.
@@ -8,6 +8,7 @@ with the reason.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ log = logging.getLogger("ottla.replicas")
 _FIRST_MS = 10_000
 _LONGEST_MS = 160_000
 """The pause doubles with each vain attempt: each may read all of a log that was not checked yet."""
+_READ_ERRORS = 5
+"""The attempts after which a read error counts as lasting: more than five minutes by then."""
 _ROOM = 1 << 20
 """The free bytes of a disk without which opening a replica is not tried."""
 
@@ -46,7 +49,7 @@ class Reopening:
         self._closed = False
 
     def look(self) -> None:
-        """Try after a while, if any replica lacked room."""
+        """Try after a while, if a replica waits for it."""
         if not self._due and not self._closed and self._waiting():
             self._due = True
             self._around.deadlines.after(self._pause_ms, self._try)
@@ -55,8 +58,8 @@ class Reopening:
         self._closed = True
 
     def _waiting(self) -> list[Key]:
-        lacking = self._directories.unreadable.lacking_room()
-        return [key for key in lacking if key in self._directories.offline or self._is_to_lead(key)]
+        waiting = self._directories.unreadable.to_try_again()
+        return [key for key in waiting if key in self._directories.offline or self._is_to_lead(key)]
 
     def _is_to_lead(self, key: Key) -> bool:
         """True after an unclean election."""
@@ -86,6 +89,10 @@ class Reopening:
                 self._vain[key] = self._vain.get(key, 0) + 1
                 self._pause_ms = min(2 * self._pause_ms, _LONGEST_MS)
         self.look()
+
+    def _may_pass(self, key: Key, error: Exception) -> bool:
+        is_read_error = isinstance(error, OSError) and error.errno == errno.EIO
+        return is_read_error and self._vain.get(key, 0) < _READ_ERRORS
 
     def _topic_of(self, key: Key) -> Topic | None:
         topic = self._around.metadata.topics.get(TopicId(key[0]))
@@ -117,12 +124,12 @@ class Reopening:
                 return False
             if isinstance(error, OSError) and costs_the_directory(one.found, error):
                 self._around.disk_failed(error)
-            else:
+            elif not self._may_pass(key, error):
                 directories.unreadable.give_up_opening(key, recovery.sentence(error))
             return False
         directories.unreadable.opened(key)
         directories.offline.pop(key, None)
         opened = directories.recovered[key]
-        log.warning("%s-%d can be opened, as there is room again: it ends at offset %d", opened.topic,
+        log.warning("%s-%d can be opened now: it ends at offset %d", opened.topic,
                     opened.partition, opened.end_offset)  # fmt: skip
         return True

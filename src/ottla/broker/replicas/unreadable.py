@@ -48,8 +48,8 @@ class Unreadable(NamedTuple):
     found: FoundPartition
     directory: LogDirectory
     reason: str
-    lacked_room: bool = False
-    """True if the disk of the replica was full."""
+    may_pass: bool = False
+    """True if the reason may pass by itself: the disk was full, or a read failed."""
 
 
 class UnreadableReplicas:
@@ -109,8 +109,8 @@ class UnreadableReplicas:
         except recovery.CANNOT_OPEN as error:
             if costs_the_directory(found, error):
                 raise
-            full = isinstance(error, OSError) and error.errno in FULL_DISK
-            self.add(directory, topic, found, recovery.sentence(error), lacked_room=full)
+            may_pass = isinstance(error, OSError) and error.errno in (*FULL_DISK, errno.EIO)
+            self.add(directory, topic, found, recovery.sentence(error), may_pass=may_pass)
 
     def set_aside(self, directory: LogDirectory, strays: Sequence[tuple[FoundPartition, str]]) -> None:
         """Rename strays, and log the reason of each."""
@@ -137,11 +137,11 @@ class UnreadableReplicas:
             return False
 
     def add(
-        self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str, *, lacked_room: bool = False
+        self, directory: LogDirectory, topic: Topic, found: FoundPartition, reason: str, *, may_pass: bool = False
     ) -> None:
         """Note an unreadable replica, which stays as it is and is not served."""
         reason += _refused_offsets(directory, TopicPartition(found.topic, found.partition))
-        one = Unreadable(topic.name, found, directory, reason, lacked_room)
+        one = Unreadable(topic.name, found, directory, reason, may_pass)
         self.by_key.setdefault((topic.topic_id, found.partition), []).append(one)
         directory.unopened = True
         log.warning("%s-%d in %s cannot be opened and is offline: %s", topic.name, found.partition, found.path, reason)
@@ -216,14 +216,14 @@ class UnreadableReplicas:
             return True
         return False
 
-    def lacking_room(self) -> list[Key]:
-        """Replicas that could not be opened because the disk was full, and that lie in one log directory."""
-        return [key for key, found in self.by_key.items() if len(found) == 1 and found[0].lacked_room]
+    def to_try_again(self) -> list[Key]:
+        """Replicas that may be opened later, and that lie in one log directory."""
+        return [key for key, found in self.by_key.items() if len(found) == 1 and found[0].may_pass]
 
     def give_up_opening(self, key: Key, reason: str) -> None:
         """Keep a replica offline until the next start, with this reason."""
         one = self.by_key[key][0]
-        self.by_key[key] = [one._replace(reason=reason, lacked_room=False)]
+        self.by_key[key] = [one._replace(reason=reason, may_pass=False)]
         log.warning("%s stays offline until the next start: %s", one.found.path, reason)
 
     def opened(self, key: Key) -> None:
