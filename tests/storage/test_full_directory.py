@@ -39,7 +39,7 @@ def test_a_checkpoint_that_a_full_disk_refused_is_written_in_the_next_round():
 
 
 def test_what_a_full_disk_did_not_let_a_deleted_partition_forget_is_not_taken_for_a_later_one():
-    """World 310131: its name was given again, and a start found the new replica missing, with offsets of the old one."""
+    """World 310131: a start found the replica of a new topic of that name missing, with offsets of the old one."""
     disk, place = SimDisk(), TopicPartition("t", 0)
     directory = a_directory(disk)
     put(a_log_in(directory), a_batch())

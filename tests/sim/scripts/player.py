@@ -17,6 +17,7 @@ from tests.sim.scripts.disks import DiskSteps
 
 from ottla.broker.replicas.partition import Partition
 from ottla.client.consume.fetch_session import SessionRequest, WantedPartition
+from ottla.cluster.caretaker import NEWCOMER_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition
 from ottla.messages.alter_partition_reassignments import (
@@ -218,6 +219,7 @@ class Story(Workload):
         self._replicas = self._state().replicas
         await self._leader_is(1)
         await self._are_in_sync(1, 2, 3)
+        await self.teller.sleep_us(2 * NEWCOMER_MS * 1000)  # then elections take the replicas in their order
         for verb, *said in self._script.story:
             step = f"{verb} {said}"
             self.world.note(step)

@@ -1,9 +1,10 @@
-"""Opens replicas that the start could not open because the disk was full, once there is room; or for a read error.
+"""Opens replicas that the start could not open, as the disk was full or a read failed, once they can be opened.
 
-A read error may pass, as with storage behind a network; after a few vain attempts it counts as lasting. Called by reconcile.py. Only replicas that are offline or are to lead are tried; if other replicas count, a replica is
-fetched anew instead (unreadable.py). Each is recovered as after a crash, in one turn of the loop. A replica that must
-first be compared with another directory, or with what the cluster knows of its own, stays offline until the next start,
-with the reason.
+Called by reconcile.py. Only replicas that are offline or are to lead are tried; if other replicas count, a replica is
+fetched anew instead (unreadable.py). Each is recovered as after a crash, in one turn of the loop. A read error may
+pass, as with storage behind a network; after a few vain attempts it counts as lasting. A replica that must first be
+compared with another directory, or with what the cluster knows of its own, stays offline until the next start, with the
+reason.
 """
 
 from __future__ import annotations

@@ -55,10 +55,10 @@ def set_aside_in(disk: Disk, directory: str) -> list[str]:
 def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: bool, wall_ms: int) -> str | None:
     """Rename the file of a log that an error names, if the log can be opened without it; its new path, else None.
 
-    Indexes and snapshots are made anew from the batches, also after a read error. The offsets of a segment are refused, or fetched from another
-    replica. Without the last segment only checkpoints tell where the log ends, and they are complete only after a
-    `clean` close. After any other, the last segment stays in its place and the log is offline, even if changed
-    permissions would make the file readable again.
+    Indexes and snapshots are made anew from the batches, also after a read error. The offsets of a segment are refused,
+    or fetched from another replica. Without the last segment only checkpoints tell where the log ends, and they are
+    complete only after a `clean` close. After any other, the last segment stays in its place and the log is offline,
+    even if changed permissions would make the file readable again.
     """
     path = str(error.filename or "")
     folder, name = posixpath.split(path)
