@@ -178,8 +178,8 @@ class Syncing:
                 files.append(self._write_snapshot())
                 self._snapshot_at = active.size
                 self._dirty_directory = True
-            if self._checkpoint_at == 0:
-                self._dirty_directory = True  # the index files are new, and so are their names
+            if self._checkpoint_at == 0 or active.aborted.makes_file:
+                self._dirty_directory = True  # index files are new, and so are their names
             for file in active.write_indexes():
                 file.hold()
                 files.append(file)

@@ -244,3 +244,25 @@ def test_an_index_of_a_segment_without_batches_is_not_believed(how: str, stop: s
     harm(disk, path, how)
     _, again = opened(disk)
     assert again.active.aborted.entries == [] and aborted(again) == before
+
+
+def test_an_index_that_is_made_late_in_a_segment_is_there_after_any_loss_of_power() -> None:
+    """World 218831: its name was not on disk, and aborted records were shown to readers of committed ones.
+
+    The snapshot that the next segment begins with was there, so no start read the markers again.
+    """
+    disk = SimDisk()
+    directory = a_directory(disk)
+    log = directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW)
+    for number in range(1, 4):  # the last one aborts; until then there is no file
+        transact(log, number)
+        assert log.move_recovery_point()
+        sync(log)
+    directory.checkpoint_recovery_points()
+    before = aborted(log)
+    assert any(before)
+    log.roll(log.end_offset, T0)
+    states = list(disk.legal_states())
+    assert len(states) > 10
+    for state in states:
+        assert aborted(opened(state)[1]) == before

@@ -84,6 +84,11 @@ class AbortedIndex:
     def add(self, entry: AbortedEntry) -> None:
         self.entries.append(entry)
 
+    @property
+    def makes_file(self) -> bool:
+        """True if the next `write_out` makes the file: then its name needs a sync too."""
+        return self._on_disk == 0 < len(self.entries)
+
     def write_out(self) -> OpenFile | None:
         """Put new entries into the file; return the file if it needs a sync."""
         entries = self.entries
