@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from tests.sim.drawn import without_what_came_last
 
@@ -63,3 +66,15 @@ def test_it_is_seen_when_a_partition_is_given_before_it_is_given_up(monkeypatch:
 def test_it_is_seen_when_a_commit_of_a_member_that_was_put_out_is_taken(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(consumer_members, "commit_error", lambda group, request, version: ErrorCode.NONE)
     assert "was taken for another's partition" in complaints(11, 3)
+
+
+@pytest.mark.parametrize(("epoch", "taken"), [(8, False), (11, True), (12, True)])
+def test_a_late_answer_of_an_earlier_epoch_takes_nothing_from_a_member_of_a_later_one(epoch: int, taken: bool):
+    """World 218914: the old member's answer had waited for the group's log, and came after the new member's."""
+    setting: Any = SimpleNamespace(plan=SimpleNamespace(seed=1), peer=lambda name: None, failed=lambda what: None)
+    group = AssignedGroup(setting, 2)
+    old, new = group.members
+    place = (bytes(16), 1)
+    new.epoch, new.reading = 11, {place}
+    group.was_told(old.member_id, epoch, {place})
+    assert new.taken == ({place} if taken else set())

@@ -58,7 +58,8 @@ class AssignedGroup:
             if holder != member_id:
                 self.setting.failed(f"{member_id} and {holder} were told of one partition in epoch {epoch}")
             for other in self.members:
-                if other.member_id != member_id and place in other.reading:
+                # an answer of an earlier epoch has only come late: it takes nothing from a member of a later one
+                if other.member_id != member_id and place in other.reading and epoch >= other.epoch:
                     other.taken.add(place)
             newest = self._newest.get(place)
             if newest is None or epoch > newest[0]:
