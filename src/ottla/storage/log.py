@@ -17,7 +17,6 @@ from ottla.records.batch import Batch
 from ottla.records.header import MAGIC_AT, PLACE, SIZE_OVERHEAD
 from ottla.storage import lookup, recovery
 from ottla.storage.log_state import LogState
-from ottla.storage.opening import Known
 from ottla.storage.producers.producers import Mark
 from ottla.storage.producers.sequencing import check_producer, note_producer
 from ottla.storage.reading import Reading
@@ -33,6 +32,7 @@ from ottla.storage.values import (
     ActiveProducer,
     Appended,
     EpochEnd,
+    Known,
     LogRead,
     Origin,
     TimestampOffset,

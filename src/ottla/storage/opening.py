@@ -1,9 +1,10 @@
 """Judges the segments of a log at a start: which batches are sound, which are damage, and which are a torn end.
 
-Comes from recovery.py. The segments are compared with what is known besides: the recovery point and the checkpointed
-high watermark say what was on disk, the log start where the first segment begins, names where each segment ends. Bytes
-that contradict them, or lie in front of whole batches, are damage: kept and refused, and their offsets are not given
-again. Only an end behind all of that, with nothing whole behind it, is cut.
+Called by recovery.py; opened_segments.py carries out what is judged here. The segments are compared with what is known
+besides: the recovery point and the checkpointed high watermark say what was on disk, the log start where the first
+segment begins, names where each segment ends. Bytes that contradict them, or lie in front of whole batches, are damage:
+kept and refused, and their offsets are not given again. Only an end behind all of that, with nothing whole behind it,
+is cut.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ from __future__ import annotations
 import posixpath
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ottla.storage.directory.deleted_segments import deleted_in
-from ottla.storage.directory.leftovers import aside_name
-from ottla.storage.directory.remembered import ASIDE
 from ottla.storage.folder import LogFolder
+from ottla.storage.opened_segments import OpenedSegments
 from ottla.storage.producers.aborted_witness import AbortedWitness
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
@@ -32,44 +31,9 @@ from ottla.storage.segment.segment import (
     segment_path,
 )
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
-from ottla.storage.values import Remark
+from ottla.storage.values import Cost, Known
 
 _NEVER = 2**63 - 1
-
-
-class Known(NamedTuple):
-    """Knowledge of a log besides its own files, from when it was last open."""
-
-    clean: bool
-    """True if the log was closed with all of it synced."""
-    recovery_point: int
-    committed: int
-    """The checkpointed high watermark."""
-    log_start: int
-    cache_kept: bool
-    """True if no power was lost since: unsynced writes are there too."""
-    compacted: bool
-    """True if the log was or will be compacted."""
-    lasting: bool
-    """True if all that was committed is on disk: it was synced before it was acknowledged, or no power was lost."""
-
-    @property
-    def durable_end(self) -> int:
-        """The offset below which everything was on disk."""
-        return max(self.recovery_point, self.committed)
-
-    @property
-    def is_whole(self) -> bool:
-        """True if nothing that was written can have been lost."""
-        return self.clean or self.cache_kept
-
-
-class Cost:
-    """The cost of opening a log, and the remarks that are to be logged."""
-
-    def __init__(self) -> None:
-        self.scanned_bytes = self.truncated_bytes = self.rebuilt_indexes = self.replayed_batches = 0
-        self.remarks: list[Remark] = []
 
 
 class Opening:
@@ -85,18 +49,12 @@ class Opening:
         self._noted = noted
         self._known = known
         self._wall_ms = wall_ms
-        self.cost = cost
+        self._cost = cost
+        self.opened = OpenedSegments(chain, known, wall_ms=wall_ms, cost=cost)
         self._epochs = KnownEpochs(epochs.entries)
         self._reads_all = bool(noted.fault) or not epochs.entries
         """The notes of damage or the leader epochs are lost: a batch that was not read may be damaged."""
         self._epoch = -1
-        self.segments: list[Segment] = []
-        self.damage: dict[int, list[Extent]] = {}
-        """The damage found now, by the bases of the segments."""
-        self.lacks_end = False
-        """True if the end may not be where it was: something acknowledged may be missing behind it."""
-        self.changed = False
-        """True if files were made, cut or removed."""
         self.epochs_are_older = False
         """The leader-epoch checkpoint lacks an epoch that it once held."""
         self.aborted = AbortedWitness(self._folder, ())
@@ -115,32 +73,16 @@ class Opening:
             if following is not None and (known.clean or following < known.recovery_point):
                 self._take_closed(segment, following)
             elif torn := self._take_written(segment, following):
-                self._cut(segment, torn, bases[number + 1 :])
+                self.opened.cut_behind(segment, torn, bases[number + 1 :])
                 break
         self._say_rebuilt()
-        self._end()
+        self.opened.begin_behind_damage()
 
     def _open(self, base: int) -> Segment:
-        segment = self._chain.made(base, self._wall_ms)
+        segment = self.opened.open(base)
         if not self.aborted.has_file(base):
             segment.aborted.begin_empty()
-        self.segments.append(segment)
         return segment
-
-    def _create(self, base: int) -> Segment:
-        """A segment without batches: at a new end, or in the place of a missing segment."""
-        segment = self._open(base)
-        segment.create_file()
-        segment.index.reset()
-        segment.times.reset()
-        segment.aborted.begin_empty()
-        self.changed = True
-        return segment
-
-    def close(self) -> None:
-        """Let go of the files of a log that could not be opened."""
-        for segment in self.segments:
-            segment.close()
 
     # --- which segments there are ---
 
@@ -158,10 +100,10 @@ class Opening:
             first = max(start, 0)
             held_records = self._known.durable_end > first
             bases = [_segment_below(first, names) if held_records else first]
-            self._put_back(bases[0])
+            self.opened.put_back(bases[0])
         elif bases[0] > (first := self._first_offset(bases)):
             bases.insert(0, first := _segment_below(first, names))
-            self._put_back(first)
+            self.opened.put_back(first)
         if start <= max(self._known.durable_end, bases[-1]):
             while len(bases) > 1 and bases[1] <= start:
                 self._doom(bases.pop(0))
@@ -183,10 +125,6 @@ class Opening:
             return min(base, max(start, entries[0][1]))
         held = any(disk.file_size(segment_path(directory, one, LOG)) for one in bases)
         return start if held else base  # nothing was ever written behind a start that is not on disk yet
-
-    def _put_back(self, base: int) -> None:
-        self._folder.disk.open(segment_path(self._folder.path, base, LOG), create=True).release()
-        self.changed = True
 
     def _doom(self, base: int, *, renamed: bool = False) -> None:
         """Mark a segment below the log start for deletion by retention; a start itself deletes nothing."""
@@ -213,15 +151,15 @@ class Opening:
         fits = whole and (bool(noted) or segment.ends_at(following))
         if fits and not (self._reads_all and self._is_damaged(segment, following)):
             return
-        self.cost.rebuilt_indexes += 1
+        self._cost.rebuilt_indexes += 1
         extents = self._examine(segment, following)
         if not extents and whole and self._known.compacted:
-            self._say(segment.base_offset, following, segment.size,
-                      f"{segment.path(LOG)} does not fit its index, which was built anew: if the file is from before a "
-                      "compaction, older values of its keys are back")  # fmt: skip
+            self._cost.say(segment.base_offset, following, segment.size,
+                           f"{segment.path(LOG)} does not fit its index, which was built anew: if the file is from "
+                           "before a compaction, older values of its keys are back")  # fmt: skip
         elif not extents:
             self._rebuilt[segment.base_offset] = segment
-        self._note(segment, extents, following)
+        self.opened.note(segment, extents, following)
 
     def _examine(self, segment: Segment, following: int) -> list[Extent]:
         """Read all of a closed segment: its indexes are built anew from its sound batches."""
@@ -236,7 +174,7 @@ class Opening:
                 extents.append(step)
             else:
                 segment.note_header(step)
-        self.cost.scanned_bytes += size
+        self._cost.scanned_bytes += size
         if self._known.compacted:
             segment.end_index()
         segment.size, segment.next_offset = size, following
@@ -248,7 +186,7 @@ class Opening:
         """Read a closed segment whose indexes are whole. Reads refuse a sector that the disk cannot read anyway."""
         file = self._folder.disk.open(segment.path(LOG))
         try:
-            self.cost.scanned_bytes += segment.size
+            self._cost.scanned_bytes += segment.size
             walk = Walk(file, self._closed(following), size=segment.size, expected=segment.base_offset)
             return any(isinstance(step, Extent) for step in walk.steps())
         except OSError:
@@ -268,29 +206,6 @@ class Opening:
     def _first_header(self, base: int | None) -> Header | None:
         """The header of a segment's first batch; None without a segment, a batch or a readable file."""
         return None if base is None else first_header(self._folder.disk, segment_path(self._folder.path, base, LOG))
-
-    def _note(self, segment: Segment, extents: list[Extent], following: int) -> None:
-        """Note damage. Offsets missing behind the last batch get an empty segment, which is repaired alone."""
-        if extents and extents[-1].position >= segment.size > 0:
-            missing = extents.pop()
-            segment.next_offset = missing.first_offset
-            place = self._create(missing.first_offset)
-            place.next_offset = following
-            place.write_indexes()
-            self._keep(place, [missing._replace(position=0, end=0)])
-        if extents:
-            self._keep(segment, extents)
-
-    def _keep(self, segment: Segment, extents: list[Extent]) -> None:
-        self.changed = True
-        self.damage[segment.base_offset] = extents
-        for one in extents:
-            why = "is missing" if one.position == one.end else "is damaged"
-            self._say(one.first_offset, one.next_offset, one.end - one.position,
-                      f"{segment.path(LOG)} {why} there: kept as it is, and refused")  # fmt: skip
-
-    def _say(self, first_offset: int, next_offset: int, size: int, what: str) -> None:
-        self.cost.remarks.append(Remark(first_offset, next_offset, size, what))
 
     # --- the last segment ---
 
@@ -321,8 +236,8 @@ class Opening:
                 extents.append(step._replace(next_offset=max(step.next_offset, self._least_end(step, following))))
             else:
                 ends = [step.first_offset, *(behind.next_offset for behind in steps if isinstance(behind, Header))]
-                self._end_at(segment, step)
-                self._note(segment, extents, step.first_offset)
+                self.opened.truncate(segment, step)
+                self.opened.note(segment, extents, step.first_offset)
                 return step._replace(next_offset=ends[-1], end=size)
         if not (extents or anew) and segment.has_wrong_time(is_whole=self._known.is_whole):
             segment.restart_from(0)
@@ -338,9 +253,7 @@ class Opening:
         elif extents:
             segment.next_offset, segment.size = max(segment.next_offset, extents[-1].next_offset), size
         if extents:
-            self.lacks_end = True
-            segment.forget_recent()
-            self._note(segment, extents, segment.next_offset)
+            self.opened.note_near_end(segment, extents)
         else:
             # it may be on disk, and the end of the segment not
             segment.aborted.cut_end(segment.next_offset, base_offset=segment.base_offset)
@@ -350,7 +263,7 @@ class Opening:
         segment.note_header(header)
         if self._witness is not None:
             self._witness.saw(header)
-        self.cost.scanned_bytes += header.size
+        self._cost.scanned_bytes += header.size
         if header.leader_epoch > self._leader_epochs.latest:
             known = self._known
             if known.clean or known.cache_kept or header.base_offset < known.durable_end:
@@ -368,41 +281,6 @@ class Opening:
         if extent.first_offset < known.durable_end:
             return True
         return (known.clean or known.cache_kept) and extent.next_offset > extent.first_offset
-
-    def _end_at(self, segment: Segment, torn: Extent) -> None:
-        segment.file.truncate(torn.position)
-        segment.size, segment.next_offset = torn.position, torn.first_offset
-        segment.aborted.cut_end(segment.next_offset, base_offset=segment.base_offset)
-        self.changed = True
-        self.lacks_end = self.lacks_end or self._known.cache_kept
-
-    def _cut(self, segment: Segment, torn: Extent, behind: Sequence[int]) -> None:
-        """Say all that goes from a torn end on; the segments `behind` it are set aside whole (rule H4).
-
-        They were written after the lost bytes, and never synced.
-        """
-        folder, cut, end = self._folder, torn.end - torn.position, torn.next_offset
-        for base in reversed(behind):
-            path = segment_path(folder.path, base, LOG)
-            cut += folder.disk.file_size(path)
-            end = max(end, base, self._end_of(base))
-            folder.disk.rename(path, aside_name(path, self._wall_ms))
-            for suffix in SUFFIXES[1:]:
-                folder.disk.remove(segment_path(folder.path, base, suffix))
-            folder.sync()
-        self.cost.truncated_bytes += cut
-        what = f"{segment.path(LOG)} is torn there, and holds nothing behind that is known: cut off"
-        if behind:
-            what += f", and {len(behind)} more segments are kept as {ASIDE} files"
-        self._say(torn.first_offset, end, cut, what)
-
-    def _end_of(self, base: int) -> int:
-        """The offset after the whole batches of a segment that is not opened; -1 where it has none."""
-        file = self._folder.disk.open(segment_path(self._folder.path, base, LOG))
-        try:
-            return max((header.next_offset for header in scan_headers(file, 0, file.size())), default=-1)
-        finally:
-            file.release()
 
     def _trusted_start(self, segment: Segment, size: int) -> tuple[int, int]:
         """Position and offset to begin at: the last index entry below the recovery point that points at its batch."""
@@ -445,24 +323,7 @@ class Opening:
             return
         others = f" and of {len(segments) - 1} more segments" if len(segments) > 1 else ""
         what = f"an index of {segments[0].path(LOG)}{others} was missing or wrong, and was built anew"
-        self._say(segments[0].base_offset, segments[-1].next_offset, sum(one.size for one in segments), what)
-
-    # --- the end ---
-
-    def _end(self) -> None:
-        """Begin a new segment behind damage, at the proven end: nothing is written into the damaged file."""
-        last, durable = self.segments[-1], self._known.durable_end
-        if last.next_offset < durable:
-            self.lacks_end = True
-            missing = Extent(last.next_offset, durable, last.size, last.size)
-            if last.size:
-                self._note(last, [missing], durable)
-            else:
-                last.next_offset = durable
-                self._keep(last, [missing])
-        last = self.segments[-1]
-        if last.base_offset in self.damage:
-            self._create(max(last.next_offset, durable))
+        self._cost.say(segments[0].base_offset, segments[-1].next_offset, sum(one.size for one in segments), what)
 
 
 def _segment_below(offset: int, names: Sequence[str]) -> int:

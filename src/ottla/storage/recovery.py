@@ -28,7 +28,8 @@ from ottla.storage.directory.checkpoint import (
 )
 from ottla.storage.directory.leftovers import set_unopenable_aside
 from ottla.storage.folder import LogFolder
-from ottla.storage.opening import Cost, Known, Opening
+from ottla.storage.opened_segments import OpenedSegments
+from ottla.storage.opening import Opening
 from ottla.storage.producers.aborted_note import put_note
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
@@ -48,7 +49,7 @@ from ottla.storage.segment.segment import (
     base_offset_of,
     segment_path,
 )
-from ottla.storage.values import FULL_DISK, Recovered, Remark
+from ottla.storage.values import FULL_DISK, Cost, Known, Recovered
 
 _AGAIN_BYTES = 1 << 20
 CANNOT_OPEN = (
@@ -144,16 +145,16 @@ class Recovery:
         opening = Opening(self._chain, self._epochs, self._damage, self._known, wall_ms=self._wall_ms, cost=self._cost)
         try:
             opening.run()
-            self._chain.set(opening.segments)
+            self._chain.set(opening.opened.segments)
             return self._take(opening, epochs_fault)
         except BaseException:
-            opening.close()
+            opening.opened.close()
             raise
 
     def _take(self, opening: Opening, epochs_fault: str) -> Recovered:
         """Take ends, epochs and producers from the segments."""
-        known, chain = self._known, self._chain
-        self._note_damage(opening)
+        known, chain, opened = self._known, self._chain, opening.opened
+        self._note_damage(opened)
         end_offset = chain.active.next_offset
         start = self._start(end_offset)
         self._bounds.opened(start, end_offset)
@@ -163,28 +164,28 @@ class Recovery:
             self._take_epochs_from_batches(epochs_fault)
         else:
             self._say_what_came_back(start, end_offset)
-        self._epochs.cut_end(end_offset, at_once=not known.clean or opening.changed)
+        self._epochs.cut_end(end_offset, at_once=not known.clean or opened.changed)
         at_most = end_offset if known.clean else min(end_offset, max(known.recovery_point, chain.bases[0]))
-        replayed_from = self._take_producers(at_most, end_offset, changed=opening.changed)
+        replayed_from = self._take_producers(at_most, end_offset, changed=opened.changed)
         try:
             self._take_aborted(opening, replayed_from)
-            return self._settle(opening, clean=known.clean and not opening.changed)
+            return self._settle(opening, clean=known.clean and not opened.changed)
         except OSError as error:
             if error.errno not in FULL_DISK or isinstance(error, FailedSync):
                 mark_failed_sync(self._folder.disk, posixpath.dirname(self._folder.path))
             raise
 
-    def _note_damage(self, opening: Opening) -> None:
+    def _note_damage(self, opened: OpenedSegments) -> None:
         """On a full disk it is known all the same, until the next start, which finds it again."""
         fault = self._damage.fault
-        if not (self._damage or opening.damage or fault):
+        if not (self._damage or opened.damage or fault):
             return
         if fault:
             what = f"{fault}: damage was looked for in its closed segments, and the file is written anew"
-            self._say(self._chain.bases[0], self._chain.active.next_offset, self._chain.size_bytes, what)
+            self._cost.say(self._chain.bases[0], self._chain.active.next_offset, self._chain.size_bytes, what)
         try:
             self._damage.keep(self._chain.bases[:-1])
-            for base, extents in sorted(opening.damage.items()):
+            for base, extents in sorted(opened.damage.items()):
                 self._damage.note(base, extents)
             self._damage.renew()
         except OSError as fault:
@@ -201,10 +202,10 @@ class Recovery:
         if noted <= end_offset:
             return max(noted, first)
         if not self._known.lasting:
-            self._say(end_offset, noted, 0, f"a loss of power took what was before its start {noted}")
+            self._cost.say(end_offset, noted, 0, f"a loss of power took what was before its start {noted}")
             return end_offset
-        self._say(first, end_offset, self._chain.size_bytes,
-                  f"its start is not {noted}, as the checkpoint says: it ends before")  # fmt: skip
+        self._cost.say(first, end_offset, self._chain.size_bytes,
+                       f"its start is not {noted}, as the checkpoint says: it ends before")  # fmt: skip
         return first
 
     def _say_what_came_back(self, start: int, end_offset: int) -> None:
@@ -222,12 +223,9 @@ class Recovery:
             return
         header = next(scan_headers(segment.file, found.position, segment.size), None)
         if header is not None and 0 <= header.leader_epoch <= entries[0][0]:
-            self._say(start, begin, 0,
-                      f"the log starts at {start} by {LOG_START}, and its leader epochs begin at {begin}: records that "
-                      "were deleted before may be back, and are to be deleted again")  # fmt: skip
-
-    def _say(self, first_offset: int, next_offset: int, size: int, what: str) -> None:
-        self._cost.remarks.append(Remark(first_offset, next_offset, size, what))
+            self._cost.say(start, begin, 0,
+                           f"the log starts at {start} by {LOG_START}, and its leader epochs begin at {begin}: records "
+                           "that were deleted before may be back, and are to be deleted again")  # fmt: skip
 
     # --- epochs and producers ---
 
@@ -236,7 +234,7 @@ class Recovery:
         self._epochs.replace(self._epochs_in_batches())
         if self._epochs.entries:
             what = f"{fault}: the leader epochs are taken from the log's batches"
-            self._say(self._chain.bases[0], self._bounds.end, self._chain.size_bytes, what)
+            self._cost.say(self._chain.bases[0], self._bounds.end, self._chain.size_bytes, what)
 
     def _epochs_in_batches(self) -> list[tuple[int, int]]:
         """An epoch from which the next batch falls back is a flipped bit."""
@@ -286,7 +284,7 @@ class Recovery:
             due = max(base, newest)
         if replayed_from < due:
             what = f"the producer snapshot at {due} was missing or damaged: producers are known from the batches"
-            self._say(replayed_from, end_offset, 0, what)
+            self._cost.say(replayed_from, end_offset, 0, what)
 
     def _take_aborted(self, opening: Opening, replayed_from: int) -> None:
         """Transaction indexes that nothing vouches for are built anew. One line for a log, if they were damaged."""
@@ -295,21 +293,21 @@ class Recovery:
         wrong = opening.aborted.wrong(
             [one for one in chain.segments if not self._damage.of(one.base_offset)],
             whole_to=end_offset if known.clean else min(end_offset, known.recovery_point),
-            is_whole=known.is_whole and not opening.changed,
+            is_whole=known.is_whole and not opening.opened.changed,
             closed_at=end_offset if known.clean else None,
             sparse=known.compacted,
         )
         if wrong:
             others = f" and those of {len(wrong) - 1} more segments" if len(wrong) > 1 else ""
-            self._say(wrong[0].base_offset, wrong[-1].next_offset, sum(one.size for one in wrong),
-                      f"{wrong[0].path(ABORTED_INDEX)}{others} was missing or wrong, and was built anew")  # fmt: skip
+            what = f"{wrong[0].path(ABORTED_INDEX)}{others} was missing or wrong, and was built anew"
+            self._cost.say(wrong[0].base_offset, wrong[-1].next_offset, sum(one.size for one in wrong), what)
 
     # --- the disk ---
 
     def _settle(self, opening: Opening, *, clean: bool) -> Recovered:
         """After a crash: sync the kept and truncated files, so that the end counts as synced (rule A7)."""
         folder, cost = self._folder, self._cost
-        recovered = self._recovered(opening)
+        recovered = self._recovered(opening.opened)
         if not clean:
             self._sync_all()
         elif cost.rebuilt_indexes:
@@ -325,7 +323,7 @@ class Recovery:
             put_note(folder, self._chain.segments, self._bounds.end)
         return recovered
 
-    def _recovered(self, opening: Opening) -> Recovered:
+    def _recovered(self, opened: OpenedSegments) -> Recovered:
         cost = self._cost
         return Recovered(
             len(self._chain.segments),
@@ -334,7 +332,7 @@ class Recovery:
             cost.rebuilt_indexes,
             cost.replayed_batches,
             tuple(cost.remarks),
-            opening.lacks_end,
+            opened.lacks_end,
         )
 
     def _sync_all(self) -> None:

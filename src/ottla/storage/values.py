@@ -1,4 +1,4 @@
-"""Storage's values for its neighbours: the outcomes of appends, reads and look-ups; and the names of folders."""
+"""Storage's values for its neighbours: outcomes of appends, reads, look-ups and openings; and the names of folders."""
 
 from __future__ import annotations
 
@@ -129,6 +129,33 @@ class ActiveProducer(NamedTuple):
     """-1 where no transaction is open."""
 
 
+class Known(NamedTuple):
+    """Knowledge of a log besides its own files, from when it was last open."""
+
+    clean: bool
+    """True if the log was closed with all of it synced."""
+    recovery_point: int
+    committed: int
+    """The checkpointed high watermark."""
+    log_start: int
+    cache_kept: bool
+    """True if no power was lost since: unsynced writes are there too."""
+    compacted: bool
+    """True if the log was or will be compacted."""
+    lasting: bool
+    """True if all that was committed is on disk: it was synced before it was acknowledged, or no power was lost."""
+
+    @property
+    def durable_end(self) -> int:
+        """The offset below which everything was on disk."""
+        return max(self.recovery_point, self.committed)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing that was written can have been lost."""
+        return self.clean or self.cache_kept
+
+
 class Remark(NamedTuple):
     """A remark on something that an opening cut, refused, built anew or did not believe: one line of the log."""
 
@@ -136,6 +163,17 @@ class Remark(NamedTuple):
     next_offset: int
     bytes: int
     what: str
+
+
+class Cost:
+    """The cost of opening a log, and the remarks that are to be logged."""
+
+    def __init__(self) -> None:
+        self.scanned_bytes = self.truncated_bytes = self.rebuilt_indexes = self.replayed_batches = 0
+        self.remarks: list[Remark] = []
+
+    def say(self, first_offset: int, next_offset: int, size: int, what: str) -> None:
+        self.remarks.append(Remark(first_offset, next_offset, size, what))
 
 
 class Recovered(NamedTuple):
