@@ -15,7 +15,7 @@ _CLASS_NAMES = re.compile(r"(?<![\w.\"'])([A-Z]\w*[a-z]\w*)")
 _LAST_WORD = re.compile(r"[A-Z][a-z]*$")
 _RETURNED_ONLY = ("Delivery",)
 """Classes that users are given and never make."""
-_INNER = ("Wish",)
+_INNER = ("Effect",)
 """Classes in signatures that mean nothing outside of the client."""
 
 

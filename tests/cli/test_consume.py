@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import Ottla
 
-from ottla.cli.own import unescaped
+from ottla.cli.command import unescaped
 
 
 def test_a_template_may_have_any_characters(ottla: Ottla, name: str) -> None:

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ottla.cli.main import main
 from ottla.client.admin.broker_table import Line
-from ottla.client.admin.sight import sight
+from ottla.client.admin.overview import overview_of
 from ottla.client.model import Broker, PartitionView
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_table import plain
@@ -221,7 +221,7 @@ def test_what_is_seen_counts_brokers_that_are_gone():
         PartitionView(0, 1, 3, (1, 2), (1,), (2,)),
         PartitionView(1, -1, 4, (2, 1), (2,), (2,)),
     ]
-    seen = sight("c", 1, {1: Broker(1, "h", 1)}, [partitions])
+    seen = overview_of("c", 1, {1: Broker(1, "h", 1)}, [partitions])
     assert seen.caretaker == 1
     assert {number: tuple(share) for number, share in seen.shares.items()} == {1: (1, 2, 1), 2: (0, 2, 1)}
     assert seen.summary == "1 topic, 2 partitions, 1 without a leader, 2 under-replicated"

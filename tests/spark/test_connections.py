@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.core.asks import Ask, Pause
+from ottla.client.core.effects import Ask, Pause
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import BrokerUnreachable
 from ottla.client.model import ClientSettings
@@ -19,16 +19,16 @@ def waited_ms(settings: ClientSettings, *, connecting_ms: int) -> float:
     now_ms = 0.0
     plan = ClusterPlan("boot:1", settings, lambda: now_ms)
     story = plan.refresh(["t"])
-    wish = story.send(None)
+    effect = story.send(None)
     with pytest.raises(BrokerUnreachable, match="no broker answers at boot:1"):
         while True:
-            if isinstance(wish, Pause):
-                now_ms += wish.ms
-                wish = story.send(None)
+            if isinstance(effect, Pause):
+                now_ms += effect.ms
+                effect = story.send(None)
             else:
-                assert isinstance(wish, Ask)
+                assert isinstance(effect, Ask)
                 now_ms += connecting_ms
-                wish = story.throw(BrokerUnreachable("cannot connect"))
+                effect = story.throw(BrokerUnreachable("cannot connect"))
     return now_ms
 
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.cluster_drain import BROKER, LEADERS_ONLY, drain
 from ottla.cli.cluster_moves import DRY_RUN, TIMEOUT, rebalance
+from ottla.cli.command import Command, bad, connected, noun, print_json, print_table, wants_json
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, bad, connected, noun, print_json, print_table, wants_json
 from ottla.cli.waiting import waiting_partitions
 from ottla.kernel.terminal import colours
 
 if TYPE_CHECKING:
     from ottla.client.admin.broker_table import Line
     from ottla.client.admin.loads import Load
-    from ottla.client.admin.sight import Sight
+    from ottla.client.admin.overview import ClusterOverview
     from ottla.client.admin.troubles import ReplicaTrouble
     from ottla.kernel.errors import ApiError
     from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
@@ -51,13 +51,13 @@ def _elsewhere(given: Given) -> int:
 def _status(given: Given) -> int:
     from ottla.client.admin.broker_table import as_json, table
     from ottla.client.admin.loads import Meter
-    from ottla.client.admin.sight import look
+    from ottla.client.admin.overview import cluster_overview
 
     meter = Meter()
     with connected(given) as admin:
         meter.look(admin)
         time.sleep(_MEASURED_S)
-        seen = look(admin)
+        seen = cluster_overview(admin)
         loads = meter.look(admin)
     lines = [_line(seen, broker, loads) for broker in sorted(seen.shares)]
     if wants_json(given):
@@ -69,7 +69,7 @@ def _status(given: Given) -> int:
     return 0
 
 
-def _line(seen: Sight, broker: int, loads: Mapping[int, Load]) -> Line:
+def _line(seen: ClusterOverview, broker: int, loads: Mapping[int, Load]) -> Line:
     from ottla.client.admin.broker_table import GONE, SERVING, Line
     from ottla.client.admin.loads import NOTHING
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.cluster_moves import move, moves_json, placement, show_moves
+from ottla.cli.command import bad, connected, good, print_json, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import bad, connected, good, print_json, wants_json
-from ottla.client.admin.spread import Placement, changes, drained
+from ottla.client.admin.placement import Placement, changes, drained
 from ottla.client.admin.stopping import Loss, losses, moved, stuck
 from ottla.kernel.ids import TopicPartition
 

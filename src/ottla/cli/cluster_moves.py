@@ -1,6 +1,6 @@
 """`ottla cluster rebalance`, and the parts that `drain` shares with it: reassignments, and then elections.
 
-The plans are made in client/admin/spread.py.
+The plans are made in client/admin/placement.py.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ottla.cli.command import connected, print_json, print_table, wants_json
 from ottla.cli.move_progress import Progress
 from ottla.cli.options import Given, Option
-from ottla.cli.own import connected, print_json, print_table, wants_json
-from ottla.client.admin.spread import Placement, changes, placement_of, rebalanced
+from ottla.client.admin.placement import Placement, changes, placement_of, rebalanced
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 
+from ottla.cli.command import Command, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.client.admin.admin import ConfigOperation, ConfigSource, Resource, ResourceType
 from ottla.kernel.errors import ApiError
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.cli.command import Command, pairs, unescaped, wants_json
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, pairs, unescaped, wants_json
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
 from ottla.kernel.ids import TopicPartition
 

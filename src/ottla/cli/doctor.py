@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.cli.command import Command, bad, counted, dim, good, print_json, wants_json
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.doctor_disks import troubles
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
-from ottla.cli.own import Command, bad, counted, dim, good, print_json, wants_json
 from ottla.cli.waiting import Waiting, waiting_partitions
 from ottla.client.admin.troubles import record_decoders, replica_troubles
 from ottla.client.blocking.admin import Admin

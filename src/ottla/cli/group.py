@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ottla.cli.command import Command, connected, noun, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, connected, noun, print_json, print_table, wants_json
 from ottla.client.errors import refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, OffsetAtTime
 from ottla.kernel.errors import ErrorCode

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.cli.command import Command, counted, noun, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, counted, noun, print_json, print_table, wants_json
 
 if TYPE_CHECKING:
     from ottla.storage.directory.strays import Stray

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.client.admin.broker_table import amount
-from ottla.client.admin.spread import Placement
+from ottla.client.admin.placement import Placement
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:

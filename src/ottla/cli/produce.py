@@ -10,9 +10,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from ottla.cli.command import Command, counted, pairs, print_json, unescaped, wants_json
 from ottla.cli.faults import BadInput, Misuse, explain
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, counted, pairs, print_json, unescaped, wants_json
 from ottla.client.errors import ClientError
 from ottla.client.model import Header
 from ottla.kernel.errors import ApiError

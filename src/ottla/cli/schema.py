@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ottla.cli.command import Command, Verb, bad, good, noun, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse, text_of
 from ottla.cli.options import Given, Option, Parser
-from ottla.cli.own import Command, Verb, bad, good, noun, print_json, print_table, wants_json
 
 Json = Any
 """A parsed JSON document."""

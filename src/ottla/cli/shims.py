@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ottla.cli.command import Command, print_json, wants_json
 from ottla.cli.main import KAFKA_TOOLS
 from ottla.cli.options import Given
-from ottla.cli.own import Command, print_json, wants_json
 
 _SHIM = """#!/bin/sh
 exec "{python}" -m ottla.cli.main {tool} "$@"

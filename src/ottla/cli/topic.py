@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.cli.command import Command, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.cli.own import Command, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.client.errors import ClientError
 from ottla.client.model import EARLIEST, LATEST, OffsetAtTime, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode

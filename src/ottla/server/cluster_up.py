@@ -1,6 +1,6 @@
 """`ottla cluster up`: several brokers on this machine, started, watched and brought back, until it is told to stop.
 
-Each broker is a process of its own (broker_child.py); they share a store in DIR/store. client/admin/sight.py and
+Each broker is a process of its own (broker_child.py); they share a store in DIR/store. client/admin/overview.py and
 loads.py look at the cluster, and cluster_table.py shows it. cluster_down.py ends it from elsewhere.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ottla import __version__
 from ottla.client.admin.broker_table import Line
 from ottla.client.admin.loads import NOTHING, Load, Meter
-from ottla.client.admin.sight import Sight, look
+from ottla.client.admin.overview import ClusterOverview, cluster_overview
 from ottla.server import cluster_ports
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_control import Control
@@ -259,17 +259,17 @@ class ClusterUp:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            seen: Sight | None = None
+            seen: ClusterOverview | None = None
             loads: Mapping[int, Load] = {}
             if self._addresses() and self._all_served:
                 if admin is None:
                     settings = ClientSettings("ottla-cluster-up", api_timeout_ms=_LOOK_WITHIN_MS)
                     admin = Admin(self._addresses(), settings=settings)
-                seen, loads = await loop.run_in_executor(None, _try_to_look, admin, meter)
+                seen, loads = await loop.run_in_executor(None, _try_to_ask, admin, meter)
             lines = [self._line(broker, seen, loads) for broker in self._brokers]
             self._display.show(lines, seen, all_served=self._all_served)
 
-    def _line(self, broker: BrokerChild, seen: Sight | None, loads: Mapping[int, Load]) -> Line:
+    def _line(self, broker: BrokerChild, seen: ClusterOverview | None, loads: Mapping[int, Load]) -> Line:
         return Line(
             broker.number,
             broker.state,
@@ -290,11 +290,11 @@ def defaults_for(brokers: int) -> dict[str, str]:
     return said
 
 
-def _try_to_look(admin: Admin, meter: Meter) -> tuple[Sight | None, Mapping[int, Load]]:
+def _try_to_ask(admin: Admin, meter: Meter) -> tuple[ClusterOverview | None, Mapping[int, Load]]:
     from ottla.client.errors import ClientError
     from ottla.kernel.errors import ApiError
 
     try:
-        return look(admin), meter.look(admin)
+        return cluster_overview(admin), meter.look(admin)
     except (ClientError, ApiError, OSError):
         return None, {}

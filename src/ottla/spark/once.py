@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
-from ottla.client.core.asks import Ask
+from ottla.client.core.effects import Ask
 from ottla.client.core.plan import TRANSACTION
 from ottla.client.errors import ClientError, ProducerFenced
 from ottla.client.model import Destination, GroupMetadata

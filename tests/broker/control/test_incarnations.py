@@ -101,7 +101,7 @@ def test_the_incarnation_is_on_disk_before_the_broker_leads():
     found = read_incarnation(broker.machine.disk, "/data").incarnation
     assert found is not None
     assert (found.incarnation, found.broker_epoch) == (
-        node.replicas.directories.incarnations.own,
+        node.replicas.directories.incarnations.of_this_run,
         node.follow.broker_epoch,
     )
 

@@ -7,10 +7,10 @@ import re
 
 from ottla.client.admin.broker_table import LEGEND, NOBODY, Line, as_json, table
 from ottla.client.admin.loads import Load
-from ottla.client.admin.sight import Share, sight
+from ottla.client.admin.overview import Share, overview_of
 from ottla.client.model import Broker, PartitionView
 
-SEEN = sight("c", 2, {2: Broker(2, "h", 9)}, [[PartitionView(0, 2, 3, (1, 2), (2,), (1,))]])
+SEEN = overview_of("c", 2, {2: Broker(2, "h", 9)}, [[PartitionView(0, 2, 3, (1, 2), (2,), (1,))]])
 LOAD = Load(0, False, 0, 1536, 5_000_000, 10)
 LINES = [
     Line(1, "gone", None, Share(0, 1, 0), Load(12345, True)),

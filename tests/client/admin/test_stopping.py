@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.admin.spread import drained
+from ottla.client.admin.placement import drained
 from ottla.client.admin.stopping import losses, moved, stuck
 from ottla.client.model import Broker, PartitionView, TopicView
 from ottla.kernel.ids import TopicPartition

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.consume import offsets
 from ottla.client.core import transfer
-from ottla.client.core.asks import Ask, AskAll, Pause
+from ottla.client.core.effects import Ask, AskAll, Pause
 from ottla.client.core.plan import ClusterPlan, parse_bootstrap
 from ottla.client.errors import BrokerUnreachable, ConnectionLost, MetadataMissing
 from ottla.client.model import LATEST, ClientSettings, CommittedOffset, Destination, OffsetAtTime, Produced
@@ -52,16 +52,16 @@ class Script:
         fault: Exception | None = None
         while True:
             try:
-                wish = story.send(value) if fault is None else story.throw(fault)
+                effect = story.send(value) if fault is None else story.throw(fault)
             except StopIteration as end:
                 return end.value
             value, fault = None, None
-            if isinstance(wish, Pause):
-                self.time += wish.ms
-            elif isinstance(wish, AskAll):
-                value = [self._attempt(ask) for ask in wish.asks]
+            if isinstance(effect, Pause):
+                self.time += effect.ms
+            elif isinstance(effect, AskAll):
+                value = [self._attempt(ask) for ask in effect.asks]
             else:
-                found = self._attempt(wish)
+                found = self._attempt(effect)
                 value, fault = (None, found) if isinstance(found, Exception) else (found, None)
 
     def _attempt(self, ask: Ask[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.core.asks import Ask, AskAll, FeaturesOf, Pause
+from ottla.client.core.effects import Ask, AskAll, FeaturesOf, Pause
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import (
     BrokerUnreachable,
@@ -71,35 +71,35 @@ class Brokers:
         fault: Exception | None = None
         while True:
             try:
-                wish = story.send(value) if fault is None else story.throw(fault)
+                effect = story.send(value) if fault is None else story.throw(fault)
             except StopIteration as end:
                 return end.value
             value = fault = None
             try:
-                value = self._carry_out(wish)
+                value = self._carry_out(effect)
             except (ApiError, ConnectionLost, BrokerUnreachable) as failed:
                 fault = failed
 
-    def _carry_out(self, wish: Any) -> Any:
-        if isinstance(wish, Pause):
-            self.time += wish.ms
+    def _carry_out(self, effect: Any) -> Any:
+        if isinstance(effect, Pause):
+            self.time += effect.ms
             return None
-        if isinstance(wish, FeaturesOf):
+        if isinstance(effect, FeaturesOf):
             return self.features
-        if isinstance(wish, AskAll):
-            return [self._carry_out(ask) for ask in wish.asks]
-        assert isinstance(wish, Ask)
+        if isinstance(effect, AskAll):
+            return [self._carry_out(ask) for ask in effect.asks]
+        assert isinstance(effect, Ask)
         self.time += 1
-        request = wish.build(min(wish.max_version, 9))
+        request = effect.build(min(effect.max_version, 9))
         if isinstance(request, MetadataRequest):
             return _metadata()
         if isinstance(request, FindCoordinatorRequest):
             self.coordinators += 1
             found = Coordinator(key="id", node_id=1, host=f"c{self.coordinators}", port=9)
             return FindCoordinatorResponse(coordinators=[found])
-        name = wish.request.__name__.removesuffix("Request")
-        most = "" if wish.max_version == 32767 else wish.max_version
-        self.asked.append(f"{name} {wish.min_version}-{most}")
+        name = effect.request.__name__.removesuffix("Request")
+        most = "" if effect.max_version == 32767 else effect.max_version
+        self.asked.append(f"{name} {effect.min_version}-{most}")
         self.requests.append(request)
         turn = self.errors[name].pop(0) if self.errors.get(name) else 0
         if isinstance(turn, Exception):

@@ -59,8 +59,8 @@ class Incarnations:
     def __init__(self, around: Environment, directories: Directories) -> None:
         self._around = around
         self._directories = directories
-        self.own = topic_id_text(around.follow.incarnation)
-        """This run's own incarnation."""
+        self.of_this_run = topic_id_text(around.follow.incarnation)
+        """The incarnation that this run began."""
         self.older: dict[str, RolledBack] = {}
         """By path, directories that are older than their last known state; their replicas are added later."""
 
@@ -138,7 +138,7 @@ class Incarnations:
         version, crc = self._around.metadata.version, follow.entry_crc()
         for directory in list(directories.online):
             try:
-                directory.witness.registered(self.own, follow.broker_epoch, version=version, crc=crc)
+                directory.witness.registered(self.of_this_run, follow.broker_epoch, version=version, crc=crc)
             except OSError as error:
                 if not directories.may_go_on_without(directory):
                     raise

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.replica_fetch")
-PURPOSES = ("replication", "replication too")
-"""Two connections, so that a new fetch can overtake one that waits at the leader."""
+FETCH_PURPOSES = ("replication", "replication too")
+"""Two connections to a leader, so that a new fetch can overtake one that waits there; peers.py has one per purpose."""
 VERSION = 18
 Answer = Slot[FetchResponse]
 
@@ -229,7 +229,7 @@ class LeaderFetch:
     async def _fetch(self, request: FetchRequest) -> FetchResponse | None:
         """The leader's answer, or None if more partitions were added first; then the answer is taken when it comes."""
         answer_in_ms = self._around.config.replica_socket_timeout_ms
-        call: Answer = self._fetches.peers.call(self._leader, PURPOSES[self._way], request, VERSION, answer_in_ms)
+        call: Answer = self._fetches.peers.call(self._leader, FETCH_PURPOSES[self._way], request, VERSION, answer_in_ms)
         if not request.session_id:
             return await call
         waiting: Slot[Answer | None] = Slot()

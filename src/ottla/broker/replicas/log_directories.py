@@ -101,7 +101,7 @@ class LogDirectories:
                     cluster_id=cluster_id,
                     node_id=self._around.broker,
                     new_directory_id=self._new_ids.get(path) or new_id(),
-                    registering=self.incarnations.own,
+                    registering=self.incarnations.of_this_run,
                     also_ours=OURS_TOO,
                     lock=lock,
                 )

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ottla.client.consume.offsets import by_topic
-from ottla.client.core.asks import Ask, AskAll, VersionsOf
+from ottla.client.core.effects import Ask, AskAll, VersionsOf
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import Broker, Destination

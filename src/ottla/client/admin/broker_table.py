@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.client.admin.loads import NOTHING, Load
-from ottla.client.admin.sight import Share, Sight
+from ottla.client.admin.overview import ClusterOverview, Share
 
 SERVING, GONE = "serving", "gone"
 NOBODY = "no broker answers"
@@ -44,7 +44,9 @@ class _Cell(NamedTuple):
     colour: str = ""
 
 
-def table(lines: Sequence[Line], seen: Sight | None, *, width: int | None = None, coloured: bool = False) -> list[str]:
+def table(
+    lines: Sequence[Line], seen: ClusterOverview | None, *, width: int | None = None, coloured: bool = False
+) -> list[str]:
     """Aligned columns under titles, the summary, the legend; columns are left out where `width` is too little."""
     columns = _columns(lines)
     widths = {title: max(len(title), *(len(cell.text) for cell in cells)) for title, cells in columns.items()}
@@ -126,7 +128,7 @@ def _painted(text: str, colour: str, *, coloured: bool) -> str:
     return f"{colour}{text}{_END}" if coloured and colour else text
 
 
-def as_json(lines: Sequence[Line], seen: Sight | None) -> dict[str, object]:
+def as_json(lines: Sequence[Line], seen: ClusterOverview | None) -> dict[str, object]:
     """The same for machines: bytes and records as whole numbers, rates by the second."""
     return {
         "cluster_id": None if seen is None else seen.cluster_id,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.client.core.asks import Ask
+from ottla.client.core.effects import Ask
 from ottla.client.core.link import api_versions_request
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ottla.client.consume.offsets import by_topic
-from ottla.client.core.asks import Ask, AskAll
+from ottla.client.core.effects import Ask, AskAll
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import refused
 from ottla.client.model import Destination

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.client.consume.offsets import by_topic
-from ottla.client.core.asks import Ask
+from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.kernel.errors import ApiError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.client.admin.spread import Placement
+from ottla.client.admin.placement import Placement
 from ottla.client.model import TopicView
 from ottla.kernel.ids import TopicPartition
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.client.consume.offsets import by_topic, raise_first
 from ottla.client.core import transfer
-from ottla.client.core.asks import Ask, AskAll
+from ottla.client.core.effects import Ask, AskAll
 from ottla.client.core.plan import TRANSACTION, ClusterPlan
 from ottla.client.errors import refused
 from ottla.client.model import Destination, ProducerIdentity

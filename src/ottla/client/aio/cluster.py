@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ottla.client.consume import offsets
 from ottla.client.core import transfer
-from ottla.client.core.asks import Ask, AskAll, FeaturesOf, Finish, First, Pause, Start, VersionsOf, Wish
+from ottla.client.core.effects import Ask, AskAll, Effect, FeaturesOf, Finish, First, Pause, Start, VersionsOf
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transport import PLAINTEXT, Security
@@ -191,26 +191,26 @@ class AsyncConnection:
 
 
 class Driver:
-    """Carries out the wishes of stories, over connections kept per destination; several stories may run at once."""
+    """Carries out the effects of stories, over connections kept per destination; several stories may run at once."""
 
     def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
         self.settings = settings
         self.security = security
         self._connections: dict[Destination, asyncio.Task[AsyncConnection]] = {}
 
-    async def run(self, story: Coroutine[Wish, Any, T]) -> T:
+    async def run(self, story: Coroutine[Effect, Any, T]) -> T:
         """Drive a story to its end."""
         answer: Any = None
         fault: Exception | None = None
         while True:
             try:
-                wish = story.send(answer) if fault is None else story.throw(fault)
+                effect = story.send(answer) if fault is None else story.throw(fault)
             except StopIteration as end:
                 result: T = end.value
                 return result
             answer = fault = None
             try:
-                answer = await self._carry_out(wish)
+                answer = await self._carry_out(effect)
             except (ClientError, ApiError) as failed:
                 fault = failed
             except BaseException:
@@ -239,31 +239,31 @@ class Driver:
         future = connection.send(ask.build(version), version, ask.response)
         return await connection.wait(future, timeout_ms=ask.timeout_ms)
 
-    async def _carry_out(self, wish: Wish) -> Any:
-        if isinstance(wish, Ask):
-            return await self.ask(wish)
-        if isinstance(wish, AskAll):
-            return await asyncio.gather(*(self._attempt(ask) for ask in wish.asks))
-        if isinstance(wish, Pause):
-            return await asyncio.sleep(wish.ms / 1000)
-        if isinstance(wish, Start):
-            return asyncio.ensure_future(self._attempt(wish.ask))
-        if isinstance(wish, First):
-            tasks: list[Any] = list(wish.handles)
+    async def _carry_out(self, effect: Effect) -> Any:
+        if isinstance(effect, Ask):
+            return await self.ask(effect)
+        if isinstance(effect, AskAll):
+            return await asyncio.gather(*(self._attempt(ask) for ask in effect.asks))
+        if isinstance(effect, Pause):
+            return await asyncio.sleep(effect.ms / 1000)
+        if isinstance(effect, Start):
+            return asyncio.ensure_future(self._attempt(effect.ask))
+        if isinstance(effect, First):
+            tasks: list[Any] = list(effect.handles)
             done, _ = await asyncio.wait(
-                tasks, timeout=max(wish.timeout_ms, 0) / 1000, return_when=asyncio.FIRST_COMPLETED
+                tasks, timeout=max(effect.timeout_ms, 0) / 1000, return_when=asyncio.FIRST_COMPLETED
             )
             return next((task for task in tasks if task in done), None)
-        if isinstance(wish, Finish):
-            task: Any = wish.handle
+        if isinstance(effect, Finish):
+            task: Any = effect.handle
             answer = await task
             if isinstance(answer, Exception):
                 raise answer
             return answer
-        if isinstance(wish, FeaturesOf):
-            return dict((await self.connection(wish.destination)).features)
-        assert isinstance(wish, VersionsOf)
-        return dict((await self.connection(wish.destination)).api_versions)
+        if isinstance(effect, FeaturesOf):
+            return dict((await self.connection(effect.destination)).features)
+        assert isinstance(effect, VersionsOf)
+        return dict((await self.connection(effect.destination)).api_versions)
 
     async def _attempt(self, ask: Ask[Any]) -> Any:
         try:
@@ -316,7 +316,7 @@ class Cluster:
         """Close all connections. A later call opens new ones."""
         await self.driver.close()
 
-    async def run(self, story: Coroutine[Wish, Any, T]) -> T:
+    async def run(self, story: Coroutine[Effect, Any, T]) -> T:
         """Drive one of the client's stories: so administration goes, which has no class here.
 
         Stories are in the modules of `ottla.client.admin`: `admin`, `groups`, `replicas`, `transactions`, `features`.

@@ -18,7 +18,7 @@ from ottla.client.admin.transactions import OpenTransaction
 from ottla.client.admin.troubles import ReplicaTrouble, replica_troubles
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.consume import offsets
-from ottla.client.core.asks import ClientStory
+from ottla.client.core.effects import ClientStory
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError

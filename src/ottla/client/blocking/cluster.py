@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ottla.client.blocking.sockets import Connection, Driver, now_ms
 from ottla.client.consume import offsets
 from ottla.client.core import transfer
-from ottla.client.core.asks import Ask, Wish
+from ottla.client.core.effects import Ask, Effect
 from ottla.client.core.link import response_of
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transport import PLAINTEXT, Security
@@ -87,7 +87,7 @@ class Cluster:
         """Close all connections. A later call opens new ones."""
         self.driver.close()
 
-    def run(self, story: Coroutine[Wish, Any, T]) -> T:
+    def run(self, story: Coroutine[Effect, Any, T]) -> T:
         """Drive one of the client's stories, for what has no method here."""
         return self.driver.run(story)
 

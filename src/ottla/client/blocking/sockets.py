@@ -1,4 +1,4 @@
-"""Connections to brokers over blocking sockets, and the driver that carries out the wishes of stories over them."""
+"""Connections to brokers over blocking sockets, and the driver that carries out the effects of stories over them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.core.asks import Ask, AskAll, FeaturesOf, Finish, First, Pause, Start, VersionsOf, Wish
+from ottla.client.core.effects import Ask, AskAll, Effect, FeaturesOf, Finish, First, Pause, Start, VersionsOf
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import (
@@ -181,7 +181,7 @@ class Connection:
 
 
 class Driver:
-    """Carries out the wishes of stories, over connections kept per destination. One story at a time.
+    """Carries out the effects of stories, over connections kept per destination. One story at a time.
 
     A forked process starts without connections, also where its parent had some open.
     """
@@ -193,7 +193,7 @@ class Driver:
         self._process = os.getpid()
         self._lock = threading.RLock()
 
-    def run(self, story: Coroutine[Wish, Any, T]) -> T:
+    def run(self, story: Coroutine[Effect, Any, T]) -> T:
         """Drive a story to its end."""
         if self._process != os.getpid():
             self._lock = threading.RLock()  # the thread that held the lock lives in the parent
@@ -202,13 +202,13 @@ class Driver:
             fault: Exception | None = None
             while True:
                 try:
-                    wish = story.send(answer) if fault is None else story.throw(fault)
+                    effect = story.send(answer) if fault is None else story.throw(fault)
                 except StopIteration as end:
                     result: T = end.value
                     return result
                 answer = fault = None
                 try:
-                    answer = self._carry_out(wish)
+                    answer = self._carry_out(effect)
                 except (ClientError, ApiError) as failed:
                     fault = failed
 
@@ -245,31 +245,31 @@ class Driver:
         connection, number, timeout_ms = started
         return connection.wait(number, timeout_ms=timeout_ms)
 
-    def _carry_out(self, wish: Wish) -> Any:
-        if isinstance(wish, Ask):
-            return self.finish(self.start(wish))
-        if isinstance(wish, AskAll):
-            return self._all(wish.asks)
-        if isinstance(wish, Pause):
-            time.sleep(wish.ms / 1000)
+    def _carry_out(self, effect: Effect) -> Any:
+        if isinstance(effect, Ask):
+            return self.finish(self.start(effect))
+        if isinstance(effect, AskAll):
+            return self._all(effect.asks)
+        if isinstance(effect, Pause):
+            time.sleep(effect.ms / 1000)
             return None
-        if isinstance(wish, Start):
-            return self.start(wish.ask)
-        if isinstance(wish, Finish):
-            return self.finish(wish.handle)  # type: ignore[arg-type]
-        if isinstance(wish, First):
-            return self._first(wish)
-        if isinstance(wish, FeaturesOf):
-            return dict(self.connection(wish.destination).features)
-        assert isinstance(wish, VersionsOf)
-        return dict(self.connection(wish.destination).api_versions)
+        if isinstance(effect, Start):
+            return self.start(effect.ask)
+        if isinstance(effect, Finish):
+            return self.finish(effect.handle)  # type: ignore[arg-type]
+        if isinstance(effect, First):
+            return self._first(effect)
+        if isinstance(effect, FeaturesOf):
+            return dict(self.connection(effect.destination).features)
+        assert isinstance(effect, VersionsOf)
+        return dict(self.connection(effect.destination).api_versions)
 
-    def _first(self, wish: First) -> object | None:
-        handles: Sequence[tuple[Connection, int, float]] = wish.handles  # type: ignore[assignment]
+    def _first(self, effect: First) -> object | None:
+        handles: Sequence[tuple[Connection, int, float]] = effect.handles  # type: ignore[assignment]
         for handle in handles:
             if handle[0].has_answer(handle[1]):
                 return handle
-        readable = select.select([handle[0] for handle in handles], [], [], max(wish.timeout_ms, 0) / 1000)[0]
+        readable = select.select([handle[0] for handle in handles], [], [], max(effect.timeout_ms, 0) / 1000)[0]
         return next((handle for handle in handles if handle[0] in readable), None)
 
     def _all(self, asks: Sequence[Ask[Any]]) -> list[Any]:

@@ -14,7 +14,7 @@ from ottla.client.consume import offsets
 from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
 from ottla.client.consume.fetching import Fetcher, FetchSettings
 from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
-from ottla.client.core.asks import Ask, Pause
+from ottla.client.core.effects import Ask, Pause
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, ConsumedRecord, GroupMetadata

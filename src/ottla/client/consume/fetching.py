@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ottla.client.consume.fetch_session import FetchSession, SessionRequest, WantedPartition
 from ottla.client.core import transfer
-from ottla.client.core.asks import Ask, Finish, First, Start
+from ottla.client.core.effects import Ask, Finish, First, Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import Broker, ConsumedRecord, Fetched, IsolationLevel

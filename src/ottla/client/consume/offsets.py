@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
-from ottla.client.core.asks import Ask
+from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import may_retry, refused
 from ottla.client.model import CommittedOffset, Destination, IsolationLevel, OffsetAtTime

@@ -1,1 +1,1 @@
-"""The ways to the brokers, without sockets: wishes of stories, how they find a leader, bytes of one partition."""
+"""The ways to the brokers, without sockets: effects of stories, how they find a leader, bytes of one partition."""

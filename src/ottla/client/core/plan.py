@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.core.asks import Ask, AskAll, Pause
+from ottla.client.core.effects import Ask, AskAll, Pause
 from ottla.client.core.metadata import MetadataCache
 from ottla.client.errors import (
     BrokerUnreachable,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ottla.client.core.asks import Ask
+from ottla.client.core.effects import Ask
 from ottla.client.core.plan import TRANSACTION, ClusterPlan
 from ottla.client.errors import ClientError, ProtocolViolation, refused
 from ottla.client.model import (

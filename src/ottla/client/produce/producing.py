@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ottla.client.core import transfer
-from ottla.client.core.asks import Ask, AskAll
+from ottla.client.core.effects import Ask, AskAll
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, InvalidTransactionState, RequestTimedOut, may_retry, refused
 from ottla.client.model import Broker, Produced

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ottla.client.consume.offsets import by_topic
 from ottla.client.core import transfer
-from ottla.client.core.asks import Ask, FeaturesOf
+from ottla.client.core.effects import Ask, FeaturesOf
 from ottla.client.core.plan import TRANSACTION, ClusterPlan
 from ottla.client.errors import BrokerUnreachable, ClientError, ConnectionLost, refused
 from ottla.client.model import (

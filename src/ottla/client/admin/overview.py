@@ -22,8 +22,8 @@ class Share(NamedTuple):
     in_sync: int
 
 
-class Sight(NamedTuple):
-    """One look at the cluster."""
+class ClusterOverview(NamedTuple):
+    """The live brokers of a cluster, the replicas on each, and how many partitions are not well."""
 
     cluster_id: str
     caretaker: int
@@ -37,7 +37,7 @@ class Sight(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """The look in one line."""
+        """The overview in one line."""
         text = f"{_count(self.topics, 'topic')}, {_count(self.partitions, 'partition')}"
         if self.leaderless:
             text += f", {self.leaderless} without a leader"
@@ -46,21 +46,21 @@ class Sight(NamedTuple):
         return text + ", all in sync"
 
 
-def look(admin: Admin) -> Sight:
-    """Ask; raises the client's error where no broker answers."""
+def cluster_overview(admin: Admin) -> ClusterOverview:
+    """Ask the cluster; raises the client's error where no broker answers."""
     cluster = admin.describe_cluster()
     topics = [list(view.partitions.values()) for view in admin.list_topics().values()]
     brokers = {one.broker_id: Broker(one.broker_id, one.host, one.port, one.rack) for one in cluster.brokers}
-    return sight(cluster.cluster_id, cluster.controller_id, brokers, topics)
+    return overview_of(cluster.cluster_id, cluster.controller_id, brokers, topics)
 
 
-def sight(
+def overview_of(
     cluster_id: str, caretaker: int, brokers: dict[int, Broker], topics: Sequence[Sequence[PartitionView]]
-) -> Sight:
+) -> ClusterOverview:
     """Count the replicas and leaderships of each broker."""
     partitions = [partition for topic in topics for partition in topic]
     known = sorted({*brokers, *(replica for partition in partitions for replica in partition.replicas)})
-    return Sight(
+    return ClusterOverview(
         cluster_id,
         caretaker,
         brokers,

@@ -1,6 +1,6 @@
-"""Wishes of a client's story: an answer to a request, several answers at once, or time to pass.
+"""Effects that a client's story awaits: an answer to a request, several answers at once, or time to pass.
 
-A story is a coroutine that awaits these wishes; `blocking.Driver` and `aio.Driver` carry them out.
+A story is a coroutine that awaits them; `blocking.Driver` and `aio.Driver` carry them out.
 """
 
 from __future__ import annotations
@@ -137,5 +137,5 @@ class Finish:
         return answer
 
 
-Wish = Ask[Any] | AskAll[Any] | Pause | VersionsOf | FeaturesOf | Start[Any] | First | Finish
-ClientStory = Coroutine[Wish, Any, T]
+Effect = Ask[Any] | AskAll[Any] | Pause | VersionsOf | FeaturesOf | Start[Any] | First | Finish
+ClientStory = Coroutine[Effect, Any, T]

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.admin.spread import changes, drained, rebalanced
+from ottla.client.admin.placement import changes, drained, rebalanced
 from ottla.client.model import Broker
 from ottla.kernel.ids import TopicPartition
 
