@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from one_topic import create, state
 from sim_cluster import SimCluster
-from test_late_receipts import create, state
 
 from ottla.broker.requests.produce_again import Waiting
 from ottla.kernel.errors import ErrorCode

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from one_topic import create, produce, replica, state
 from sim_cluster import SimCluster
 
 from ottla.config.broker import RACK_AWARE
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import run_story
-from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import BatchBuilder
 
 ANY_REPLICA = 11
 
@@ -23,29 +21,15 @@ class Place:
     def __init__(self, **options: str) -> None:
         options = options or {"replica_selector_class": RACK_AWARE}
         self.cluster = SimCluster(broker_rack="rack-{}", replica_lag_time_max_ms="4000", **options)
-        replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])]
-        topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=replicas)
-        self.cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
-        self.cluster.until(lambda: self.in_sync() == (1, 2, 3) and self.replica(2).follower.heard)
-
-    def in_sync(self):
-        topic = self.cluster.node(1).metadata.topic("t")
-        placed = ("t", 0) in self.cluster.node(2).replicas.by_name
-        return topic.partitions[0].in_sync if topic is not None and placed else ()
+        create(self.cluster, 1, 2, 3)
+        self.cluster.until(lambda: state(self.cluster).in_sync == (1, 2, 3) and self.replica(2).follower.heard)
 
     def replica(self, number):
-        return self.cluster.node(number).replicas.by_name[("t", 0)]
+        return replica(self.cluster, number)
 
     def produce(self, count=1):
         for _ in range(count):
-            builder = BatchBuilder()
-            builder.add(0, None, b"x")
-            data = [PartitionProduceData(index=0, records=builder.build())]
-            topics = [TopicProduceData(name="t", partition_data=data)]
-            slot = run_story(
-                self.cluster.peer(1).ask(ProduceRequest(acks=1, timeout_ms=3000, topic_data=topics), most=9)
-            )
-            assert self.cluster.end_of(slot).responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            produce(self.cluster, 1)
 
     def committed_at(self, number, offset):
         self.cluster.until(lambda: self.replica(number).log.high_watermark == offset)
@@ -171,7 +155,7 @@ def test_a_follower_that_does_not_hear_its_leader_sends_consumers_back_who_stay_
     place.committed_at(2, 1)
     place.part(1, 2)
     assert place.fetch(2).records, "a short silence is none"
-    place.cluster.until(lambda: place.in_sync() == (1, 3), 20_000)
+    place.cluster.until(lambda: state(place.cluster).in_sync == (1, 3), 20_000)
     place.cluster.until(lambda: place.fetch(2).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, 5000)
     told = place.fetch(1, rack="rack-2")
     assert told.preferred_read_replica == -1 and told.records

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
+from one_topic import create, produce, reassign
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from ottla.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import BatchBuilder
 
 LEADER, FOLLOWER = 1, 2
 
@@ -27,27 +15,14 @@ class Scene(SimCluster):
     """Broker 1 leads; after two topics were made, both connections for broker 2's fetches are open."""
 
     def create(self, name, *replicas, settle_ms=1000, **configs):
-        assigned = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
-        options = [CreatableTopicConfig(name=each.replace("_", "."), value=text) for each, text in configs.items()]
-        topic = CreatableTopic(
-            name=name, num_partitions=-1, replication_factor=-1, assignments=[assigned], configs=options
-        )
-        self.ask(LEADER, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
-        self.until(lambda: all((name, 0) in self.node(each).replicas.by_name for each in replicas))
+        create(self, *replicas, topic=name, **configs)
         self.loop.run_for(settle_ms)
 
     def produce(self, name, leader=LEADER):
-        builder = BatchBuilder()
-        builder.add(0, None, b"x")
-        topic = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=builder.build())])
-        answer = self.ask(leader, ProduceRequest(acks=1, timeout_ms=3000, topic_data=[topic]), most=9)
-        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+        produce(self, leader, topic=name)
 
     def reassign(self, name, *replicas):
-        partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
-        topics = [ReassignableTopic(name=name, partitions=[partition])]
-        answer = self.ask(LEADER, AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=5000))
-        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        reassign(self, *replicas, topic=name)
 
     def replica(self, number, name):
         return self.node(number).replicas.by_name[name, 0]

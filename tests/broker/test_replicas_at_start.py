@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 
+import one_topic
 import pytest
 from sim_cluster import SimCluster
 
 from ottla.kernel.ids import NO_LEADER, TopicPartition
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import BatchBuilder
 from ottla.sim.coordination import CALM
 
 
@@ -22,14 +21,7 @@ def create(cluster: SimCluster, **configs: str) -> None:
 
 
 def produce(cluster: SimCluster) -> None:
-    state = cluster.node(1).metadata.topic("t")
-    assert state is not None
-    builder = BatchBuilder()
-    builder.add(0, None, b"x")
-    topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=builder.build())])
-    request = ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[topic])
-    response = cluster.ask(state.partitions[0].leader, request, most=9)
-    assert response.responses[0].partition_responses[0].error_code == 0
+    one_topic.produce(cluster, one_topic.state(cluster).leader, acks=-1)
 
 
 def test_a6_a_replica_written_without_syncs_does_not_lead_after_a_crash_while_another_is_in_sync():

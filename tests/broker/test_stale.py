@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from one_topic import a_produce
 from sim_cluster import SimCluster
 from test_replication import Place
 
@@ -11,8 +12,6 @@ from ottla.messages.api_versions import ApiVersionsRequest
 from ottla.messages.describe_cluster import DescribeClusterRequest
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.metadata import MetadataRequest
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import BatchBuilder
 
 DIRECTORIES = [
     MetadataRequest(topics=None),
@@ -56,11 +55,8 @@ def test_who_waits_for_a_commit_is_told_when_the_lease_has_run_out():
     for number in {1, 2, 3} - {leader}:
         place.cluster.kill(number)
     place.cluster.machines[leader].current.coordination.cut = True
-    builder = BatchBuilder()
-    builder.add(0, None, b"x")
-    data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=builder.build())])
     asked_ms = place.cluster.loop.mono_ms()
-    request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[data])
+    request = a_produce(acks=-1, timeout_ms=60_000)
     answer = place.cluster.wait_for(place.cluster.peer(leader).ask(request, most=12, timeout_ms=9000))
     partition = answer.responses[0].partition_responses[0]
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -6,18 +6,15 @@ import itertools
 from typing import Any
 
 import pytest
-from hand_syncer import HandSyncer
+from partition_desk import TOPIC_ID, PartitionDesk
 
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.shard_runner import ShardRunner, TransactionEnd
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
-from ottla.broker.replicas.partition import Partition
-from ottla.broker.requests.waiting import Deadlines
-from ottla.config.topic import TopicConfig
 from ottla.groups.shard import GroupShard
 from ottla.groups.values import GroupSettings
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from ottla.kernel.ids import TopicPartition
 from ottla.kernel.shards import Writer
 from ottla.kernel.story import Slot
 from ottla.messages.offset_fetch import OffsetFetchRequestGroup
@@ -26,68 +23,32 @@ from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from ottla.metrics.metric import Traffic
-from ottla.sim.loop import SimLoop
-from ottla.storage.disk.memory import MemoryDisk
-from ottla.storage.log import Log
 from ottla.transactions.shard import TransactionShard
 from ottla.transactions.values import Markers, TransactionSettings
 
-ME = BrokerId(1)
-TOPIC_ID = bytes(range(16))
 P0 = TopicPartition("t", 0)
 COMMIT_TIMEOUT_MS = 5_000
 
 
-class Place(HandSyncer):
-    """A broker around one partition of an internal topic; `sync` syncs the submitted logs."""
+class Place(PartitionDesk):
+    """A broker around one partition of an internal topic."""
 
     def __init__(self, topic: str = TRANSACTION_TOPIC) -> None:
-        self.broker = ME
-        self.clock = SimLoop(1)
-        self.deadlines = Deadlines(self.clock)
         super().__init__()
-        self.syncer = self
-        self.lease = True
         self.topic = topic
         self.ids = itertools.count(1)
         self.sent: list[Markers] = []
-        self.disk = MemoryDisk()
-        log = Log.create(
-            self.disk,
-            f"/data/{topic}-0",
-            topic=topic,
-            partition=0,
-            topic_id=TOPIC_ID,
-            config=TopicConfig(),
-            wall_ms=self.clock.wall_ms(),
-            producer_expiration_ms=86_400_000,
-            on_synced=lambda _: None,
-        )
-        traffic, config = Traffic(), TopicConfig()
-        self.partition = Partition(topic, 0, TOPIC_ID, log, config, traffic, self, self.suspect)  # type: ignore[arg-type]
-        log.listen(on_synced=self.partition.on_synced)
+        self.partition = self.a_partition(topic)
         self.epoch = 0
         self.runner: Any = None
         self.lead()
-
-    def disk_failed(self, error: OSError) -> None:
-        raise error
-
-    def may_lead(self) -> bool:
-        return self.lease
-
-    def suspect(self, partition: Partition, offset: int) -> None:
-        raise AssertionError("sound logs are not suspected")
 
     def lead(self) -> None:
         """Lead in a new epoch, with a new shard."""
         if self.runner is not None:
             self.runner.end()
         self.epoch += 1
-        self.partition.lead(
-            LeaderEpoch(self.epoch), replicas=(ME,), in_sync=frozenset({ME}), registered={ME: BrokerEpoch(1)}
-        )
+        self.lead_alone(self.partition, self.epoch)
         shard: Any = (
             TransactionShard(TransactionSettings(), lambda: next(self.ids))
             if self.topic == TRANSACTION_TOPIC

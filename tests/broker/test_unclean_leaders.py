@@ -5,24 +5,17 @@ from __future__ import annotations
 import logging
 
 import pytest
+from one_topic import create, produce, replica, state
 from sim_cluster import SimCluster
 
 from ottla.broker.control import longest_logs
 from ottla.broker.control.longest_logs import LogEnd, in_order
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.metadata.entries import BrokerRegistered
 from ottla.metadata.seal import read_entry
-from ottla.records.builder import BatchBuilder
 
 ANY_REPLICA = 11
 ANY_ONE = longest_logs.ANY_REPLICA
@@ -41,13 +34,8 @@ class Place:
         self.cluster = cluster = SimCluster(
             replica_lag_time_max_ms="2000", replica_high_watermark_checkpoint_interval_ms="600000"
         )
-        configs = [CreatableTopicConfig(name="unclean.leader.election.enable", value="true")] if allowed else []
-        replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[3, 1, 2])]
-        topic = CreatableTopic(
-            name="t", num_partitions=-1, replication_factor=-1, assignments=replicas, configs=configs
-        )
-        cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
-        cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+        configs = {"unclean_leader_election_enable": "true"} if allowed else {}
+        create(cluster, 3, 1, 2, **configs)
         cluster.until(lambda: self.replica(3).leader is not None)
         self.produce(3, 2)
         self.committed_at(2, 2)
@@ -73,22 +61,17 @@ class Place:
             act(self.cluster.machines[sender].host, self.cluster.machines[receiver].host)
 
     def state(self, number):
-        return self.cluster.node(number).metadata.topic("t").partitions[0]
+        return state(self.cluster, number)
 
     def replica(self, number):
-        return self.cluster.node(number).replicas.by_name[("t", 0)]
+        return replica(self.cluster, number)
 
     def committed_at(self, number, offset):
         self.cluster.until(lambda: self.replica(number).log.high_watermark == offset)
 
     def produce(self, number, count):
         for _ in range(count):
-            builder = BatchBuilder()
-            builder.add(0, None, b"x")
-            data = [PartitionProduceData(index=0, records=builder.build())]
-            topics = [TopicProduceData(name="t", partition_data=data)]
-            answer = self.cluster.ask(number, ProduceRequest(acks=-1, timeout_ms=9000, topic_data=topics), most=9)
-            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            produce(self.cluster, number, acks=-1, timeout_ms=9000)
 
     def elect_uncleanly(self, *, cut_off_during=True, cut_off_after=False):
         """Elect uncleanly. Broker 2 cannot answer how long its log is while it is cut off, so the shorter log leads."""

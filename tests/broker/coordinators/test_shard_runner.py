@@ -6,13 +6,12 @@ import itertools
 from typing import Any
 
 import pytest
-from hand_syncer import HandSyncer
+from partition_desk import ME, TOPIC_ID, PartitionDesk
 
 from ottla.broker.coordinators import group_coordinator
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.coordinators.shard_runner import LOOK_AGAIN_MS
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.requests.waiting import Deadlines
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.groups.entries import encode_entry, offset_entry, partition_for
@@ -28,18 +27,12 @@ from ottla.messages.list_groups import ListGroupsRequest
 from ottla.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from ottla.metrics.metric import Traffic
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
-from ottla.sim.loop import SimLoop
-from ottla.storage.disk.memory import MemoryDisk
-from ottla.storage.log import Log
 from ottla.storage.values import Origin
 
-ME = BrokerId(1)
-TOPIC_ID = bytes(range(16))
 CALLER = Caller("c", "/h", 3)
 
 
@@ -55,52 +48,24 @@ def a_coordinator(place: Any, *, partitions: int) -> GroupCoordinator:
     )
 
 
-class Place(HandSyncer):
-    """A broker around one partition of the offsets topic; `sync` syncs the submitted logs."""
+class Place(PartitionDesk):
+    """A broker around one partition of the offsets topic."""
 
     def __init__(self, **options: Any) -> None:
-        self.broker = ME
-        self.clock = SimLoop(1)
-        self.deadlines = Deadlines(self.clock)
         super().__init__()
-        self.syncer = self
         self.failed: list[OSError] = []
         self.suspected: list[int] = []
-        self.lease = True
         self._random = itertools.count(1)
-        self.disk = MemoryDisk()
         self.config = BrokerConfig(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=1, **options)
-        self.partition = self._partition(self._log(0))
+        self.partition = self.a_partition(OFFSETS_TOPIC)
         self.groups = a_coordinator(self, partitions=1)
         self.epoch = 0
-
-    def _log(self, index: int) -> Log:
-        return Log.create(
-            self.disk,
-            f"/data/{OFFSETS_TOPIC}-{index}",
-            topic=OFFSETS_TOPIC,
-            partition=index,
-            topic_id=TOPIC_ID,
-            config=TopicConfig(),
-            wall_ms=self.clock.wall_ms(),
-            producer_expiration_ms=86_400_000,
-            on_synced=lambda _: None,
-        )
-
-    def _partition(self, log: Log) -> Partition:
-        traffic, config = Traffic(), TopicConfig()
-        partition = Partition(OFFSETS_TOPIC, 0, TOPIC_ID, log, config, traffic, self, self.suspect)  # type: ignore[arg-type]
-        log.listen(on_synced=partition.on_synced)
-        return partition
 
     def bytes(self, count: int) -> bytes:
         return next(self._random).to_bytes(count, "big")
 
     def disk_failed(self, error: OSError) -> None:
         self.failed.append(error)
-
-    def may_lead(self) -> bool:
-        return self.lease
 
     def suspect(self, partition: Partition, offset: int) -> None:
         self.suspected.append(offset)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from one_topic import create
 from sim_cluster import SimCluster
-
-from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 
 LAG_MS = 2000
 LEASE_MS = 4000
@@ -16,10 +15,7 @@ class Place:
 
     def __init__(self) -> None:
         self.cluster = cluster = SimCluster(session_ms=6000, replica_lag_time_max_ms=str(LAG_MS))
-        replicas = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])]
-        topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=replicas)
-        cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
-        cluster.until(lambda: ("t", 0) in cluster.node(1).replicas.by_name)
+        create(cluster, 1, 2, 3)
         self.node = cluster.node(1)
         self.partition = self.node.replicas.by_name[("t", 0)]
         cluster.until(lambda: all(held.shown for held in self.partition.leader.held.values()))

@@ -5,75 +5,32 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from hand_syncer import HandSyncer
+from partition_desk import TOPIC_ID, PartitionDesk
 
 from ottla.broker.handlers import produce as produce_handler
 from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
-from ottla.broker.requests.waiting import Deadlines
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch
+from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch
 from ottla.kernel.story import Slot, run_story
 from ottla.messages.produce import ProduceResponse
-from ottla.metrics.metric import Traffic
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.schema.codec import decoder
-from ottla.sim.loop import SimLoop
-from ottla.storage.disk.memory import MemoryDisk
-from ottla.storage.log import Log
 from ottla.storage.values import Appended
 from ottla.wire.hot import Produce
 
-ME = BrokerId(1)
-TOPIC_ID = bytes(range(16))
 TIMEOUT_MS = 1000
 
 
-class Place(HandSyncer):
-    """A broker with partitions of one topic; `sync` syncs the submitted logs."""
+class Place(PartitionDesk):
+    """A broker with partitions of one topic."""
 
     def __init__(self, partitions: int = 1) -> None:
-        self.broker = ME
-        self.lease_stands = True
-        self.clock = SimLoop(1)
-        self.deadlines = Deadlines(self.clock)
         super().__init__()
-        self.syncer = self
-        self.disk = MemoryDisk()
-        self.partitions = [self._partition(index) for index in range(partitions)]
+        self.partitions = [self.a_partition("t", index) for index in range(partitions)]
         for partition in self.partitions:
-            self.lead(partition, 1)
-
-    def _partition(self, index: int) -> Partition:
-        log = Log.create(
-            self.disk,
-            f"/data/t-{index}",
-            topic="t",
-            partition=index,
-            topic_id=TOPIC_ID,
-            config=TopicConfig(),
-            wall_ms=self.clock.wall_ms(),
-            producer_expiration_ms=86_400_000,
-            on_synced=lambda _: None,
-        )
-        partition = Partition("t", index, TOPIC_ID, log, TopicConfig(), Traffic(), self, self.suspect)  # type: ignore[arg-type]
-        log.listen(on_synced=partition.on_synced)
-        return partition
-
-    def lead(self, partition: Partition, epoch: int) -> None:
-        partition.lead(
-            LeaderEpoch(epoch), replicas=(ME,), in_sync=frozenset({ME}), registered={ME: BrokerEpoch(1)}
-        )  # fmt: skip
-
-    def disk_failed(self, error: OSError) -> None:
-        raise AssertionError(error)
-
-    def may_lead(self) -> bool:
-        return self.lease_stands
-
-    def suspect(self, partition: Partition, offset: int) -> None:
-        raise AssertionError(offset)
+            self.lead_alone(partition, 1)
 
     def batch(self) -> memoryview:
         return memoryview(build_batch([Record(0, self.clock.wall_ms(), b"k", b"v", ())]))
@@ -112,7 +69,7 @@ def test_a_produce_is_not_answered_by_the_commits_of_a_later_epoch():
     place = Place(partitions=2)
     answer = place.produce()
     place.partitions[1].resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    place.lead(place.partitions[1], 2)
+    place.lead_alone(place.partitions[1], 2)
     place.sync()
     assert errors(answer) == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
@@ -122,7 +79,7 @@ def test_a_commit_is_not_told_once_the_lease_has_ended():
     place = Place()
     (partition,) = place.partitions
     waits = place.append(partition)
-    place.lease_stands = False
+    place.lease = False
     place.sync()
     assert waits.result() == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.committed(1, TIMEOUT_MS) == ErrorCode.NOT_LEADER_OR_FOLLOWER

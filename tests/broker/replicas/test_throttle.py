@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from one_topic import create, reassign, state, try_to_produce
 from sim_cluster import SimCluster
 
 from ottla.broker.replicas.throttle import Throttle, names
 from ottla.broker.requests.waiting import Deadlines
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import BatchBuilder
 from ottla.sim.loop import SimLoop
 
 RATE = 20_000
@@ -60,25 +54,16 @@ class Place:
 
     def __init__(self) -> None:
         self.cluster = SimCluster(3)
-        placed = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
-        topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[placed])
-        self.cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
-        self.cluster.until(lambda: ("t", 0) in self.cluster.node(1).replicas.by_name)
+        create(self.cluster, 1, 2)
         for _ in range(BATCHES):
             assert self.produce() == ErrorCode.NONE
 
     @property
     def in_sync(self) -> list[int]:
-        return sorted(self.cluster.node(1).metadata.topic("t").partitions[0].in_sync)
+        return sorted(state(self.cluster).in_sync)
 
     def produce(self) -> int:
-        builder = BatchBuilder()
-        builder.add(0, None, bytes(BATCH))
-        data = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=builder.build())])
-        request = ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[data])
-        leader = self.cluster.node(1).metadata.topic("t").partitions[0].leader
-        answer = self.cluster.ask(leader, request, most=9)
-        return answer.responses[0].partition_responses[0].error_code
+        return try_to_produce(self.cluster, state(self.cluster).leader, bytes(BATCH), acks=-1)
 
     def configure(self, kind: int, name: str, **options: str) -> None:
         configs = [AlterableConfig(name=key.replace("_", "."), value=value) for key, value in options.items()]
@@ -88,9 +73,8 @@ class Place:
 
     def move(self) -> float:
         """Move the partition; return the seconds until broker 3 is in sync."""
-        wanted = ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[3, 2])])
         began = self.cluster.loop.mono_ms()
-        self.cluster.ask(1, AlterPartitionReassignmentsRequest(topics=[wanted]))
+        reassign(self.cluster, 3, 2)
         self.cluster.until(lambda: self.in_sync == [2, 3], within_ms=120_000)
         return (self.cluster.loop.mono_ms() - began) / 1000
 
@@ -129,8 +113,7 @@ def test_a_higher_rate_and_an_empty_list_take_effect_while_it_moves():
     place = Place()
     place.configure(BROKER, "3", follower_replication_throttled_rate="1000")
     place.configure(TOPIC, "t", follower_replication_throttled_replicas="0:3")
-    wanted = ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[3, 2])])
-    place.cluster.ask(1, AlterPartitionReassignmentsRequest(topics=[wanted]))
+    reassign(place.cluster, 3, 2)
     place.cluster.loop.run_for(5000)
     assert 3 not in place.in_sync
     place.configure(TOPIC, "t", follower_replication_throttled_replicas="")
