@@ -20,6 +20,7 @@ CLIENTS = {
     "test_aiokafka": "aiokafka",
     "test_kcat": "kcat of Debian (librdkafka 2.0)",
     "test_node_clients": "kafkajs and @platformatic/kafka, Node 22",
+    "test_franz_go": "franz-go 1.22.2, Go 1.26",
     "test_transactional_clients": "librdkafka, kafka-python, aiokafka and Java in transactions",
     "test_java_clients": "Apache Kafka's Java clients and tools 4.3.1",
 }
@@ -34,8 +35,8 @@ with code that was not committed; one of a history that was rebased since is nam
 The tests of kafka-python and librdkafka are their authors' files: the source distribution of kafka-python lacks the
 module that starts brokers, and a stand-in takes the given address; librdkafka's `test-runner` is built from the source
 in Confluent's npm package, and the command line tools that it calls are Apache Kafka's on both sides. The other suites
-are tests of this project (tests/compat): clients for Node run in its programs (tests/compat/node), and Java's clients
-are Apache Kafka's command line tools, Connect, and a Streams program of this project (tests/compat/java).
+are tests of this project (tests/compat): clients for Node and Go run in its programs (tests/compat/node and go), and
+Java's clients are Apache Kafka's command line tools, Connect, and a Streams program of it (tests/compat/java).
 What each test is expected to do, and why where it is not to pass, is in tests/compat/expected.
 
 | suite | ottla | Apache Kafka 4.3.1 | run on | commit | settings |

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Protocol
 from xml.etree import ElementTree
 
+import franz_go
 from apache_kafka import TOOLS, ApacheKafka, jars_folder
 from moving_leaders import apache_moving, ottla_moving
 from ottla_process import OttlaProcess
@@ -98,7 +99,9 @@ def must(command: Sequence[str], *, log: Path, cwd: Path = ROOT, timeout: float 
 # Clients: this project's own tests of other people's clients.
 
 
-CLIENTS = ("confluent", "kafka_python", "aiokafka", "kcat", "node_clients", "java_clients", "transactional_clients")
+CLIENTS = (
+    "confluent", "kafka_python", "aiokafka", "kcat", "node_clients", "franz_go", "java_clients", "transactional_clients"
+)  # fmt: skip
 
 
 def prepare_clients() -> None:
@@ -110,6 +113,11 @@ def prepare_clients() -> None:
         must(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(node), *packages], log=CACHE / "npm.log")
     for missing in [program for program in ("kcat", "java") if shutil.which(program) is None]:
         raise SuiteFailed(f"{missing} is missing: install it with the system's package manager")
+    # Compiled before any test's time runs; where this fails, the tests that need it say why.
+    CACHE.mkdir(parents=True, exist_ok=True)
+    if franz_go.GO.exists():
+        build = [str(franz_go.GO), "build", "-buildvcs=false", "-o", os.devnull, "."]
+        execute(build, cwd=franz_go.SOURCE, log=CACHE / "go.log", timeout=600)
 
 
 def run_clients(bootstrap: str, folder: Path, only: Sequence[str], *options: str) -> Results:

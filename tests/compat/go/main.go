@@ -1,10 +1,13 @@
-// franz-go in a group of KIP-848: two members share partitions, one leaves, the other goes on where it had been.
+// franz-go in groups of KIP-848: `franz BOOTSTRAP NAME BROKERS SCENE`, where NAME is the topic's and the group's.
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -22,6 +25,8 @@ const (
 	each       = 25
 )
 
+var scenes = map[string]func(*kgo.Client){"share": share, "restart": restart, "rounds": rounds}
+
 var (
 	bootstrap = strings.Split(os.Args[1], ",")
 	name      = os.Args[2]
@@ -33,46 +38,91 @@ type member struct {
 	*kgo.Client
 	lock  sync.Mutex
 	owned map[int32]bool
+	moves int
 	read  []string
-	done  chan error
+	done  chan struct{}
 }
 
 func main() {
 	var cancel context.CancelFunc
-	ctx, cancel = context.WithTimeout(context.Background(), 100*time.Second)
+	ctx, cancel = context.WithTimeout(context.Background(), 160*time.Second)
 	defer cancel()
 	brokers, err := strconv.Atoi(os.Args[3])
 	must(err)
 	plain := client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	defer plain.Close()
 	create(plain, int16(brokers))
+	scenes[os.Args[4]](plain)
+	fmt.Println("all well")
+}
 
+// share: two members share the partitions, one leaves, another goes on where it had been.
+func share(plain *kgo.Client) {
 	first := join()
 	until("all partitions of the only member", func() bool { return len(first.owns()) == partitions })
 	written := produce(plain, "before")
 	until("all offsets committed", func() bool { return committed(plain, each) })
 
 	second := join()
-	until("two partitions each", func() bool { return len(first.owns()) == 2 && len(second.owns()) == 2 })
+	shared(plain, first, second)
 	written = append(written, produce(plain, "between")...)
 	until("all offsets of two members committed", func() bool { return committed(plain, 2*each) })
 
-	must(second.LeaveGroupContext(ctx))
 	second.stop()
 	again := join()
-	until("the partitions of a member that took its place", func() bool { return len(again.owns()) == 2 })
+	shared(plain, first, again)
 	written = append(written, produce(plain, "after")...)
 	until("all offsets committed at the end", func() bool { return committed(plain, 3*each) })
 	again.stop()
 	first.stop()
+	same("values", slices.Concat(first.read, second.read, again.read), written)
+}
 
-	read := slices.Concat(first.read, second.read, again.read)
-	slices.Sort(read)
-	slices.Sort(written)
-	if !slices.Equal(read, written) {
-		must(fmt.Errorf("read %d values, written %d: they differ", len(read), len(written)))
+// restart: a static member that is stopped and comes back has its partitions again, and no other has moved.
+func restart(plain *kgo.Client) {
+	first, second := join(kgo.InstanceID("one")), join(kgo.InstanceID("two"))
+	epoch := shared(plain, first, second)
+	written := produce(plain, "before")
+	until("all offsets committed", func() bool { return committed(plain, each) })
+	before, moves := second.owns(), first.moved()
+	id, _ := second.GroupMetadata()
+	second.stop()
+	away(plain, id, "two")
+
+	written = append(written, produce(plain, "while it was away")...)
+	again := join(kgo.InstanceID("two"))
+	if now := shared(plain, first, again); now != epoch {
+		must(fmt.Errorf("the group went from epoch %d to %d", epoch, now))
 	}
-	fmt.Println("all well")
+	same("partitions after the restart", again.owns(), before)
+	until("all offsets committed at the end", func() bool { return committed(plain, 2*each) })
+	if first.moved() != moves {
+		must(errors.New("the member that stayed was given partitions, or lost some"))
+	}
+	again.stop()
+	first.stop()
+	same("values", slices.Concat(first.read, second.read, again.read), written)
+}
+
+// rounds: for every line of the input two members read and commit as many values; the output tells how far they are.
+func rounds(plain *kgo.Client) {
+	first, second := join(), join()
+	epoch := shared(plain, first, second)
+	fmt.Println("shared")
+	var written []string
+	input := bufio.NewScanner(os.Stdin)
+	for round := 1; input.Scan(); round++ {
+		written = append(written, produce(plain, fmt.Sprintf("round-%d", round))...)
+		fmt.Println("written")
+		until("all offsets of a round committed", func() bool { return committed(plain, int64(round)*each) })
+		fmt.Println("committed")
+	}
+	if now := shared(plain, first, second); now != epoch {
+		must(fmt.Errorf("the group went from epoch %d to %d", epoch, now))
+	}
+	first.stop()
+	second.stop()
+	same("values", slices.Concat(first.read, second.read), written)
 }
 
 func client(options ...kgo.Opt) *kgo.Client {
@@ -82,7 +132,7 @@ func client(options ...kgo.Opt) *kgo.Client {
 }
 
 func join(options ...kgo.Opt) *member {
-	m := &member{owned: map[int32]bool{}, done: make(chan error, 1)}
+	m := &member{owned: map[int32]bool{}, done: make(chan struct{})}
 	m.Client = client(append(options,
 		kgo.ConsumerGroup(name),
 		kgo.ServerSideBalancer(),
@@ -95,7 +145,7 @@ func join(options ...kgo.Opt) *member {
 		kgo.OnPartitionsRevoked(m.note(false)),
 		kgo.OnPartitionsLost(m.note(false)),
 	)...)
-	go func() { m.done <- m.consume() }()
+	go m.consume()
 	return m
 }
 
@@ -103,6 +153,7 @@ func (m *member) note(owned bool) func(context.Context, *kgo.Client, map[string]
 	return func(_ context.Context, _ *kgo.Client, given map[string][]int32) {
 		m.lock.Lock()
 		defer m.lock.Unlock()
+		m.moves += len(given[name])
 		for _, partition := range given[name] {
 			if owned {
 				m.owned[partition] = true
@@ -113,31 +164,31 @@ func (m *member) note(owned bool) func(context.Context, *kgo.Client, map[string]
 	}
 }
 
-func (m *member) owns() map[int32]bool {
+func (m *member) owns() []int32 {
 	m.lock.Lock()
 	defer m.lock.Unlock()
-	found := map[int32]bool{}
-	for partition := range m.owned {
-		found[partition] = true
-	}
-	return found
+	return slices.Sorted(maps.Keys(m.owned))
+}
+
+// moved is how many partitions the member was given or has given up.
+func (m *member) moved() int {
+	m.lock.Lock()
+	defer m.lock.Unlock()
+	return m.moves
 }
 
 // consume reads and commits until the client is closed.
-func (m *member) consume() error {
+func (m *member) consume() {
+	defer close(m.done)
 	for {
 		fetches := m.PollFetches(ctx)
 		if fetches.IsClientClosed() {
-			return nil
+			return
 		}
-		if err := fetches.Err(); err != nil {
-			return err
-		}
+		must(fetches.Err())
 		records := fetches.Records()
 		if len(records) > 0 {
-			if err := m.CommitRecords(ctx, records...); err != nil {
-				return err
-			}
+			must(m.CommitRecords(ctx, records...))
 		}
 		for _, record := range records {
 			m.read = append(m.read, string(record.Value))
@@ -148,7 +199,16 @@ func (m *member) consume() error {
 
 func (m *member) stop() {
 	m.CloseAllowingRebalance()
-	must(<-m.done)
+	<-m.done
+}
+
+// away says that a static member will be back. franz-go 1.22.2 says so without the instance's name, which is refused.
+func away(plain *kgo.Client, id, instance string) {
+	request := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	request.Group, request.MemberID, request.InstanceID, request.MemberEpoch = name, id, &instance, -2
+	answer, err := request.RequestWith(ctx, plain)
+	must(err)
+	must(kerr.ErrorForCode(answer.ErrorCode))
 }
 
 func create(plain *kgo.Client, brokers int16) {
@@ -191,6 +251,30 @@ func committed(plain *kgo.Client, offset int64) bool {
 		}
 	}
 	return count == partitions
+}
+
+// shared waits until two members have two partitions each in a group of the consumer protocol; it returns its epoch.
+func shared(plain *kgo.Client, first, second *member) (epoch int32) {
+	until("two partitions each", func() bool { return len(first.owns()) == 2 && len(second.owns()) == 2 })
+	same("partitions", slices.Concat(first.owns(), second.owns()), []int32{0, 1, 2, 3})
+	until("a stable group of the consumer protocol", func() bool {
+		request := kmsg.NewPtrConsumerGroupDescribeRequest()
+		request.Groups = []string{name}
+		answer, err := request.RequestWith(ctx, plain)
+		must(err)
+		group := answer.Groups[0]
+		epoch = group.Epoch
+		return group.ErrorCode == 0 && group.State == "Stable" && len(group.Members) == 2
+	})
+	return epoch
+}
+
+func same[T cmp.Ordered](what string, found, wanted []T) {
+	slices.Sort(found)
+	slices.Sort(wanted)
+	if !slices.Equal(found, wanted) {
+		must(fmt.Errorf("%s: %d found, %d wanted, and they differ: %v, %v", what, len(found), len(wanted), found, wanted))
+	}
 }
 
 func until(what string, holds func() bool) {
