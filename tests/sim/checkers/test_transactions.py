@@ -28,7 +28,7 @@ from planted_transactions import (
 
 from ottla.sim.checkers.consumed import check_consumed
 from ottla.sim.checkers.copies import check_copies
-from ottla.sim.checkers.history import Acknowledged, Event, History, Scanned, Sent, Traits
+from ottla.sim.checkers.history import Acknowledged, DeleteAsked, Event, History, Scanned, Sent, Traits
 from ottla.sim.checkers.transaction_history import (
     AllEnded,
     EndAsked,
@@ -236,8 +236,17 @@ def test_an_input_that_two_transactions_copied_is_found():
     assert copies(*COPIED, *AGAIN_COPIED, told(4), TWICE) == {"copied-twice"}
 
 
+PASSED_OVER = Scanned(9, SOURCE, 2, 5, ((2, A), (3, B), (4, C)))
+
+
 def test_an_input_that_was_passed_over_is_found():
-    assert copies(*COPIED, told(4), Scanned(9, SOURCE, 2, 5, ((2, A), (3, B), (4, C))), ONCE) == {"never-copied"}
+    assert copies(*COPIED, told(4), PASSED_OVER, ONCE) == {"never-copied"}
+    assert copies(DeleteAsked(1, SOURCE, 2), *COPIED, told(4), PASSED_OVER, ONCE) == {"never-copied"}
+
+
+def test_an_input_whose_deletion_was_asked_for_may_be_passed_over():
+    """World 221802: the leader that had begun the deletion died, and the next one still had the records."""
+    assert copies(DeleteAsked(1, SOURCE, 3), *COPIED, told(4), PASSED_OVER, ONCE) == set()
 
 
 @pytest.mark.parametrize(
