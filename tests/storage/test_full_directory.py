@@ -56,8 +56,22 @@ def test_what_a_full_disk_did_not_let_a_deleted_partition_forget_is_not_taken_fo
     disk.lose_unsynced()
     again = a_directory(disk)
     assert again.offsets.places() == {place} and again.gone == {}
+    disk.fail("write", errno.ENOSPC, where="recovery-point-offset-checkpoint")
+    again.forget_gone(())  # as each start does
+    assert again.offsets.places() == {place}
     assert not again.deletions.remove_one()
     assert again.offsets.places() == set() and doomed not in disk.list("/data")
+
+
+def test_deleting_a_folder_forgets_nothing_of_a_replica_that_is_coming_back_to_its_place():
+    """A move notes the offsets in its target before the folder has its name there."""
+    disk, place = SimDisk(), TopicPartition("t", 0)
+    directory = a_directory(disk)
+    a_log_in(directory)
+    directory.delete_logs([place])
+    directory.offsets.replace(place, {"replication-offset-checkpoint": 7})
+    assert not directory.deletions.remove_one()
+    assert directory.offsets.high_watermark(place) == 7
 
 
 def test_how_far_compaction_has_been_is_not_lowered_before_that_is_written_down():

@@ -10,7 +10,6 @@ from ottla.kernel.seams import Disk
 from ottla.storage.directory import strays
 from ottla.storage.directory.found import DELETE_SUFFIX
 from ottla.storage.directory.noted_offsets import NotedOffsets
-from ottla.storage.values import parse_directory_name
 
 _NAME_MAX = 255
 
@@ -51,7 +50,7 @@ class Deletions:
         return bool(self.doomed)
 
     def _remove(self, folder: str) -> None:
-        """Delete a folder once no checkpoint tells of its partition any more.
+        """Delete a folder, once no checkpoint tells of a partition that is gone.
 
         On a full disk they could not be written when it was renamed. Its files go first, as that makes room. The empty
         folder stays until then: without it a start would take the offsets that are still noted for those of a new
@@ -60,9 +59,7 @@ class Deletions:
         for name in self._disk.list(folder):
             inside = posixpath.join(folder, name)
             (self._disk.remove_tree if self._disk.is_directory(inside) else self._disk.remove)(inside)
-        place = parse_directory_name(posixpath.basename(folder).rpartition(".")[0])
-        if place is not None and not self._disk.exists(posixpath.join(self._path, str(place))):
-            self._offsets.forget([place])
+        self._offsets.forget_owed()
         self._disk.remove_tree(folder)
         self._disk.remove(folder + strays.BESIDE)
 

@@ -34,6 +34,8 @@ class NotedOffsets:
         self._cleaned: Offsets = {}
         self._scrubbed: Offsets = {}
         """The offset to which the running pass of the scrub has come."""
+        self._owed: set[TopicPartition] = set()
+        """Partitions that are gone, and that a full disk kept the checkpoints from forgetting."""
         self._lowered: set[str] = set()
         """The checkpoints with offsets that a loss of power took."""
 
@@ -146,6 +148,7 @@ class NotedOffsets:
                 self._files.write(name, now)
                 offsets.clear()
                 offsets.update(now)
+        self._owed.discard(place)
 
     def forget(self, places: Collection[TopicPartition]) -> None:
         """Drop the entries of partitions that are gone from every checkpoint; from memory once they are off the disk.
@@ -153,12 +156,18 @@ class NotedOffsets:
         So if a full disk prevents that, it is tried again before a new log of that name is made.
         """
         gone = set(places)
+        self._owed |= gone
         for name in checkpoint.OFFSETS:
             offsets = self._of(name)
             if not gone.isdisjoint(offsets):
                 self._files.write(name, {place: at for place, at in offsets.items() if place not in gone})
                 for place in gone:
                     offsets.pop(place, None)
+        self._owed -= gone
+
+    def forget_owed(self) -> None:
+        """Drop what a full disk has left of partitions that are gone."""
+        self.forget(self._owed)
 
     # -- after a loss of power ---
 
