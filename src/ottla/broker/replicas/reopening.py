@@ -29,8 +29,8 @@ log = logging.getLogger("ottla.replicas")
 _FIRST_MS = 10_000
 _LONGEST_MS = 160_000
 """The pause doubles with each vain attempt: each may read all of a log that was not checked yet."""
-_READ_ERRORS = 5
-"""The attempts after which a read error counts as lasting: more than five minutes by then."""
+_READ_ERRORS = 6
+"""The attempts after which a read error counts as lasting; with these pauses that takes more than seven minutes."""
 _ROOM = 1 << 20
 """The free bytes of a disk without which opening a replica is not tried."""
 
@@ -46,6 +46,8 @@ class Reopening:
         self._pause_ms = _FIRST_MS
         self._vain: dict[Key, int] = {}
         """The number of vain attempts; the replica with the fewest is tried first, so that none holds others up."""
+        self._read_errors: dict[Key, int] = {}
+        """The number of those that ended with a read error."""
         self._due = False
         self._closed = False
 
@@ -92,8 +94,11 @@ class Reopening:
         self.look()
 
     def _may_pass(self, key: Key, error: Exception) -> bool:
-        is_read_error = isinstance(error, OSError) and error.errno == errno.EIO
-        return is_read_error and self._vain.get(key, 0) < _READ_ERRORS
+        """True if it was a read error, which may have gone by the next attempt."""
+        if not isinstance(error, OSError) or error.errno != errno.EIO:
+            return False
+        self._read_errors[key] = self._read_errors.get(key, 0) + 1
+        return self._read_errors[key] < _READ_ERRORS
 
     def _topic_of(self, key: Key) -> Topic | None:
         topic = self._around.metadata.topics.get(TopicId(key[0]))
