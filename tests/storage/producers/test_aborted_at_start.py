@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from log_desk import DAY_MS, T0, a_batch, a_directory, config, sync
 
@@ -266,3 +268,23 @@ def test_an_index_that_is_made_late_in_a_segment_is_there_after_any_loss_of_powe
     assert len(states) > 10
     for state in states:
         assert aborted(opened(state)[1]) == before
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["with a note", "as Apache Kafka leaves it"])
+@pytest.mark.parametrize("stop", [CLEAN, KILL])
+@pytest.mark.parametrize("fault", [errno.EIO, errno.EACCES])
+def test_an_index_that_cannot_be_read_is_built_anew(fault: int, stop: str, noted: bool) -> None:
+    disk = SimDisk()
+    log = stopped(stop, disk)
+    before, files = aborted(log), indexes(disk)
+    if not noted:
+        disk.remove(NOTE)
+    kept = disk.copied("/data")
+    for name in files:
+        disk.put_back("/data", kept)
+        disk.fail("read", fault, where=f"{PATH}/{name}")
+        _, again = opened(disk)
+        assert disk.to_fail == 0
+        assert aborted(again) == before, name
+        again.close(clean=False)
+        assert aborted(opened(disk)[1]) == before, name

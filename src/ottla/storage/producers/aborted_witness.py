@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.storage.directory.checkpoint import ABORTED
+from ottla.storage.directory.remembered import ASIDE
 from ottla.storage.folder import LogFolder
 from ottla.storage.producers.aborted_note import AbortedNote, read_note
 from ottla.storage.producers.producers import Producers
@@ -19,6 +20,8 @@ from ottla.storage.segment.aborted import ENTRY, AbortedEntry, AbortedIndex, ent
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.segment import ABORTED_INDEX, Segment, base_offset_of
+
+_NAME_CHARS = 20 + len(ABORTED_INDEX)
 
 
 class AbortedWitness:
@@ -31,6 +34,8 @@ class AbortedWitness:
             base = base_offset_of(name, ABORTED_INDEX)
             if base is not None:
                 self._bodies[base] = folder.disk.read(posixpath.join(folder.path, name))
+            elif name.endswith(ASIDE) and (base := base_offset_of(name[:_NAME_CHARS], ABORTED_INDEX)) is not None:
+                self._bodies.setdefault(base, b"")  # it could not be read, and was set aside
         self._note = read_note(folder.disk, folder.path) if ABORTED in names else None
         self.built_anew = False
         """Entries were taken from the batches."""
