@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -25,7 +24,7 @@ const (
 	each       = 25
 )
 
-var scenes = map[string]func(*kgo.Client){"share": share, "restart": restart, "rounds": rounds}
+var scenes = map[string]func(*kgo.Client){"share": share, "restart": restart}
 
 var (
 	bootstrap = strings.Split(os.Args[1], ",")
@@ -102,27 +101,6 @@ func restart(plain *kgo.Client) {
 	again.stop()
 	first.stop()
 	same("values", slices.Concat(first.read, second.read, again.read), written)
-}
-
-// rounds: for every line of the input two members read and commit as many values; the output tells how far they are.
-func rounds(plain *kgo.Client) {
-	first, second := join(), join()
-	epoch := shared(plain, first, second)
-	fmt.Println("shared")
-	var written []string
-	input := bufio.NewScanner(os.Stdin)
-	for round := 1; input.Scan(); round++ {
-		written = append(written, produce(plain, fmt.Sprintf("round-%d", round))...)
-		fmt.Println("written")
-		until("all offsets of a round committed", func() bool { return committed(plain, int64(round)*each) })
-		fmt.Println("committed")
-	}
-	if now := shared(plain, first, second); now != epoch {
-		must(fmt.Errorf("the group went from epoch %d to %d", epoch, now))
-	}
-	first.stop()
-	second.stop()
-	same("values", slices.Concat(first.read, second.read), written)
 }
 
 func client(options ...kgo.Opt) *kgo.Client {
