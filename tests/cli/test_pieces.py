@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ottla.cli import own
+from ottla.cli import command
 from ottla.cli.consume import as_json, template
 from ottla.cli.faults import Misuse
 from ottla.cli.javamap import hash_order, partition_hash, string_hash
@@ -133,7 +133,7 @@ def test_times_are_read_in_utc_and_written_as_java_writes_them() -> None:
 
 
 def test_tables_are_aligned_and_plain_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    own.print_table(["NAME", "COUNT"], [["a", 1], ["longer", 100], ["none", None]])
+    command.print_table(["NAME", "COUNT"], [["a", 1], ["longer", 100], ["none", None]])
     assert capsys.readouterr().out == "NAME    COUNT\na           1\nlonger    100\nnone        -\n"
 
 
