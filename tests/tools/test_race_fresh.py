@@ -10,9 +10,6 @@ from bench.brokers import ROOT
 from bench.freshness import HOT_PATH, MOST_CHANGES, PAGE, changes_since, raced_commit
 from bench.report import INTRODUCTION, WITH_CHANGES, commit_here
 
-DUE_AGAIN = "53d9947"
-"""The commit of a page that was older than the limit when the limit came. Any other page is held to it."""
-
 PATHS = ("src/wire", "src/log.py")
 
 
@@ -122,6 +119,4 @@ def test_the_race_has_run_since_the_hot_path_changed_often() -> None:
     changes = changes_since(commit)
     if changes is None:
         pytest.skip("the repository's history is not here, or lacks the commit that was raced")
-    if commit == DUE_AGAIN:
-        pytest.xfail(f"the race of {commit} is due again: {len(changes)} changes since")
     assert len(changes) <= MOST_CHANGES, "run `make bench`, or see what changed by `python -m bench.freshness`"
