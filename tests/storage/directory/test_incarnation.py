@@ -13,8 +13,8 @@ from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage.directory.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.incarnation import FILES, Incarnation, Witness, read_incarnation, write_incarnation
+from ottla.storage.directory.page_cache import leave_note, was_kept
 from ottla.storage.disk.local import LocalDisk
-from ottla.storage.disk.page_cache import leave_note, was_kept
 
 ONE, TWO, THREE = "A" * 22, "B" * 22, "C" * 22
 SAID = Incarnation(ONE, 7, metadata_version=9, metadata_crc=11)

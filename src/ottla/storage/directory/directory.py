@@ -20,7 +20,7 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import recovery
-from ottla.storage.directory import checkpoint, strays
+from ottla.storage.directory import checkpoint, page_cache, strays
 from ottla.storage.directory.deletions import Deletions
 from ottla.storage.directory.found import FoundPartition, find_partitions, found_at, give_second_copy, left_of
 from ottla.storage.directory.incarnation import Witness
@@ -28,7 +28,6 @@ from ottla.storage.directory.leftovers import set_aside_in, set_unexplained_asid
 from ottla.storage.directory.noted_offsets import NotedOffsets
 from ottla.storage.directory.ownership import LOCK, DirectoryRefused, identified, refuse_foreign
 from ottla.storage.directory.witnesses import compared
-from ottla.storage.disk import page_cache
 from ottla.storage.log import Log
 from ottla.storage.values import FULL_DISK, fits
 
