@@ -25,7 +25,7 @@ from ottla.messages.incremental_alter_configs import (
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.storage.directory.checkpoint import SYNC_FAILED, write_partition_metadata
+from ottla.storage.checkpoint import SYNC_FAILED, write_partition_metadata
 from ottla.storage.directory.ownership import DirectoryRefused
 
 

@@ -25,7 +25,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
-from ottla.storage.directory.checkpoint import DAMAGE, TEMPORARY, write_numbers
+from ottla.storage.checkpoint import DAMAGE, TEMPORARY, write_numbers
 from ottla.storage.disk.local import LocalDisk
 
 WAIT_S = 60

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from ottla.server import sync_loop
 from ottla.server.sync_loop import SyncLoop
-from ottla.storage.directory.checkpoint import CLEAN_SHUTDOWN
+from ottla.storage.checkpoint import CLEAN_SHUTDOWN
 from ottla.testing import TestBroker
 
 PATIENCE_S = 120

@@ -58,12 +58,12 @@ REMOVALS = (
         "epoch checkpoint not synced",
         (
             (
-                "storage/directory/checkpoint.py",
+                "storage/checkpoint.py",
                 '    replace_file(disk, path, sealed(["0", str(len(epochs)),',
                 '    _not_synced(disk, path, sealed(["0", str(len(epochs)),',
             ),
             (
-                "storage/directory/checkpoint.py",
+                "storage/checkpoint.py",
                 "def mark_failed_sync(",
                 """def _not_synced(disk: Disk, path: str, body: bytes) -> None:
     disk.remove(path + TEMPORARY)

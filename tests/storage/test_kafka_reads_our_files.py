@@ -16,7 +16,7 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
-from ottla.storage.directory import checkpoint
+from ottla.storage import checkpoint
 from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.maintenance import cleaning

@@ -27,7 +27,7 @@ from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory.checkpoint import read_epochs
+from ottla.storage.checkpoint import read_epochs
 from ottla.storage.disk.local import LocalDisk
 from ottla.storage.disk.memory import MemoryDisk
 from ottla.storage.log import Log

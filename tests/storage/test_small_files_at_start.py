@@ -11,7 +11,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import iterate_batches
 from ottla.records.reader import read_run
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory.checkpoint import DAMAGE, LEADER_EPOCHS
+from ottla.storage.checkpoint import DAMAGE, LEADER_EPOCHS
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.segment.scan import scan_headers

@@ -14,7 +14,7 @@ from ottla.sim.checkers.decay import Flipped
 from ottla.sim.peek import checkpointed, within
 from ottla.sim.plan import FLIPPED
 from ottla.sim.striking import Striking
-from ottla.storage.directory.checkpoint import RECOVERY_POINT
+from ottla.storage.checkpoint import RECOVERY_POINT
 from ottla.storage.segment.segment import LOG
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ottla.kernel.ids import BrokerId
 from ottla.records.header import BOUNDS, HEADER_SIZE, INT32, LAST_DELTA_AT, SIZE_OVERHEAD
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_nodes import DirectoryNode, FileNode
-from ottla.storage.directory.checkpoint import (
+from ottla.storage.checkpoint import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
     BadCheckpoint,

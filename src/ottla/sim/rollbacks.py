@@ -16,7 +16,7 @@ from ottla.metadata.entries import UNREGISTERED
 from ottla.sim.checkers.history import Failed
 from ottla.sim.disk_nodes import DirectoryNode
 from ottla.sim.plan import ROLLED_BACK, STORE_ROLLED_BACK
-from ottla.storage.directory.checkpoint import CLEAN_SHUTDOWN
+from ottla.storage.checkpoint import CLEAN_SHUTDOWN
 from ottla.storage.directory.incarnation import read_incarnation
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk, FailedSync
 from ottla.storage.bounds import LogBounds
-from ottla.storage.directory.checkpoint import (
+from ottla.storage.checkpoint import (
     COPY,
     LEADER_EPOCHS,
     LOG_START,

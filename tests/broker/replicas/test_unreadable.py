@@ -18,7 +18,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import topic_id_text
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory.checkpoint import write_partition_metadata
+from ottla.storage.checkpoint import write_partition_metadata
 from ottla.storage.directory.strays import stray_folders, strays
 
 METADATA = "/data/t-0/partition.metadata"

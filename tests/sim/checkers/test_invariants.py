@@ -32,7 +32,7 @@ from ottla.metadata.state import TOPIC_RESOURCE, Metadata
 from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory.checkpoint import write_partition_metadata
+from ottla.storage.checkpoint import write_partition_metadata
 from ottla.storage.segment.segment import LOG
 
 TOPIC = "t"

@@ -18,8 +18,8 @@ from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, a_directory, config, put, sy
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import PowerCut, SimDisk
-from ottla.storage.directory import checkpoint
-from ottla.storage.directory.checkpoint import BadCheckpoint
+from ottla.storage import checkpoint
+from ottla.storage.checkpoint import BadCheckpoint
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.ownership import DirectoryRefused
 from ottla.storage.disk.local import LocalDisk

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.kernel.seams import Disk, OpenFile
 from ottla.sim.disk import PowerCut, SimDisk
-from ottla.storage.directory.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
+from ottla.storage.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.incarnation import FILES, Incarnation, Witness, read_incarnation, write_incarnation
 from ottla.storage.directory.page_cache import leave_note, was_kept

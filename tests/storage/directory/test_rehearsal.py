@@ -11,8 +11,8 @@ from ottla.config.topic import TopicConfig
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
+from ottla.storage.checkpoint import write_epochs
 from ottla.storage.directory import rehearsal
-from ottla.storage.directory.checkpoint import write_epochs
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.rehearsal import is_log_directory, rehearse
 from ottla.storage.disk.local import LocalDisk

@@ -10,8 +10,8 @@ import pytest
 from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, values_of
 
 from ottla.kernel.ids import TopicPartition
-from ottla.storage.directory import checkpoint
-from ottla.storage.directory.checkpoint import BadCheckpoint
+from ottla.storage import checkpoint
+from ottla.storage.checkpoint import BadCheckpoint
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.remembered import CheckpointFiles
 from ottla.storage.disk.local import LocalDisk

@@ -10,7 +10,7 @@ from log_desk import DAY_MS, T0, a_batch, a_directory, config, sync
 from ottla.records.batch import Batch
 from ottla.records.control import Marker, build_marker
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory.checkpoint import ABORTED
+from ottla.storage.checkpoint import ABORTED
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes

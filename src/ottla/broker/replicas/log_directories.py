@@ -20,8 +20,8 @@ from ottla.broker.replicas.unreadable import NO_FILES, UnreadableReplicas
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import PartitionState, Topic
+from ottla.storage.checkpoint import CLEAN_SHUTDOWN, META_PROPERTIES
 from ottla.storage.directory import moving
-from ottla.storage.directory.checkpoint import CLEAN_SHUTDOWN, META_PROPERTIES
 from ottla.storage.directory.directory import HeldLock, LogDirectory
 from ottla.storage.directory.found import FoundPartition
 from ottla.storage.directory.ownership import DirectoryRefused, refuse_foreign

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.metadata.state import Metadata, Topic
-from ottla.storage.directory.checkpoint import PARTITION_METADATA
+from ottla.storage.checkpoint import PARTITION_METADATA
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FoundPartition
 

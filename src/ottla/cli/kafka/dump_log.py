@@ -53,7 +53,7 @@ def dump(
     offsets: bool = False,
 ) -> int:
     """Print each file; files that do not belong to a log are named on stderr. 1 if one cannot be read."""
-    from ottla.storage.directory.checkpoint import BadCheckpoint
+    from ottla.storage.checkpoint import BadCheckpoint
     from ottla.storage.disk.local import LocalDisk
     from ottla.storage.maintenance.dump import Complaint, DumpOptions, UnknownFile, UnreadableFile, dump_file
 

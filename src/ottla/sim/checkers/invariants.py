@@ -22,7 +22,7 @@ from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches, checkpointed, first_offset, homes, is_synced, newest_epoch
-from ottla.storage.directory.checkpoint import LOG_START
+from ottla.storage.checkpoint import LOG_START
 from ottla.storage.segment.segment import LOG
 
 if TYPE_CHECKING:

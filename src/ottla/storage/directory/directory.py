@@ -19,8 +19,8 @@ from typing import Protocol
 from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.storage import recovery
-from ottla.storage.directory import checkpoint, page_cache, strays
+from ottla.storage import checkpoint, recovery
+from ottla.storage.directory import page_cache, strays
 from ottla.storage.directory.deletions import Deletions
 from ottla.storage.directory.found import FoundPartition, find_partitions, found_at, give_second_copy, left_of
 from ottla.storage.directory.incarnation import Witness

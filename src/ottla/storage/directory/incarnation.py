@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk, OpenFile
 from ottla.records.checksum import crc32c
-from ottla.storage.directory.checkpoint import (
+from ottla.storage.checkpoint import (
     BadCheckpoint,
     format_properties,
     mark_failed_sync,

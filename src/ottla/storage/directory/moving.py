@@ -34,7 +34,7 @@ from contextlib import suppress
 from ottla.kernel.errors import ErrorCode, InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FileSlice
-from ottla.storage.directory.checkpoint import (
+from ottla.storage.checkpoint import (
     CLEANER,
     LOG_START,
     MOVING,

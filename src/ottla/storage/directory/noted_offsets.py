@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.storage.directory import checkpoint
+from ottla.storage import checkpoint
 from ottla.storage.directory.remembered import CheckpointFiles
 from ottla.storage.directory.witnesses import Noted
 from ottla.storage.log import Log

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from ottla.kernel.seams import Disk
-from ottla.storage.directory import checkpoint
+from ottla.storage import checkpoint
 from ottla.storage.directory.incarnation import FILES
 
 log = logging.getLogger("ottla.storage")

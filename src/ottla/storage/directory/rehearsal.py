@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
-from ottla.storage import recovery
-from ottla.storage.directory import checkpoint
+from ottla.storage import checkpoint, recovery
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FoundPartition
 from ottla.storage.directory.incarnation import FILES

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.storage.directory.checkpoint import (
+from ottla.storage.checkpoint import (
     CLEANER,
     COPY,
     LOG_START,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text
 from ottla.kernel.seams import Disk
-from ottla.storage.directory.checkpoint import (
+from ottla.storage.checkpoint import (
     PARTITION_METADATA,
     BadCheckpoint,
     format_properties,

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
-from ottla.storage.directory.checkpoint import LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs
+from ottla.storage.checkpoint import LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs
 from ottla.storage.directory.deleted_segments import deleted_in, start_without_deleted
 from ottla.storage.directory.remembered import ASIDE, Trust, read_small
 from ottla.storage.segment.scan import Header, scan_headers

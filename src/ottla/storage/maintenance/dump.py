@@ -16,7 +16,7 @@ from ottla.records.control import Marker, read_marker
 from ottla.records.faults import CorruptRecords
 from ottla.records.header import COMPRESSION_MASK, DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT
 from ottla.records.reader import Record, read_records
-from ottla.storage.directory import checkpoint
+from ottla.storage import checkpoint
 from ottla.storage.producers.producers import INT_MAX
 from ottla.storage.producers.snapshot import SNAPSHOT, BadSnapshot, decode_snapshot
 from ottla.storage.segment import aborted

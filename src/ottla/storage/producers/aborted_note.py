@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk, FailedSync, OpenFile
-from ottla.storage.directory.checkpoint import ABORTED, TEMPORARY, BadCheckpoint, parse_numbers, sealed_numbers
+from ottla.storage.checkpoint import ABORTED, TEMPORARY, BadCheckpoint, parse_numbers, sealed_numbers
 from ottla.storage.directory.remembered import clear_the_way, read_small
 from ottla.storage.folder import LogFolder
 from ottla.storage.segment.aborted import AbortedEntry, Seal, seal_of

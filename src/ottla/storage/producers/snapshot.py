@@ -12,7 +12,7 @@ import struct
 
 from ottla.kernel.seams import Disk, OpenFile
 from ottla.records.checksum import crc32c
-from ottla.storage.directory.checkpoint import TEMPORARY
+from ottla.storage.checkpoint import TEMPORARY
 from ottla.storage.producers.producers import Mark, Producers, ProducerState
 
 SNAPSHOT = ".snapshot"
