@@ -43,6 +43,9 @@ META_PROPERTIES = "meta.properties"
 TEMPORARY = ".tmp"
 COPY = ".copy"
 """ottla's own: the suffix of a file's second copy."""
+ASIDE = ".aside"
+"""The suffix of something that was in the way of a file, or that a start could not explain (strays.py)."""
+_NO_FILES = (errno.EMFILE, errno.ENFILE)
 _CHECKSUM = "crc32c"
 _PARTITION = "#partition: "
 _BITS = 32
@@ -106,6 +109,26 @@ def put_copy(disk: Disk, path: str, body: bytes) -> None:
             raise
         disk.remove(copy + TEMPORARY)
         disk.remove(copy)
+
+
+def read_small(disk: Disk, path: str) -> bytes | None:
+    """The content of a small file; None if it is missing, BadCheckpoint if it cannot be read."""
+    try:
+        return disk.read(path) if disk.exists(path) else None
+    except OSError as error:
+        if error.errno in _NO_FILES:
+            raise
+        raise BadCheckpoint(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def clear_the_way(disk: Disk, path: str) -> None:
+    """Rename a directory that is in the place of a file, so that the file can be written."""
+    if not disk.is_directory(path):
+        return
+    aside, number = path + ASIDE, 1
+    while disk.exists(aside):
+        aside, number = f"{path}.{number}{ASIDE}", number + 1
+    disk.rename(path, aside)
 
 
 # --- checkpoints ---

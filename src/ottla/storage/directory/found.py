@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint
-from ottla.storage.directory.remembered import ASIDE, Trust, clear_the_way, remembered_identity
+from ottla.storage.checkpoint import ASIDE, clear_the_way
+from ottla.storage.directory.remembered import Trust, remembered_identity
 from ottla.storage.values import FULL_DISK, NO_RIGHTS, parse_directory_name
 
 log = logging.getLogger("ottla.storage")

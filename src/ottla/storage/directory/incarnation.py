@@ -15,12 +15,13 @@ from ottla.kernel.seams import Disk, OpenFile
 from ottla.records.checksum import crc32c
 from ottla.storage.checkpoint import (
     BadCheckpoint,
+    clear_the_way,
     format_properties,
     mark_failed_sync,
     parse_properties,
+    read_small,
     replace_file,
 )
-from ottla.storage.directory.remembered import clear_the_way, read_small
 from ottla.storage.values import FULL_DISK
 
 FILES = ("incarnation", "incarnation.second")

@@ -8,8 +8,7 @@ from __future__ import annotations
 import posixpath
 
 from ottla.kernel.seams import Disk
-from ottla.storage.checkpoint import PAGE_CACHE, BadCheckpoint
-from ottla.storage.directory.remembered import clear_the_way, read_small
+from ottla.storage.checkpoint import PAGE_CACHE, BadCheckpoint, clear_the_way, read_small
 
 
 def was_kept(disk: Disk, directory: str) -> bool:

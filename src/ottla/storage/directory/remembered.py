@@ -22,18 +22,17 @@ from ottla.storage.checkpoint import (
     RECOVERY_POINT,
     REPLICATION,
     BadCheckpoint,
+    clear_the_way,
     parse_offsets,
     parse_partition_metadata,
+    read_small,
     write_offsets,
 )
 
 log = logging.getLogger("ottla.storage")
 
-ASIDE = ".aside"
-"""The suffix of something that was in the way of a file, or that a start could not explain (strays.py)."""
 _COPIED = (RECOVERY_POINT, LOG_START, REPLICATION, CLEANER)
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-_NO_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class Trust(Enum):
@@ -62,26 +61,6 @@ class Identity(NamedTuple):
     fault: str = ""
     place: TopicPartition | None = None
     """The topic's name and the partition, where the file says so."""
-
-
-def read_small(disk: Disk, path: str) -> bytes | None:
-    """The content of a small file; None if it is missing, BadCheckpoint if it cannot be read."""
-    try:
-        return disk.read(path) if disk.exists(path) else None
-    except OSError as error:
-        if error.errno in _NO_FILES:
-            raise
-        raise BadCheckpoint(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def clear_the_way(disk: Disk, path: str) -> None:
-    """Rename a directory that is in the place of a file, so that the file can be written."""
-    if not disk.is_directory(path):
-        return
-    aside, number = path + ASIDE, 1
-    while disk.exists(aside):
-        aside, number = f"{path}.{number}{ASIDE}", number + 1
-    disk.rename(path, aside)
 
 
 def remembered_offsets(disk: Disk, path: str) -> Remembered:

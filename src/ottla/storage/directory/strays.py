@@ -16,14 +16,16 @@ from typing import NamedTuple
 from ottla.kernel.ids import TopicId, TopicPartition, topic_id_text
 from ottla.kernel.seams import Disk
 from ottla.storage.checkpoint import (
+    ASIDE,
     PARTITION_METADATA,
     BadCheckpoint,
     format_properties,
     parse_properties,
+    read_small,
     replace_file,
 )
 from ottla.storage.directory.found import STRAY_SUFFIX, FoundPartition
-from ottla.storage.directory.remembered import ASIDE, read_small, remembered_identity
+from ottla.storage.directory.remembered import remembered_identity
 from ottla.storage.directory.witnesses import LogFiles
 from ottla.storage.values import FULL_DISK, NO_RIGHTS, parse_directory_name
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 
 from ottla.kernel.seams import Disk
-from ottla.storage.directory.remembered import clear_the_way
+from ottla.storage.checkpoint import clear_the_way
 from ottla.storage.segment.aborted import ENTRY, Seal, entries_in, seal_of
 from ottla.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.storage.segment.scan import Header, scan_headers

@@ -12,8 +12,15 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk, FailedSync, OpenFile
-from ottla.storage.checkpoint import ABORTED, TEMPORARY, BadCheckpoint, parse_numbers, sealed_numbers
-from ottla.storage.directory.remembered import clear_the_way, read_small
+from ottla.storage.checkpoint import (
+    ABORTED,
+    TEMPORARY,
+    BadCheckpoint,
+    clear_the_way,
+    parse_numbers,
+    read_small,
+    sealed_numbers,
+)
 from ottla.storage.folder import LogFolder
 from ottla.storage.segment.aborted import AbortedEntry, Seal, seal_of
 from ottla.storage.segment.segment import Segment

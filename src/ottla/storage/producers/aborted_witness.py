@@ -9,8 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 
-from ottla.storage.checkpoint import ABORTED
-from ottla.storage.directory.remembered import ASIDE
+from ottla.storage.checkpoint import ABORTED, ASIDE
 from ottla.storage.folder import LogFolder
 from ottla.storage.producers.aborted_note import AbortedNote, read_note
 from ottla.storage.producers.producers import Producers

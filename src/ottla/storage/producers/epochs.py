@@ -6,8 +6,7 @@ import posixpath
 
 from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import Disk
-from ottla.storage.checkpoint import LEADER_EPOCHS, BadCheckpoint, parse_epochs, write_epochs
-from ottla.storage.directory.remembered import clear_the_way, read_small
+from ottla.storage.checkpoint import LEADER_EPOCHS, BadCheckpoint, clear_the_way, parse_epochs, read_small, write_epochs
 from ottla.storage.values import EpochEnd
 
 

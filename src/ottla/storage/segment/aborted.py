@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk, OpenFile
 from ottla.records.checksum import crc32c
-from ottla.storage.directory.remembered import clear_the_way
+from ottla.storage.checkpoint import clear_the_way
 
 ENTRY = struct.Struct(">hqqqq")
 _VERSION = 0

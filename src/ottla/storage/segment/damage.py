@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE
-from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, parse_numbers, write_numbers
-from ottla.storage.directory.remembered import clear_the_way, read_small
+from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, clear_the_way, parse_numbers, read_small, write_numbers
 from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.segment.scan import Header, parse_header, scan_headers
 from ottla.storage.segment.segment import LOOK_BYTES, Found, Segment
