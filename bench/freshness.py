@@ -31,6 +31,7 @@ HOT_PATH = (
     "src/ottla/server/transport.py",
     "src/ottla/storage/bounds.py",
     "src/ottla/storage/disk/local.py",
+    "src/ottla/storage/leader_epochs.py",
     "src/ottla/storage/log.py",
     "src/ottla/storage/lookup.py",
     "src/ottla/storage/producers",

@@ -170,9 +170,9 @@ def _accept_store(given: Given) -> int:
 def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     """The files, each with its end, and whether it is the last of its log, which may be being written."""
     from ottla.storage.disk.overlay import OverlayDisk
+    from ottla.storage.leader_epochs import LeaderEpochs
     from ottla.storage.maintenance.scrub import ClosedSegment
     from ottla.storage.producers.aborted_note import read_note
-    from ottla.storage.producers.epochs import LeaderEpochs
     from ottla.storage.segment.segment import base_offset_of
 
     disk = OverlayDisk()

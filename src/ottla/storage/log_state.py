@@ -8,7 +8,7 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.seams import Disk
 from ottla.storage.bounds import LogBounds
 from ottla.storage.folder import LogFolder
-from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from ottla.storage.directory.deleted_segments import deleted_in
 from ottla.storage.folder import LogFolder
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.opened_segments import OpenedSegments
 from ottla.storage.producers.aborted_witness import AbortedWitness
-from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.index_witness import IndexWitness

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import FileSlice
 from ottla.storage.bounds import LogBounds
-from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, find_around, is_in_place, is_sound_gap, limit_around
 from ottla.storage.segment.segment import Found, Segment

@@ -28,10 +28,10 @@ from ottla.storage.checkpoint import (
 )
 from ottla.storage.directory.leftovers import set_unopenable_aside
 from ottla.storage.folder import LogFolder
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.opened_segments import OpenedSegments
 from ottla.storage.opening import Opening
 from ottla.storage.producers.aborted_note import put_note
-from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.replay import replay_producers
 from ottla.storage.producers.snapshot import BadSnapshot, put_snapshot, snapshot_offsets, snapshot_path

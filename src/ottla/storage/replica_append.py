@@ -7,7 +7,7 @@ from ottla.kernel.seams import Buffer
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
 from ottla.storage.bounds import LogBounds
-from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.sequencing import note_header
 from ottla.storage.retention import Retention

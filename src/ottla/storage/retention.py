@@ -10,7 +10,7 @@ from ottla.kernel.retention import RetentionPause
 from ottla.records.header import HEADER_SIZE
 from ottla.storage.bounds import LogBounds
 from ottla.storage.folder import LogFolder
-from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path
 from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from ottla.records.batch import Batch
 from ottla.storage.bounds import LogBounds
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.maintenance.scrub import ClosedSegment, check
 from ottla.storage.producers.aborted_note import put_note
-from ottla.storage.producers.epochs import LeaderEpochs
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.replay import replay_producers
 from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path

@@ -13,7 +13,7 @@ from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE
 from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, clear_the_way, parse_numbers, read_small, write_numbers
-from ottla.storage.producers.epochs import LeaderEpochs
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.segment.scan import Header, parse_header, scan_headers
 from ottla.storage.segment.segment import LOOK_BYTES, Found, Segment
 from ottla.storage.segment.walk import Extent
