@@ -13,13 +13,13 @@ import posixpath
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from ottla.storage.directory.deleted_segments import deleted_in
 from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.opened_segments import OpenedSegments
 from ottla.storage.producers.aborted_witness import AbortedWitness
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
+from ottla.storage.segment.deleted_segments import deleted_in
 from ottla.storage.segment.index_witness import IndexWitness
 from ottla.storage.segment.scan import Header, first_header, scan_headers
 from ottla.storage.segment.segment import (

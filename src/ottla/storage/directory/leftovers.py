@@ -19,8 +19,8 @@ from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START
 from ottla.storage.checkpoint import ASIDE
-from ottla.storage.directory import deleted_segments
 from ottla.storage.producers.snapshot import SNAPSHOT
+from ottla.storage.segment import deleted_segments
 from ottla.storage.segment.scan import scan_batches
 from ottla.storage.segment.segment import CLEANED, DELETED, FETCHED, LOG, SUFFIXES, SWAP, base_offset_of, bases_in
 

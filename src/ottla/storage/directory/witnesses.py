@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.checkpoint import ASIDE, LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs, read_small
-from ottla.storage.directory.deleted_segments import deleted_in, start_without_deleted
 from ottla.storage.directory.remembered import Trust
+from ottla.storage.segment.deleted_segments import deleted_in, start_without_deleted
 from ottla.storage.segment.scan import Header, scan_headers
 from ottla.storage.segment.segment import LOG, bases_in, segment_path
 
