@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.storage.checkpoint import ASIDE
-from ottla.storage.directory.leftovers import aside_name
+from ottla.storage.leftovers import aside_name
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.scan import scan_headers
 from ottla.storage.segment.segment import LOG, SUFFIXES, Segment, segment_path

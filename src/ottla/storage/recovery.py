@@ -26,9 +26,9 @@ from ottla.storage.checkpoint import (
     mark_failed_sync,
     write_partition_metadata,
 )
-from ottla.storage.directory.leftovers import set_unopenable_aside
 from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.leftovers import set_unopenable_aside
 from ottla.storage.opened_segments import OpenedSegments
 from ottla.storage.opening import Opening
 from ottla.storage.producers.aborted_note import put_note

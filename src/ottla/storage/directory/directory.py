@@ -24,10 +24,10 @@ from ottla.storage.directory import page_cache, strays
 from ottla.storage.directory.deletions import Deletions
 from ottla.storage.directory.found import FoundPartition, find_partitions, found_at, give_second_copy, left_of
 from ottla.storage.directory.incarnation import Witness
-from ottla.storage.directory.leftovers import set_aside_in, set_unexplained_aside
 from ottla.storage.directory.noted_offsets import NotedOffsets
 from ottla.storage.directory.ownership import LOCK, DirectoryRefused, identified, refuse_foreign
 from ottla.storage.directory.witnesses import compared
+from ottla.storage.leftovers import set_aside_in, set_unexplained_aside
 from ottla.storage.log import Log
 from ottla.storage.values import FULL_DISK, fits
 
