@@ -13,7 +13,7 @@ from ottla.cli.options import Given, Option
 
 if TYPE_CHECKING:
     from ottla.storage.directory.strays import Stray
-    from ottla.storage.maintenance.scrub import ClosedSegment
+    from ottla.storage.segment.closed import ClosedSegment
 
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _DANGLING = (
@@ -83,13 +83,13 @@ def _faults(segment: ClosedSegment, *, is_last: bool) -> Iterator[tuple[str, str
     from ottla.storage.directory.rehearsal import MENDED, REFUSED
     from ottla.storage.disk.overlay import OverlayDisk
     from ottla.storage.maintenance.index_scrub import IndexCheck
-    from ottla.storage.maintenance.scrub import check
+    from ottla.storage.segment.closed import check
     from ottla.storage.segment.walk import Extent
 
     disk = OverlayDisk()  # which opens files that may only be read
     index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval, segment.aborted)
     try:
-        extents = [step for step in check(disk, segment, index) if isinstance(step, Extent)]
+        extents = [step for step in check(disk, segment, index.saw) if isinstance(step, Extent)]
     except OSError as error:
         yield f"{segment.path}: it cannot be read ({error.strerror}): offsets from {segment.base_offset} on", REFUSED
         return
@@ -171,8 +171,8 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     """The files, each with its end, and whether it is the last of its log, which may be being written."""
     from ottla.storage.disk.overlay import OverlayDisk
     from ottla.storage.leader_epochs import LeaderEpochs
-    from ottla.storage.maintenance.scrub import ClosedSegment
     from ottla.storage.producers.aborted_note import read_note
+    from ottla.storage.segment.closed import ClosedSegment
     from ottla.storage.segment.segment import base_offset_of
 
     disk = OverlayDisk()

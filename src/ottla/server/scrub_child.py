@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from ottla.kernel.story import Slot
 from ottla.server.child_process import ChildProcess, Ended
-from ottla.storage.maintenance.scrub import ClosedSegment, Finding, decode_findings, encode_segments
+from ottla.storage.maintenance.scrub import Finding, decode_findings, encode_segments
 from ottla.storage.maintenance.scrub_child import command
+from ottla.storage.segment.closed import ClosedSegment
 
 
 class ScrubChild:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from ottla.records.batch import Batch
 from ottla.storage.bounds import LogBounds
 from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.maintenance.scrub import ClosedSegment, check
 from ottla.storage.producers.aborted_note import put_note
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.replay import replay_producers
@@ -17,6 +16,7 @@ from ottla.storage.reading import Reading
 from ottla.storage.retention import remove_files
 from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
+from ottla.storage.segment.closed import ClosedSegment, check
 from ottla.storage.segment.damage import Damage, leads_to
 from ottla.storage.segment.segment import LOG, Segment
 from ottla.storage.segment.walk import Extent

@@ -24,7 +24,8 @@ from ottla.records.batch import iterate_batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_run
 from ottla.storage.directory.refetch import Refetched
-from ottla.storage.maintenance.scrub import ClosedSegment, Finding, check_all
+from ottla.storage.maintenance.scrub import Finding, check_all
+from ottla.storage.segment.closed import ClosedSegment
 from ottla.storage.segment.scan import scan_headers
 from ottla.storage.segment.segment import LOG
 from ottla.storage.syncing import CHECKPOINT_BYTES

@@ -11,7 +11,7 @@ from ottla.kernel.seams import OpenFile
 from ottla.sim.disk import PowerCut, SimDisk
 from ottla.storage.directory.refetch import Contradiction, Refetched
 from ottla.storage.log import Log
-from ottla.storage.maintenance.scrub import ClosedSegment, check
+from ottla.storage.segment.closed import ClosedSegment, check
 from ottla.storage.segment.segment import FETCHED, LOG
 from ottla.storage.segment.walk import Extent
 

@@ -14,15 +14,14 @@ from ottla.sim.disk import SimDisk
 from ottla.storage.log import Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
 from ottla.storage.maintenance.scrub import (
-    ClosedSegment,
     Finding,
-    check,
     check_all,
     decode_findings,
     decode_segments,
     encode_findings,
     encode_segments,
 )
+from ottla.storage.segment.closed import ClosedSegment, check
 from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, LogRead

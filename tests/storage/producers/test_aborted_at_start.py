@@ -14,9 +14,10 @@ from ottla.storage.checkpoint import ABORTED
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
-from ottla.storage.maintenance.scrub import ClosedSegment, Finding, check_all, decode_segments, encode_segments
+from ottla.storage.maintenance.scrub import Finding, check_all, decode_segments, encode_segments
 from ottla.storage.producers.producers import Guard
 from ottla.storage.segment.aborted import ENTRY, seal_of
+from ottla.storage.segment.closed import ClosedSegment
 from ottla.storage.segment.segment import ABORTED_INDEX, LOG
 from ottla.storage.values import Appended, LogRead, Origin
 

@@ -17,8 +17,9 @@ from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
-from ottla.storage.maintenance.scrub import ClosedSegment, Finding, Progress, check_all
+from ottla.storage.maintenance.scrub import Finding, check_all
 from ottla.storage.segment.aborted import seal_of
+from ottla.storage.segment.closed import ClosedSegment, Progress
 from ottla.storage.segment.segment import LOG, Segment
 
 if TYPE_CHECKING:

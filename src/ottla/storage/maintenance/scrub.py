@@ -1,45 +1,19 @@
-"""Checks that a closed segment still holds what was written: each batch by its CRC, and fields outside the CRC.
+"""Checks closed segments and their indexes for the scrub, and says what it found to another process.
 
-Comes from scrub_child.py, `ottla log check`, or turns of the broker's loop (broker/replicas/scrubber.py). A batch's
-base offset, length and leader epoch lie outside of its CRC: walk.py compares them with the batches around and the
-log's epochs. Damage ends at the next batch that can be trusted. A file that is missing, or ends too early, is
-damage too.
+Comes from scrub_child.py, or turns of the broker's loop (broker/replicas/scrubber.py). segment/closed.py checks the
+batches, index_scrub.py the indexes beside them, in one pass.
 """
 
 from __future__ import annotations
 
-import errno
 import json
-import posixpath
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.maintenance.index_scrub import IndexCheck
-from ottla.storage.segment.index import OFFSET_ENTRY
-from ottla.storage.segment.scan import first_header
-from ottla.storage.segment.segment import INDEX, LOG, segment_path
-from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
-
-_UNREADABLE = (errno.EIO, errno.EUCLEAN, errno.EBADMSG)
-"""The errors of a disk or a file system for a sector that it cannot read back."""
-
-
-class ClosedSegment(NamedTuple):
-    """A segment to check, as its log knows it."""
-
-    path: str
-    """The path of its `.log` file."""
-    base_offset: int
-    end_offset: int
-    """Base of the segment behind it."""
-    size: int
-    epochs: tuple[tuple[int, int], ...] = ()
-    """The log's leader epochs and where they start, as far as they are known."""
-    index_interval: int = 0
-    """Bytes between two entries of its offset index; 0 where that is not known."""
-    aborted: tuple[int, int] | None = None
-    """The seal of its transaction index (aborted.py); None where that is not known."""
+from ottla.storage.segment.closed import ClosedSegment, Progress, check
+from ottla.storage.segment.walk import Extent
 
 
 class Finding(NamedTuple):
@@ -51,18 +25,12 @@ class Finding(NamedTuple):
     """The fault of an index of a segment that is sound."""
 
 
-class Progress(NamedTuple):
-    """Bytes read since the last one, for a throttle."""
-
-    bytes: int
-
-
 def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[Progress | Finding]:
     """Check one after the other. A missing file is damage: the caller knows whether its log still has the segment."""
     for number, segment in enumerate(segments):
         extents: list[Extent] = []
         index = IndexCheck(disk, segment.path, segment.base_offset, segment.index_interval, segment.aborted)
-        for step in check(disk, segment, index):
+        for step in check(disk, segment, index.saw):
             if isinstance(step, Extent):
                 extents.append(step)
             else:
@@ -70,56 +38,6 @@ def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[Progres
         wrong = "" if extents else index.ended()
         if extents or wrong:
             yield Finding(number, tuple(extents), wrong)
-
-
-def check(disk: Disk, segment: ClosedSegment, index: IndexCheck | None = None) -> Iterator[Progress | Extent]:
-    """Every damaged extent, in the order of the file; `index` is shown every sound batch."""
-    try:
-        file = disk.open(segment.path)
-    except FileNotFoundError:
-        yield Extent(segment.base_offset, segment.end_offset, 0, segment.size)
-        return
-    bounds = Bounds(
-        segment.end_offset,
-        closed=True,
-        epochs=KnownEpochs(segment.epochs),
-        following=lambda: first_header(disk, segment_path(posixpath.dirname(segment.path), segment.end_offset, LOG)),
-    )
-    walk = Walk(
-        file,
-        bounds,
-        size=segment.size,
-        expected=segment.base_offset,
-        indexed=lambda: _indexed(disk, segment),
-    )
-    failed_at = -1
-    try:
-        while walk.position < segment.size or failed_at < 0:
-            try:
-                for step in walk.steps():
-                    if isinstance(step, Extent):
-                        yield step
-                        continue
-                    if index is not None:
-                        index.saw(step)
-                    yield Progress(step.size)
-                return
-            except OSError as fault:
-                if fault.errno not in _UNREADABLE:
-                    raise
-                if failed_at == walk.position:  # tried once more, as a cable or a controller may have been at fault
-                    yield walk.all_the_rest()
-                failed_at = walk.position
-    finally:
-        file.release()
-
-
-def _indexed(disk: Disk, segment: ClosedSegment) -> Iterator[int]:
-    """The positions at which batches begin by the index."""
-    path = segment.path.removesuffix(LOG) + INDEX
-    body = disk.read(path) if disk.exists(path) else b""
-    for _, position in OFFSET_ENTRY.iter_unpack(body[: len(body) - len(body) % OFFSET_ENTRY.size]):
-        yield position
 
 
 def encode_segments(segments: Sequence[ClosedSegment]) -> bytes:
