@@ -33,8 +33,6 @@ ABORTED = "aborted-transactions-checkpoint"
 """ottla's own, in a partition's directory: how much its `.txnindex` files hold (aborted_note.py)."""
 PARTITION_METADATA = "partition.metadata"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-MOVING = "moving"
-"""ottla's own, in a partition's directory: the log directory from or to which its replica is moving (moving.py)."""
 SYNC_FAILED = ".sync-failed"
 """ottla's own. Lasts in the page cache for as long as pages that a failed sync has dropped may last there."""
 PAGE_CACHE = ".page-cache"
@@ -326,33 +324,3 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def format_properties(values: Mapping[str, str]) -> bytes:
     return "".join(f"{key}={values[key]}\n" for key in values).encode()
-
-
-def write_move(disk: Disk, directory: str, *, source: str | None = None, target: str | None = None) -> None:
-    """`moving`: the replica in this directory comes from, or goes to, the log directory of that id."""
-    values = {"from": source} if source is not None else {"to": target or ""}
-    replace_file(disk, posixpath.join(directory, MOVING), format_properties(values), at_once=True)
-
-
-def write_doubt(disk: Disk, directory: str, others: Sequence[str]) -> None:
-    """`moving`: the replica may as well be the folder in the log directories of these ids."""
-    replace_file(disk, posixpath.join(directory, MOVING), format_properties({"or": ",".join(others)}), at_once=True)
-
-
-class Move(NamedTuple):
-    """The notes of `moving` about a folder: ids of log directories."""
-
-    source: str | None = None
-    """The replica comes from there."""
-    target: str | None = None
-    """The replica goes there."""
-    doubted: tuple[str, ...] = ()
-    """The replica may as well be the folder there."""
-
-
-def read_move(disk: Disk, directory: str) -> Move:
-    path = posixpath.join(directory, MOVING)
-    if not disk.exists(path):
-        return Move()
-    values = parse_properties(disk.read(path).decode("utf-8", "replace"))
-    return Move(values.get("from"), values.get("to"), tuple(one for one in values.get("or", "").split(",") if one))

@@ -14,7 +14,7 @@ from two_directories import a_produce, create, leader_of, place_of, produce
 
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk
-from ottla.storage.checkpoint import write_move
+from ottla.storage.directory.move_notes import write_move
 from ottla.storage.directory.strays import stray_folders
 from ottla.storage.log import Log
 

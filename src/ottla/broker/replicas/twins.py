@@ -17,9 +17,9 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.metadata.state import Topic
 from ottla.storage import recovery
-from ottla.storage.checkpoint import MOVING, write_doubt
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FoundPartition
+from ottla.storage.directory.move_notes import MOVING, write_doubt
 
 log = logging.getLogger("ottla.replicas")
 

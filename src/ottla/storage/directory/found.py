@@ -10,6 +10,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import ASIDE, clear_the_way
+from ottla.storage.directory.move_notes import read_move
 from ottla.storage.directory.remembered import Trust, remembered_identity
 from ottla.storage.values import FULL_DISK, NO_RIGHTS, parse_directory_name
 
@@ -84,7 +85,7 @@ def found_at(disk: Disk, path: str, place: TopicPartition) -> FoundPartition:
         log.warning("%s: the topic id of %s is taken from the second copy", known.fault, place)
         _mend(disk, path, known.topic_id or b"", known.place)
     try:
-        move = checkpoint.read_move(disk, path)
+        move = read_move(disk, path)
     except OSError as error:
         return FoundPartition(*place, known.topic_id, path, fault=str(error), recorded=known.place)
     beside, came = move.source or move.target, move.source is not None

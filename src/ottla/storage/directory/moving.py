@@ -34,16 +34,10 @@ from contextlib import suppress
 from ottla.kernel.errors import ErrorCode, InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import FileSlice
-from ottla.storage.checkpoint import (
-    CLEANER,
-    LOG_START,
-    MOVING,
-    RECOVERY_POINT,
-    REPLICATION,
-    write_move,
-)
+from ottla.storage.checkpoint import CLEANER, LOG_START, RECOVERY_POINT, REPLICATION
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FUTURE_SUFFIX
+from ottla.storage.directory.move_notes import MOVING, write_move
 from ottla.storage.log import Log
 from ottla.storage.producers.snapshot import load_newest, put_snapshot
 from ottla.storage.values import Appended
