@@ -50,8 +50,7 @@ def _elsewhere(given: Given) -> int:
 
 def _status(given: Given) -> int:
     from ottla.client.admin.broker_table import as_json, table
-    from ottla.client.admin.loads import Meter
-    from ottla.client.admin.overview import cluster_overview
+    from ottla.client.blocking.looks import Meter, cluster_overview
 
     meter = Meter()
     with connected(given) as admin:

@@ -1,7 +1,7 @@
 """`ottla cluster up`: several brokers on this machine, started, watched and brought back, until it is told to stop.
 
-Each broker is a process of its own (broker_child.py); they share a store in DIR/store. client/admin/overview.py and
-loads.py look at the cluster, and cluster_table.py shows it. cluster_down.py ends it from elsewhere.
+Each broker is a process of its own (broker_child.py); they share a store in DIR/store. client/blocking/looks.py
+looks at the cluster, and cluster_table.py shows it. cluster_down.py ends it from elsewhere.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from ottla import __version__
 from ottla.client.admin.broker_table import Line
-from ottla.client.admin.loads import NOTHING, Load, Meter
-from ottla.client.admin.overview import ClusterOverview, cluster_overview
+from ottla.client.admin.loads import NOTHING, Load
+from ottla.client.admin.overview import ClusterOverview
+from ottla.client.blocking.looks import Meter, cluster_overview
 from ottla.server import cluster_ports
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_control import Control

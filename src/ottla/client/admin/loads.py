@@ -1,6 +1,6 @@
 """The load of each broker: traffic, disk, and the lag of its replicas. Two looks make a rate.
 
-Brokers of other kinds tell their disk only. `ottla cluster status` and `ottla cluster up` show it.
+Brokers of other kinds tell their disk only. blocking/looks.py asks again and again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from ottla.client.core.plan import ClusterPlan
 from ottla.config.describe import BROKER_LOAD
 
 if TYPE_CHECKING:
-    from ottla.client.blocking.admin import Admin
     from ottla.messages.describe_log_dirs import DescribeLogDirsResult
 
 
@@ -48,20 +47,6 @@ class Load(NamedTuple):
 
 NOTHING = Load()
 """The load of a broker that cannot be asked."""
-
-
-class Meter:
-    """Looks at the load again and again; rates are those since the look before."""
-
-    def __init__(self) -> None:
-        self._before: dict[int, Told] = {}
-
-    def look(self, admin: Admin) -> dict[int, Load]:
-        """Ask every living broker; one that does not answer has no entry, unless others report its lag."""
-        told = admin.broker_loads()
-        loads = measured(self._before, told, admin.describe_log_dirs())
-        self._before = told
-        return loads
 
 
 async def broker_loads(plan: ClusterPlan, brokers: Collection[int]) -> dict[int, Told]:

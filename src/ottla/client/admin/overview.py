@@ -1,17 +1,14 @@
 """The cluster seen from outside: leaders and in-sync replicas, also of brokers that are gone.
 
-`ottla cluster status` prints this, `ottla cluster up` shows it all the time.
+blocking/looks.py asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ottla.client.model import Broker, PartitionView
-
-if TYPE_CHECKING:
-    from ottla.client.blocking.admin import Admin
 
 
 class Share(NamedTuple):
@@ -44,14 +41,6 @@ class ClusterOverview(NamedTuple):
         if self.under_replicated:
             return text + f", {self.under_replicated} under-replicated"
         return text + ", all in sync"
-
-
-def cluster_overview(admin: Admin) -> ClusterOverview:
-    """Ask the cluster; raises the client's error where no broker answers."""
-    cluster = admin.describe_cluster()
-    topics = [list(view.partitions.values()) for view in admin.list_topics().values()]
-    brokers = {one.broker_id: Broker(one.broker_id, one.host, one.port, one.rack) for one in cluster.brokers}
-    return overview_of(cluster.cluster_id, cluster.controller_id, brokers, topics)
 
 
 def overview_of(
