@@ -81,7 +81,7 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
             call.connection.close()
         return []
     if failed and call.api_version >= 8:
-        from ottla.broker.handlers.produce_refused import explain
+        from ottla.broker.requests.produce_refused import explain
 
         return explain(call, answers, explained)
     return [encode_produced(call.correlation_id, call.api_version, answers, 0)]

@@ -66,7 +66,7 @@ class Waiting:
 
     def _moved(self, error: ErrorCode) -> list[Part]:
         """The answer that the story would give: with the current leader (rule A9)."""
-        from ottla.broker.handlers.produce_refused import explain
+        from ottla.broker.requests.produce_refused import explain
 
         shape = self._shape
         call = Call(self._services, self._connection, _PRODUCE, shape.version, self._correlation_id)
