@@ -22,7 +22,7 @@ TRANSACTION_MUTANTS = (
     ),
     Mutant(
         "the coordinator is asked before the first batch",
-        "broker/handlers/produce_in_transaction.py",
+        "broker/requests/produce_in_transaction.py",
         "    if not producers or not asks:\n",
         "    if True:\n",
         _CALM,

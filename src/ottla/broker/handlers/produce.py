@@ -17,8 +17,8 @@ from ottla.wire.hot import Part, Produce, ProducedTopic
 from ottla.wire.hot_answers import encode_produced, not_produced
 
 if TYPE_CHECKING:
-    from ottla.broker.handlers.produce_in_transaction import Cleared
     from ottla.broker.requests.call import Call
+    from ottla.broker.requests.produce_in_transaction import Cleared
     from ottla.messages.produce import ProduceResponse
 
 _ADMIN_CLIENT = "__admin_client"
@@ -33,7 +33,7 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
     acks = request.acks
     cleared: Cleared | None = None
     if request.transactional_id is not None:
-        from ottla.broker.handlers.produce_in_transaction import clear
+        from ottla.broker.requests.produce_in_transaction import clear
 
         cleared = await clear(call, request)
         request = cleared.request

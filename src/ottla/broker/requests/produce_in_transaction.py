@@ -1,7 +1,7 @@
 """The first batches of transactions in Produce: asks the coordinator, and passes its errors on (KIP-890).
 
-Called by produce.py before it appends. Until the coordinator answers, no later request of the connection begins
-(rule D4), so that a producer's batches stay in their order. The commit of the batches holds no request up.
+Called by handlers/produce.py before it appends. Until the coordinator answers, no later request of the connection
+begins (rule D4), so that a producer's batches stay in their order. The commit of the batches holds no request up.
 """
 
 from __future__ import annotations
