@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.look_again import look_again
+from ottla.broker.requests.look_again import look_again
 from ottla.cluster.commands import MIN_IN_SYNC, ConfigEdit, ConfigOperation, EditConfigs
 from ottla.cluster.configs import edited
 from ottla.cluster.decide import decide

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.handlers.look_again import look_again
+from ottla.broker.requests.look_again import look_again
 from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.cluster.commands import DeleteTopic
 from ottla.kernel.errors import ApiError, ErrorCode
