@@ -30,6 +30,7 @@ def test_a_handler_opens_with_the_name_the_key_and_the_versions_of_its_api(api: 
     assert head.startswith(f"{api.name} (key {api.key}, {versions_of(api)}): ")
 
 
-def test_every_module_that_handles_requests_belongs_to_an_api() -> None:
-    handling = {path.stem for path in FOLDER.glob("*.py") if "\nasync def handle(" in path.read_text()}
-    assert handling == {api.module.rpartition(".")[2] for api in APIS.values()}
+def test_the_folder_holds_a_module_for_each_api_and_nothing_else() -> None:
+    modules = {path.stem: path.read_text() for path in FOLDER.glob("*.py") if path.stem != "__init__"}
+    assert sorted(modules) == sorted(api.module.rpartition(".")[2] for api in APIS.values())
+    assert [name for name, text in modules.items() if "\nasync def handle(" not in text] == []

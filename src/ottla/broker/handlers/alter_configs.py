@@ -1,6 +1,7 @@
 """AlterConfigs (key 33, versions 0 to 2): replaces all options of a resource by those given (KIP-133).
 
-Deprecated since KIP-339, and still used.
+Deprecated since KIP-339, and still used. Unlike in Apache Kafka, which stores it, an unknown option of a broker is an
+error.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.configuration import Edit, alter
+from ottla.broker.requests.config_edits import Edit, alter
 from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.cluster.commands import ConfigOperation
 from ottla.kernel.errors import ApiError, ErrorCode

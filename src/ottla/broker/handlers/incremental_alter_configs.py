@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (key 44, versions 0 and 1): set, delete, append to, subtract from options of a resource.
 
-KIP-339.
+KIP-339. Unlike in Apache Kafka, which stores it, an unknown option of a broker is an error.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.configuration import Edit, alter
+from ottla.broker.requests.config_edits import Edit, alter
 from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.incremental_alter_configs import (

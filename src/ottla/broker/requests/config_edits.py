@@ -1,7 +1,7 @@
 """The common part of AlterConfigs and IncrementalAlterConfigs: which edits of which resource may be stored.
 
-Called by alter_configs.py and incremental_alter_configs.py with a resource's edits. They are checked against
-`config/` on the resulting state, then submitted, or only decided if the client asked to validate.
+Called by handlers/alter_configs.py and handlers/incremental_alter_configs.py with a resource's edits. They are checked
+against `config/` on the resulting state, then submitted, or only decided if the client asked to validate.
 """
 
 from __future__ import annotations
