@@ -1,4 +1,4 @@
-"""The head of each handler names its API, key and versions, as the table of APIs has them."""
+"""The head of each handler names its API, key and versions, as the table of APIs has them, and its KIPs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def versions_of(api: Api) -> str:
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-def test_a_handler_opens_with_the_name_the_key_and_the_versions_of_its_api(api: Api) -> None:
+def test_a_handler_opens_with_the_name_the_key_the_versions_and_the_proposals_of_its_api(api: Api) -> None:
     head = head_of(api.module.rpartition(".")[2])
     assert head.startswith(f"{api.name} (key {api.key}, {versions_of(api)}): ")
+    assert "KIP-" in head
 
 
 def test_the_folder_holds_a_module_for_each_api_and_nothing_else() -> None:

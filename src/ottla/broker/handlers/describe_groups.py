@@ -1,4 +1,8 @@
-"""DescribeGroups (key 15, versions 0 to 6): state and members of groups, one after the other."""
+"""DescribeGroups (key 15, versions 0 to 6): state and members of groups, one after the other.
+
+Allowed operations from version 3 on (KIP-430), static members from version 4 on (KIP-345). A group that does not exist
+is answered as dead and without members, in version 6 also as GROUP_ID_NOT_FOUND (KIP-1043).
+"""
 
 from __future__ import annotations
 

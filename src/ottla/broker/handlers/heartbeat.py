@@ -1,4 +1,7 @@
-"""Heartbeat (key 12, versions 0 to 4): a member reports that it is alive, and learns whether it must join again."""
+"""Heartbeat (key 12, versions 0 to 4): a member reports that it is alive, and learns whether it must join again.
+
+Static members from version 3 on (KIP-345).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """OffsetCommit (key 8, versions 2 to 10): stores a group's offsets, of existing partitions only.
 
-It is answered when the offsets are on disk on every in-sync replica; Apache Kafka answers when they are replicated.
+Static members from version 7 on (KIP-345), members of consumer groups from version 9 on (KIP-848), topics by id in
+version 10. It is answered when the offsets are on disk on every in-sync replica; Apache Kafka answers when they are
+replicated.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Produce (key 0, versions 3 to 13): append each partition's batch; answer once enough replicas hold it, by `acks`.
 
+Faulty records are named from version 8 on (KIP-467), the current leader from version 10 on (KIP-951). From version 12
+on a batch adds its partition to its transaction (KIP-890); version 13 has topics by id (KIP-516).
+
 Refused alike by Apache Kafka: acks other than -1, 0, 1; more than one batch or none per partition; control batches.
 Unlike there, acks=-1 is answered when the batch is on disk on every in-sync replica, not in their page caches.
 """
