@@ -2,7 +2,7 @@
 
 Temporary file, fsync, rename, fsync of the directory (rule B2): after a crash the old text is there or the new. Each
 carries a checksum where Apache Kafka's readers do not look (rule H1), and the more important ones have a second copy;
-which of the two is believed says remembered.py.
+directory/remembered.py chooses between the two.
 """
 
 from __future__ import annotations
