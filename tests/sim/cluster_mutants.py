@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants import Mutant
+from tests.sim.mutants import Mutant
 
 _CUT_OFF = ("partition", "pause", "expired session", "kill")
 _POWER = ("power cut", "power cut of all", "kill")

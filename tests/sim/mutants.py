@@ -23,6 +23,10 @@ class Mutant(NamedTuple):
     circumstances: tuple[str, ...] = ()
     """Other circumstances of these worlds, by their names in run_mutant.py."""
 
+    @property
+    def edits(self) -> tuple[tuple[str, str, str], ...]:
+        return (self.file, self.old, self.new), *self.more
+
 
 _LOST = (
     "not-on-disk",

@@ -1,7 +1,8 @@
 """Counts how soon ordinary worlds miss a safeguard: `python -m tests.sim.ordinary`, from the root of the repository.
 
-Each safeguard of ordinary_mutants.py is removed from a copy of the source, and ordinary worlds run over it until one
-shows an anomaly. `--all` runs all seeds, and counts those that show one.
+Each safeguard of ordinary_mutants.py, or with `--transactions` of transaction_mutants.py, is removed from a copy of the
+source, and ordinary worlds run over it until one shows an anomaly. `--all` runs all seeds, and counts those that show
+one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from tests.sim.ordinary_mutants import REMOVALS, Removal
 from tests.sim.taken_out import copy_without
+from tests.sim.transaction_mutants import TRANSACTION_MUTANTS
 
 _RUNNER = Path(__file__).with_name("run_ordinary.py")
 
@@ -26,8 +28,11 @@ def main() -> None:
     asked.add_argument("--brokers", type=int, default=3)
     asked.add_argument("--only", default="", help="a part of the safeguard's name")
     asked.add_argument("--all", action="store_true", help="count every seed that notices")
+    asked.add_argument("--transactions", action="store_true", help="the safeguards of transactions")
     options = asked.parse_args()
-    chosen = [each for each in REMOVALS if options.only in each.safeguard]
+    of_transactions = [Removal(each.safeguard, each.edits) for each in TRANSACTION_MUTANTS]
+    removals = of_transactions if options.transactions else REMOVALS
+    chosen = [each for each in removals if options.only in each.safeguard]
     noticed = 0
     for removal in chosen:
         shown = run_without(removal, options.brokers, options.first, options.seeds, through_all=options.all)

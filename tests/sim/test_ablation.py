@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster_mutants import CLUSTER_MUTANTS
-from mutants import MUTANTS, Mutant
-from transaction_mutants import TRANSACTION_MUTANTS
+from tests.sim.cluster_mutants import CLUSTER_MUTANTS
+from tests.sim.mutants import MUTANTS, Mutant
+from tests.sim.transaction_mutants import TRANSACTION_MUTANTS
 
 import ottla
 
@@ -47,10 +47,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mutant", ALL_MUTANTS, ids=lambda mutant: mutant.safeguard.replace(" ", "-"))
 def test_without_it_a_few_seeds_show_what_it_was_for(mutant: Mutant, tree: Path):
-    edits = ((mutant.file, mutant.old, mutant.new), *mutant.more)
-    sound = {file: (tree / "ottla" / file).read_text() for file, _, _ in edits}
+    sound = {file: (tree / "ottla" / file).read_text() for file, _, _ in mutant.edits}
     try:
-        for file, old, new in edits:
+        for file, old, new in mutant.edits:
             text = (tree / "ottla" / file).read_text()
             assert text.count(old) == 1, "the safeguard is written otherwise now: mend the mutant"
             (tree / "ottla" / file).write_text(text.replace(old, new))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants import Mutant
+from tests.sim.mutants import Mutant
 
 _LEADERS = ("kill", "expired session", "pause")
 _CALM = ("kill",)
@@ -201,6 +201,39 @@ TRANSACTION_MUTANTS = (
         _CALM,
         0,
         ("shared-id",),
+        brokers=3,
+        circumstances=("transactions",),
+    ),
+    Mutant(
+        "an end is committed before its markers leave",
+        "broker/coordinators/shard_runner.py",
+        "            self._let_leave(self._partition.log.high_watermark)\n        if decision.replies",
+        "            self._let_leave(self._through)\n        if decision.replies",
+        _CALM,
+        0,
+        ("undecided-marker",),
+        brokers=3,
+        circumstances=("transactions",),
+    ),
+    Mutant(
+        "a transaction is complete only with its last marker",
+        "transactions/shard.py",
+        "        left.discard(partition)\n        if not left:\n",
+        "        left.discard(partition)\n        if True:\n",
+        _CALM,
+        0,
+        ("ended-unmarked",),
+        brokers=3,
+        circumstances=("transactions",),
+    ),
+    Mutant(
+        "a repeated marker is written again",
+        "storage/producers/producers.py",
+        "        is_late = bumps and epoch == state.epoch and state.transaction_start >= 0 and epoch < LAST_EPOCH\n",
+        "        is_late = bumps and epoch == state.epoch and epoch < LAST_EPOCH\n",
+        _LEADERS,
+        0,
+        ("stuck",),
         brokers=3,
         circumstances=("transactions",),
     ),

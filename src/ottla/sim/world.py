@@ -16,6 +16,8 @@ from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Acknowledged, Anomaly, Disturbed, Event, Failed, Healed, History, Sent
 from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.checkers.state_log import check_states
+from ottla.sim.checkers.transaction_history import Owned
+from ottla.sim.checkers.transaction_notes import TransactionNotes
 from ottla.sim.checkers.verdict import check
 from ottla.sim.disk import PowerCut
 from ottla.sim.faults import Faults
@@ -75,6 +77,8 @@ class World:
         said = dict(plan.broker_texts).get("min.insync.replicas", "1")
         required = 1 if plan.edits_required else int(said)  # it is unknown when a leader learns of an edit
         self.invariants = Invariants(self.store, self.machines, required, keeps_up_ms(plan))
+        self._notes = TransactionNotes(self.loop, self.history, plan.transactions)
+        self.invariants.on_moved = self._notes.moved
 
     def _machine(self, broker: BrokerId) -> Machine:
         plan = self.plan
@@ -106,6 +110,8 @@ class World:
     def saw(self, event: Event) -> None:
         self.history.add(event)
         self.note(_line(event))
+        if isinstance(event, Owned):
+            self._notes.owned(event)
 
     def disturbed(self, what: str) -> None:
         self.saw(Disturbed(self.loop.now_us, what))

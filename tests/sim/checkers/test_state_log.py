@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from planted import A, B
 from planted_transactions import COMMIT, LOG, marker, scanned, stored
@@ -19,7 +21,13 @@ def step(state: State, epoch: int = 0, partitions: frozenset[TopicPartition] = I
     return Transaction(7, epoch, state=state, partitions=partitions)
 
 
-WHOLE = (step(State.EMPTY), step(State.ONGOING), step(State.PREPARE_COMMIT, 1), step(State.COMPLETE_COMMIT, 1))
+NONE: frozenset[TopicPartition] = frozenset()
+WHOLE = (
+    step(State.EMPTY, 0, NONE),
+    step(State.ONGOING),
+    step(State.PREPARE_COMMIT, 1),
+    step(State.COMPLETE_COMMIT, 1, NONE),
+)
 SCAN = scanned(stored(0, A, B), marker(2, commits=True), visible=((0, A), (1, B)))
 
 
@@ -41,9 +49,17 @@ def test_a_transaction_from_its_beginning_to_its_end_is_sound():
         ("impossible-step", (WHOLE[0], WHOLE[2], WHOLE[3]), SCAN),
         ("impossible-step", (*WHOLE, step(State.ONGOING), *WHOLE[2:]), SCAN),
         ("impossible-step", (*WHOLE[:2], WHOLE[3]), SCAN),
+        ("impossible-step", (*WHOLE[:3], step(State.COMPLETE_COMMIT, 1)), SCAN),
+        ("impossible-step", (*WHOLE[:2], step(State.ONGOING, 0, NONE), *WHOLE[2:]), SCAN),
+        ("impossible-step", (*WHOLE[:2], step(State.ONGOING, 1), step(State.PREPARE_COMMIT, 2)), SCAN),
+        ("impossible-step", (*WHOLE[:2], step(State.PREPARE_COMMIT, 2)), SCAN),
+        ("impossible-step", (*WHOLE[:2], step(State.PREPARE_COMMIT, 1, NONE)), SCAN),
+        ("impossible-step", (*WHOLE[:2], replace(WHOLE[2], timeout_ms=5)), SCAN),
+        ("impossible-step", (*WHOLE[:2], replace(WHOLE[1], started_ms=5)), SCAN),
+        ("impossible-step", (*WHOLE[:3], replace(WHOLE[3], producer_id=8)), SCAN),
         ("never-complete", WHOLE[:3], SCAN),
         ("never-complete", WHOLE[:2], SCAN),
-        ("never-added", (WHOLE[0], step(State.ONGOING, 0, frozenset()), *WHOLE[2:]), SCAN),
+        ("never-added", (WHOLE[0], step(State.ONGOING, 0, NONE), *WHOLE[2:]), SCAN),
         ("never-added", WHOLE, scanned(*SCAN.batches, stored(3, B, epoch=1), visible=())),
         ("undecided-marker", WHOLE, scanned(stored(0, A, B), marker(2, commits=False), visible=())),
         ("undecided-marker", WHOLE, scanned(stored(0, A, B), marker(2, commits=True, epoch=2), visible=())),

@@ -54,7 +54,7 @@ def test_a_sound_history_has_no_anomalies():
     reads = (
         read(0, 5, (0, A), (1, B)),
         read(0, 5, (0, A), (1, B), (3, C), committed=False),
-        stable(3, 5),
+        stable(3, 4),
         stable(5, 5),
     )
     assert kinds(*SOUND, *reads) == set()
@@ -138,6 +138,7 @@ def test_what_a_producer_sent_before_it_was_fenced_may_be_there():
         ("stable-beyond-watermark", (*SOUND, stable(5, 4))),
         ("stable-went-back", (*SOUND, stable(5, 5), stable(3, 5))),
         ("stable-past-open", (*SOUND, stable(4, 4))),
+        ("held-back", (*SOUND, stable(3, 5))),
         ("stable-past-open", (*COMMIT, scanned(stored(0, A, B), visible=()), stable(1, 9))),
         ("shared-epoch", (owned(3), owned(3, SUCCESSOR), SCAN)),
         (

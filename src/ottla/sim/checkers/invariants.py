@@ -9,7 +9,7 @@ replica that the metadata counts as in sync, and of at least `min.insync.replica
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.node import Node
@@ -95,6 +95,8 @@ class Invariants:
         self._leaders: dict[tuple[bytes, int, int], Incarnation] = {}
         self._committed: dict[Key, _Committed] = {}
         self.decay = Decay()
+        self.on_moved: Callable[[Machine, Partition], None] = lambda machine, partition: None
+        """Hears of each replica whose offsets or role have changed."""
         self.keep_disks = False
         self.elections = 0
 
@@ -128,6 +130,7 @@ class Invariants:
             if before != now:
                 lines = _Lines(*now)
                 seen[key] = partition, lines
+                self.on_moved(machine, partition)
                 yield from self._broken_in(current, key, partition, before, lines)
 
     def _broken_in(

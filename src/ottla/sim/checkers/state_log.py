@@ -82,17 +82,39 @@ def sequence(transactional_id: str, steps: list[Transaction]) -> Iterator[Anomal
     """One transactional id's steps, in the order of the log."""
     before: Transaction | None = None
     for step in steps:
-        if (None if before is None else before.state) not in _MAY_FOLLOW[step.state]:
-            yield Anomaly("impossible-step", f"{transactional_id}: {step} after {before}")
-        if (
-            before is not None
-            and before.producer_id == step.producer_id
-            and step.producer_epoch < before.producer_epoch
-        ):
-            yield Anomaly("impossible-step", f"{transactional_id}: epoch {step.producer_epoch} after {before}")
+        if (why := unlawful(before, step)) is not None:
+            yield Anomaly("impossible-step", f"{transactional_id}: {why}: {step} after {before}")
         before = step
     if before is not None and before.state not in (State.EMPTY, *_COMPLETE):
         yield Anomaly("never-complete", f"{transactional_id}: {before}")
+
+
+def unlawful(before: Transaction | None, step: Transaction) -> str | None:
+    """The reason why a step may not follow the one before it; None if it may."""
+    if (None if before is None else before.state) not in _MAY_FOLLOW[step.state]:
+        return "no such step"
+    if before is None:
+        return None
+    same = step.producer_id == before.producer_id
+    raised_by = step.producer_epoch - before.producer_epoch if same else None
+    if step.state is State.EMPTY:
+        return None if raised_by in (0, 1) or (not same and step.producer_epoch == 0) else "another producer"
+    if step.timeout_ms != before.timeout_ms:
+        return "another timeout"
+    if step.state is State.ONGOING:
+        begins = before.state is not State.ONGOING
+        if raised_by != 0:
+            return "another producer"
+        if not begins and step.started_ms != before.started_ms:
+            return "another start"
+        return None if step.partitions >= before.partitions else "partitions are missing"
+    if step.prepared:
+        if raised_by not in (0, 1):
+            return "another producer"
+        return None if step.partitions == before.partitions else "other partitions"
+    if raised_by != 0 and (step.producer_id, step.producer_epoch) != (before.next_id, 0):
+        return "another producer"
+    return "partitions are left" if step.partitions else None
 
 
 def allowed(steps: Steps, history: History) -> Iterator[Anomaly]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ottla.sim.checkers.history import LogKey
+    from ottla.transactions.values import Transaction
 
 
 class Owned(NamedTuple):
@@ -158,6 +159,40 @@ class TransactionsScanned(NamedTuple):
     visible: tuple[tuple[int, bytes], ...]
 
 
+# --- seen from inside ---
+
+
+class Stepped(NamedTuple):
+    """An entry of a coordinator's log was committed."""
+
+    at_us: int
+    transactional_id: str
+    step: Transaction
+
+
+class Appended(NamedTuple):
+    """A leader has appended a batch of a transaction, or a marker; it may still be cut off."""
+
+    at_us: int
+    log: LogKey
+    base_offset: int
+    producer_id: int
+    epoch: int
+    marker: bool | None
+    """As in `Stored`."""
+
+
+class TakenOver(NamedTuple):
+    """InitProducerId gave a producer the transactional id of earlier ones."""
+
+    at_us: int
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    reached: tuple[tuple[LogKey, int], ...]
+    """By log, the farthest end that any replica has had: a batch at or after it was appended after the answer."""
+
+
 TransactionEvent = (
     Owned
     | IdGiven
@@ -172,4 +207,7 @@ TransactionEvent = (
     | TransactionRead
     | Stable
     | TransactionsScanned
+    | Stepped
+    | Appended
+    | TakenOver
 )

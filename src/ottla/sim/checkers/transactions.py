@@ -41,10 +41,26 @@ NEVER = 1 << 62
 
 
 class Span(NamedTuple):
-    """A transaction in one log: its first record and its marker."""
+    """The batches of a transaction in one log, and the marker that ended it; None while it is open."""
 
-    first: int
-    marker: int
+    batches: tuple[Stored, ...]
+    end: Stored | None
+
+    @property
+    def first(self) -> int:
+        return self.batches[0].base_offset
+
+    @property
+    def marker(self) -> int:
+        """The offset of the marker, or NEVER."""
+        return NEVER if self.end is None else self.end.base_offset
+
+    @property
+    def values(self) -> tuple[bytes, ...]:
+        return tuple(value for batch in self.batches for value in batch.values)
+
+    def __str__(self) -> str:
+        return f"the transaction of producer {self.batches[0].producer_id} from {self.first}"
 
 
 class Log:
@@ -66,17 +82,17 @@ class Log:
         for batch in self.scan.batches:
             if batch.marker is not None:
                 held = open_now.pop(batch.producer_id, [])
-                self._ended(held, Fate.COMMITTED if batch.marker else Fate.ABORTED, batch.base_offset)
+                self._ended(held, Fate.COMMITTED if batch.marker else Fate.ABORTED, batch)
             elif batch.transactional:
                 open_now.setdefault(batch.producer_id, []).append(batch)
             else:
                 self._settle(batch, Fate.PLAIN)
         for held in open_now.values():
-            self._ended(held, Fate.OPEN, NEVER)
+            self._ended(held, Fate.OPEN, None)
 
-    def _ended(self, held: list[Stored], fate: Fate, marker: int) -> None:
+    def _ended(self, held: list[Stored], fate: Fate, end: Stored | None) -> None:
         if held:
-            self.spans.append(Span(held[0].base_offset, marker))
+            self.spans.append(Span(tuple(held), end))
         for batch in held:
             self._settle(batch, fate)
 
@@ -259,7 +275,8 @@ def _readers(history: History, known: Known) -> Iterator[Anomaly]:
 
 
 def _stable(history: History, known: Known) -> Iterator[Anomaly]:
-    """The last stable offset does not go back for a reader of one leader, and does not pass an open transaction."""
+    """The last stable offset does not go back for a reader of one leader. It is the start of the oldest transaction
+    whose marker is not committed, or else the high watermark."""
     told: dict[tuple[str, LogKey, int, int, int], int] = {}
     for event in history.events:
         if not isinstance(event, Stable):
@@ -271,10 +288,14 @@ def _stable(history: History, known: Known) -> Iterator[Anomaly]:
         if event.stable < told.get(line, 0):
             yield Anomaly("stable-went-back", f"{name}: from {told[line]} to {event.stable} for {event.reader}")
         told[line] = event.stable
-        for span in known.logs[event.log].spans if event.log in known.logs else ():
-            if span.first < event.stable and span.marker >= event.watermark:
-                what = f"stable up to {event.stable}, committed to {event.watermark}, and {span} is open"
-                yield Anomaly("stable-past-open", f"{name}: {what}")
+        if event.log in known.logs:
+            spans = known.logs[event.log].spans
+            oldest = min((span.first for span in spans if span.first < event.watermark <= span.marker), default=NEVER)
+            due = min(oldest, event.watermark)
+            if event.stable != due:
+                kind = "stable-past-open" if event.stable > due else "held-back"
+                what = f"stable up to {event.stable}, committed to {event.watermark}: it is {due}"
+                yield Anomaly(kind, f"{name}: {what}")
 
 
 # --- owners of transactional ids ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.sim.checkers.commits import check_commits
 from ottla.sim.checkers.consumed import check_consumed
 from ottla.sim.checkers.copies import check_copies
+from ottla.sim.checkers.decisions import check_decisions
 from ottla.sim.checkers.forgotten import without_forgotten
 from ottla.sim.checkers.generations import check_successors
 from ottla.sim.checkers.history import Anomaly, History
@@ -29,6 +30,7 @@ _JUDGES = (
     check_copies,
     check_successors,
     check_identities,
+    check_decisions,
 )
 
 
