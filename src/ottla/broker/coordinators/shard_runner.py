@@ -11,9 +11,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from ottla.broker.coordinators.replay import Replayed, replay_batch
 from ottla.broker.replicas.partition import Partition, Surroundings
 from ottla.broker.requests.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
@@ -23,26 +23,19 @@ from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, Writer, coordina
 from ottla.kernel.story import Slot
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
-from ottla.records.control import Marker, build_marker, read_marker
+from ottla.records.control import Marker, build_marker
 from ottla.records.faults import CorruptRecords
-from ottla.records.reader import Record, read_records
-from ottla.schema.codec import MalformedMessage
+from ottla.records.reader import Record
 from ottla.storage.values import Appended, Origin
 
 S = TypeVar("S", bound="Shard")
 Decide = Callable[[S, Ticket, Moment], Outcome[Any]]
 
 
-class Shard(Protocol):
+class Shard(Replayed, Protocol):
     """A machine over one log. Entries are its own; the runner hands them on."""
 
     def encode(self, entry: Any) -> tuple[bytes, bytes | None]: ...
-
-    def decode(self, key: bytes, value: bytes | None) -> Any | None: ...
-
-    def apply(self, entry: Any, record_offset: int, producer: int = -1) -> None: ...
-
-    def apply_marker(self, producer: int, *, committed: bool) -> None: ...
 
     def loaded(self, now: Moment) -> Outcome[Any]: ...
 
@@ -73,7 +66,6 @@ SLICE_MS = 5
 """The longest time that loading and ticking hold the loop (rule D1)."""
 LOOK_AGAIN_MS = 100
 _READ_BYTES = 256 * 1024
-_RECORDS_PER_STEP = 50
 _ENTRIES_PER_BATCH = 1000
 _REFUSED = -1
 _REFUSED_MS = 1000
@@ -400,7 +392,7 @@ class ShardRunner(Generic[S]):
             before = offset
             for batch in _sound_batches(read.data()):
                 if batch.next_offset > offset:
-                    yield from self._replay_batch(batch)
+                    yield from replay_batch(self.shard, batch, self._partition.topic)
                     offset = batch.next_offset
             if offset == before:
                 if not read.bytes:
@@ -408,30 +400,6 @@ class ShardRunner(Generic[S]):
                 self._partition.suspect(offset)
                 yield _REFUSED
         self._through = self._partition.log.end_offset
-
-    def _replay_batch(self, batch: Batch) -> Iterator[int]:
-        producer = batch.producer_id if batch.is_transactional else -1
-        if batch.is_control:
-            marker = read_marker(batch)
-            if marker is not None:
-                self.shard.apply_marker(batch.producer_id, committed=marker.marker is Marker.COMMIT)
-            yield batch.next_offset
-            return
-        records = iter(read_records(batch))
-        while some := list(islice(records, _RECORDS_PER_STEP)):
-            for record in some:
-                self._replay_record(record, producer)
-            yield batch.next_offset
-
-    def _replay_record(self, record: Record, producer: int) -> None:
-        """Replay a record. An unknown one, perhaps written by hand, is passed over: the others are served."""
-        try:
-            entry = self.shard.decode(record.key or b"", record.value)
-        except (MalformedMessage, CorruptRecords, UnicodeDecodeError) as fault:
-            log.warning("%s: skipped the record at %d: %s", self._partition.topic, record.offset, fault)
-            return
-        if entry is not None:
-            self.shard.apply(entry, record.offset, producer)
 
 
 def _sound_batches(body: Buffer) -> Iterator[Batch]:

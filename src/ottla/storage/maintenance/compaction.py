@@ -174,14 +174,19 @@ def plan_compaction(log: Log, *, cleaned_to: int | None, now_ms: int) -> Compact
         delete_retention_ms=config.delete_retention_ms,
         segment_bytes=log.segment_bytes,
         index_interval_bytes=config.index_interval_bytes,
-        last_of_producers={
-            producer_id: LastOfProducer(state.marks[-1].last_offset if state.marks else -1, state.epoch)
-            for producer_id, state in log.producers.items()
-        },
+        last_of_producers=last_of_producers(log),
         must=found.must,
         dirty_ratio=found.dirty_ratio,
         aborted_behind=_aborted_behind(log.segments[len(inside) :], found.dirty_end),
     )
+
+
+def last_of_producers(log: Log) -> dict[int, LastOfProducer]:
+    """The last batches of all producers that the log knows."""
+    return {
+        producer_id: LastOfProducer(state.marks[-1].last_offset if state.marks else -1, state.epoch)
+        for producer_id, state in log.producers.items()
+    }
 
 
 def _aborted_behind(segments: list[Segment], end: int) -> list[AbortedEntry]:
