@@ -134,3 +134,14 @@ def test_offsets_of_a_subscribed_topic_are_not_deleted():
     assert desk.delete_offsets("t", [0]).topics[0].partitions[0].error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     assert desk.delete_offsets("u", [0]).topics[0].partitions[0].error_code == ErrorCode.NONE
     assert desk.committed() == {("t", 0): 7}
+
+
+def test_offsets_have_a_group_while_a_classic_member_that_replaces_a_consumer_group_still_joins():
+    desk = ConsumerDesk()
+    desk.join_consumer("m")
+    desk.commit({("t", 0): 7}, member_id="m", generation=2)
+    desk.beat("m", -1)
+    desk.join_by_id()
+    desk.fail_over()
+    assert listed(desk) == {"g": ("classic", "Empty")} and desk.committed() == {("t", 0): 7}
+    assert desk.delete() == ErrorCode.NONE and desk.committed() == {} and desk.replayed().all_groups() == []

@@ -356,6 +356,9 @@ class GroupShard:
             if value is not None:
                 self._remove(key.group_id)
             self.consumers.apply(key, value)
+            if self.group(key.group_id) is None and self.offsets.holds(key.group_id):
+                # a classic member has taken the group over, and no generation was written yet
+                self._create(key.group_id, Moment(0, 0))
         elif value is None:
             self._remove(key.group)
         else:
