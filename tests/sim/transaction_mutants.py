@@ -237,4 +237,15 @@ TRANSACTION_MUTANTS = (
         brokers=3,
         circumstances=("transactions",),
     ),
+    Mutant(
+        "a record of an aborted transaction hides no other from compaction",
+        "storage/maintenance/cleaning.py",
+        "                if batch.next_offset <= plan.dirty_start or batch.is_control or discard:\n",
+        "                if batch.next_offset <= plan.dirty_start or batch.is_control:\n",
+        _CALM,
+        0,
+        ("compacted-differs",),
+        brokers=3,
+        circumstances=("transactions",),
+    ),
 )

@@ -77,6 +77,12 @@ class Offsets:
                 for index, committed in sorted(partitions.items()):
                     yield group_id, topic, index, committed.offset
 
+    def pending(self) -> Iterator[tuple[int, str, str, int, CommittedOffset]]:
+        """(producer id, group, topic, partition, offset) of each offset whose transaction has not ended."""
+        for producer, places in self._pending.items():
+            for (group_id, topic, index), committed in places.items():
+                yield producer, group_id, topic, index, committed
+
     def holds(self, group_id: str) -> bool:
         """True if anything of a group is here, open transactions included."""
         return group_id in self._groups or group_id in self._open

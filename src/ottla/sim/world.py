@@ -15,6 +15,7 @@ from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Acknowledged, Anomaly, Disturbed, Event, Failed, Healed, History, Sent
 from ottla.sim.checkers.invariants import Invariants
+from ottla.sim.checkers.replayed import check_coordinators
 from ottla.sim.checkers.state_log import check_states
 from ottla.sim.checkers.transaction_history import Owned
 from ottla.sim.checkers.transaction_notes import TransactionNotes
@@ -135,6 +136,7 @@ class World:
                 self.saw(Failed(self.loop.now_us, f"never came to its end: {waiting}", "stuck"))
             elif self.workload.done:
                 self.hold(check_states(self.machines.values(), self.history))
+                self.hold(check_coordinators(self.machines.values()))
         return Result(
             seed=self.plan.seed,
             anomalies=check(self.history),
