@@ -248,4 +248,16 @@ TRANSACTION_MUTANTS = (
         brokers=3,
         circumstances=("transactions",),
     ),
+    Mutant(
+        "a member that leaves takes its target out of the log",
+        "groups/consumer_entries.py",
+        "    yield Entry(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)"
+        ", None, 0)\n    yield Entry(records.ConsumerGroupMemberMetadataKey",
+        "    yield Entry(records.ConsumerGroupMemberMetadataKey",
+        _CALM,
+        0,
+        ("group-target",),
+        brokers=3,
+        circumstances=("members of a consumer group",),
+    ),
 )

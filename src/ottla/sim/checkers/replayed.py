@@ -18,6 +18,7 @@ from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.groups.shard import GroupShard
 from ottla.records.batch import Batch, iterate_batches
 from ottla.sim.checkers.coordinator_facts import Facts, ahead_of_log, group_facts, transaction_facts
+from ottla.sim.checkers.group_log import WatchedGroups
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches
 from ottla.storage.disk.memory import MemoryDisk
@@ -86,8 +87,9 @@ def check_shard(live: GroupShard | TransactionShard, log: CoordinatorLog) -> Ite
         yield Anomaly("replay-differs", "a batch in the log is damaged")
         return
     if isinstance(live, GroupShard):
-        replayed = GroupShard(live.settings, lambda: "", topics=live.consumers.topics)
+        replayed = WatchedGroups(live)
         _replay(replayed, log.batches)
+        yield from replayed.ended()
         ahead = ahead_of_log(live, replayed)
         yield from _differences("replay-differs", group_facts(live, ahead), group_facts(replayed, ahead))
         facts = group_facts(replayed)
