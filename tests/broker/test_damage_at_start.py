@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from test_repairs import BATCHES, Cluster, alone, everything, fetch, produced
+from three_replicas import BATCHES, ThreeReplicas, a_fetch, a_produce, alone, everything
 
 from ottla.kernel.errors import ErrorCode
 from ottla.storage.segment.segment import DELETED, LOG
@@ -27,20 +27,20 @@ def test_the_only_replica_serves_what_is_sound_around_damage_and_counts_it(caplo
     )
 
     def read(offset):
-        return place.ask(fetch(partition.topic_id, offset)).responses[0].partitions[0]
+        return place.ask(a_fetch(partition.topic_id, offset)).responses[0].partitions[0]
 
     assert read(0).error_code == ErrorCode.NONE and read(0).records
     assert read(extent.first_offset).error_code == ErrorCode.CORRUPT_MESSAGE
     assert read(extent.next_offset).error_code == ErrorCode.NONE and read(extent.next_offset).records
     assert place.here.node.repairs.damaged_segments() == 1
-    answer = place.ask(produced(BATCHES), most=9).responses[0].partition_responses[0]
+    answer = place.ask(a_produce(BATCHES), most=9).responses[0].partition_responses[0]
     assert answer.error_code == ErrorCode.NONE and answer.base_offset == BATCHES
     assert place.machine.disk.file_size(path) == size, "what is damaged is kept"
 
 
 def test_a_leader_that_lost_its_first_segment_makes_nobody_delete_it():
     """The leader comes back, leads, and names its old log start; then it hands over and fetches the segment again."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader, (other, third) = cluster.leader, cluster.followers()
     first = cluster.log(leader).segments[0].path(LOG)
     cluster.cluster.end_of(cluster.cluster.machines[leader].current.stop(clean=True))
@@ -59,7 +59,7 @@ def test_a_leader_that_lost_its_first_segment_makes_nobody_delete_it():
 @pytest.mark.parametrize("body", ["whole", "empty"])
 def test_a_leader_whose_first_segment_is_named_deleted_makes_nobody_delete_it(body):
     """A name moves no start: a whole segment gets its old name back, and an empty one is fetched again."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader = cluster.leader
     first = cluster.log(leader).segments[0].path(LOG)
     cluster.cluster.end_of(cluster.cluster.machines[leader].current.stop(clean=True))
@@ -79,7 +79,7 @@ def test_a_leader_whose_first_segment_is_named_deleted_makes_nobody_delete_it(bo
 
 def test_an_end_that_was_lost_is_fetched_again_and_leads_nobody_before():
     """A leader's active segment is emptied while it is down; its checkpoints prove that records were there."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader = cluster.leader
     active = cluster.log(leader).active
     assert active.size

@@ -6,15 +6,14 @@ import errno
 from random import Random
 
 import pytest
+from moving import alter, slow_down
 from sim_broker import SimBroker
-from test_moves import alter, slow_down
-from two_directories import create, produce
+from two_directories import MORE, create, produce
 
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.records.reader import read_run
 from ottla.storage.values import LogRead
 
-MORE = ("/b", "/c")
 OPERATIONS = ("write", "sync", "rename", "create", "remove", "sync names", "truncate", "read")
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from one_topic import a_produce
+from one_topic import a_produce, create, replica, state
 from sim_cluster import SimCluster
-from test_replication import Place
 
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.api_versions import ApiVersionsRequest
@@ -50,16 +49,17 @@ def test_a_broker_that_was_fenced_and_knows_it_answers():
 
 
 def test_who_waits_for_a_commit_is_told_when_the_lease_has_run_out():
-    place = Place()
-    leader = place.state(1).leader
+    cluster = SimCluster(min_insync_replicas="2")
+    create(cluster, 1, 2, 3)
+    leader = state(cluster).leader
     for number in {1, 2, 3} - {leader}:
-        place.cluster.kill(number)
-    place.cluster.machines[leader].current.coordination.cut = True
-    asked_ms = place.cluster.loop.mono_ms()
+        cluster.kill(number)
+    cluster.machines[leader].current.coordination.cut = True
+    asked_ms = cluster.loop.mono_ms()
     request = a_produce(acks=-1, timeout_ms=60_000)
-    answer = place.cluster.wait_for(place.cluster.peer(leader).ask(request, most=12, timeout_ms=9000))
+    answer = cluster.wait_for(cluster.peer(leader).ask(request, most=12, timeout_ms=9000))
     partition = answer.responses[0].partition_responses[0]
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.current_leader.leader_id == -1, "a client that is sent back to us would ask us for ever"
-    assert place.cluster.loop.mono_ms() - asked_ms <= 6000 * 2 / 3
-    assert place.replica(leader).log.end_offset == 1, "it was appended and is not committed"
+    assert cluster.loop.mono_ms() - asked_ms <= 6000 * 2 / 3
+    assert replica(cluster, leader).log.end_offset == 1, "it was appended and is not committed"

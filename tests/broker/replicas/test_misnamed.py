@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 import pytest
+from harmed_start import is_in_sync, restart, troubles, with_one_killed
 from sim_broker import SimBroker
-from test_unreadable import is_in_sync, restart, troubles, with_one_killed
 from two_directories import a_produce, create, leader_of, produce
 
 from ottla.kernel.errors import ErrorCode

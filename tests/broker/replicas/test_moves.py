@@ -6,9 +6,10 @@ import errno
 from functools import partial
 
 import pytest
+from moving import alter, rounds, slow_down, until_moved, values
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from two_directories import a_produce, create, described, held, place_of, produce
+from two_directories import MORE, a_produce, create, described, held, place_of, produce
 
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.alter_replica_log_dirs import (
@@ -17,22 +18,8 @@ from ottla.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from ottla.records.reader import read_run
-from ottla.storage.values import LogRead
 
-MORE = ("/b", "/c")
 EVERY = ("/data", *MORE)
-
-
-def alter(broker: SimBroker, path: str, *partitions: int, name: str = "t") -> list[int]:
-    topic = AlterReplicaLogDirTopic(name=name, partitions=list(partitions))
-    response = broker.ask(AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])]))
-    return [one.error_code for result in response.results for one in result.partitions]
 
 
 @pytest.fixture
@@ -44,31 +31,6 @@ def broker() -> SimBroker:
     for _ in range(50):
         assert produce(broker, 1) == 0
     return broker
-
-
-def values(broker: SimBroker) -> int:
-    """Read t-1 record by record; return how many there are."""
-    held_log = broker.here.node.replicas.by_name["t", 1].log
-    offset = 0
-    while offset < held_log.end_offset:
-        read = held_log.read(offset, 1 << 20, limit_offset=held_log.end_offset)
-        assert isinstance(read, LogRead)
-        for record in read_run(read.data()):
-            assert record.offset == offset
-            offset += 1
-    return offset
-
-
-def slow_down(broker: SimBroker, bytes_per_second: int) -> None:
-    name = "replica.alter.log.dirs.io.max.bytes.per.second"
-    edit = AlterableConfig(name=name, config_operation=0, value=str(bytes_per_second))
-    resource = AlterConfigsResource(resource_type=4, resource_name="1", configs=[edit])
-    answer = broker.ask(IncrementalAlterConfigsRequest(resources=[resource]))
-    assert answer.responses[0].error_code == 0
-
-
-def until_moved(broker: SimBroker, path: str) -> None:
-    assert broker.loop.run_until(lambda: place_of(broker, 1) == path, within_ms=60_000)
 
 
 def folders(broker: SimBroker) -> dict[str, list[str]]:
@@ -329,15 +291,6 @@ def test_a_future_log_that_a_full_disk_stopped_half_way_begins_anew_once_there_i
     assert not broker.here.node.replicas.by_name["t", 1].log.refusing
     assert produce(broker, 1) == 0
     assert [name for names in folders(broker).values() for name in names] == ["t-1"]
-
-
-def rounds(broker: SimBroker, count: int) -> int:
-    """Write `count` batches; return how many were taken."""
-    taken = 0
-    for _ in range(count):
-        taken += produce(broker, 1) == 0
-        broker.loop.run_for(20)
-    return taken
 
 
 FAULTS = [(operation, errno.EIO) for operation in ("write", "sync", "create", "rename", "remove", "sync names")]

@@ -7,11 +7,11 @@ import logging
 from functools import partial
 
 import pytest
+from harmed_start import restart, troubles
+from moving import alter, rounds, values
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from test_moves import MORE, alter, rounds, values
-from test_unreadable import restart, troubles
-from two_directories import a_produce, create, metric, place_of, produce
+from two_directories import MORE, a_produce, create, metric, place_of, produce
 
 from ottla.broker.replicas.doubtful_replicas import by_topic
 from ottla.cluster.commands import TakeOffline

@@ -7,22 +7,16 @@ import logging
 from random import Random
 
 import pytest
-from sim_broker import SimBroker
-from sim_cluster import SimCluster
+from three_replicas import BATCHES, ThreeReplicas, a_fetch, a_produce, alone, everything
 
 from ottla.broker.replicas.repairs import Repairs
 from ottla.broker.replicas.scrubber import HOUR_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import Slot, run_story
-from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.batch import iterate_batches
-from ottla.records.builder import BatchBuilder
-from ottla.records.reader import read_run
 from ottla.storage.directory.refetch import Refetched
 from ottla.storage.maintenance.scrub import Finding, check_all
 from ottla.storage.segment.closed import ClosedSegment
@@ -30,104 +24,12 @@ from ottla.storage.segment.scan import scan_headers
 from ottla.storage.segment.segment import LOG
 from ottla.storage.syncing import CHECKPOINT_BYTES
 
-SEGMENT_BYTES = "700"
-BATCHES = 40
-
-
-def created(replicas, **configs):
-    texts = {"internal_segment_bytes": SEGMENT_BYTES} | configs
-    given = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in texts.items()]
-    return CreateTopicsRequest(
-        topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=replicas, configs=given)],
-        timeout_ms=5000,
-    )
-
-
-def produced(number):
-    builder = BatchBuilder()
-    builder.add(1_700_000_000_000 + number, b"key-%d" % (number % 5), b"value-%04d" % number)
-    data = [PartitionProduceData(index=0, records=builder.build())]
-    return ProduceRequest(acks=-1, timeout_ms=3000, topic_data=[TopicProduceData(name="t", partition_data=data)])
-
-
-def fetch(topic_id, offset):
-    place = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-    return FetchRequest(
-        max_wait_ms=0, min_bytes=0, isolation_level=0, session_id=0, forgotten_topics_data=[], rack_id="",
-        topics=[FetchTopic(topic_id=topic_id, partitions=[place])],
-    )  # fmt: skip
-
-
-class Cluster:
-    """Three brokers, one partition on all of them, with closed segments."""
-
-    def __init__(self, *, scrub_hours="168", **configs):
-        self.cluster = SimCluster(min_insync_replicas="2", ottla_scrub_interval_hours=scrub_hours)
-        self.cluster.ask(1, created(3, **configs))
-        self.cluster.until(lambda: all(("t", 0) in self.cluster.node(each).replicas.by_name for each in (1, 2, 3)))
-        for number in range(BATCHES):
-            self.produce(number)
-
-    def state(self):
-        return self.cluster.node(self.living()).metadata.topic("t").partitions[0]
-
-    def living(self):
-        return next(number for number in (1, 2, 3) if self.cluster.machines[number].current is not None)
-
-    @property
-    def leader(self):
-        return self.state().leader
-
-    def followers(self):
-        return [number for number in (1, 2, 3) if number != self.leader]
-
-    def log(self, number):
-        return self.cluster.node(number).replicas.by_name[("t", 0)].log
-
-    def produce(self, number):
-        answer = self.cluster.ask(self.leader, produced(number), most=9).responses[0].partition_responses[0]
-        assert answer.error_code == ErrorCode.NONE
-        assert answer.base_offset == number
-
-    def read(self, number, offset):
-        answer = self.cluster.ask(number, fetch(self.state().topic_id, offset))
-        return answer.responses[0].partitions[0]
-
-    def values(self, number, offset=0):
-        """All values of a log on that broker; checks each batch's CRC."""
-        log, found = self.log(number), []
-        while offset < log.end_offset:
-            body = log.read(offset, 1 << 20, limit_offset=log.end_offset).data()
-            batches = list(iterate_batches(body))
-            assert all(batch.crc_holds() for batch in batches)
-            found += [record.value for record in read_run(body)]
-            offset = batches[-1].next_offset
-        return found
-
-    def rot(self, number, at=0, position=65):
-        """Flip a bit of a closed segment, in the cache and on the disk."""
-        segment = self.log(number).segments[at]
-        assert segment is not self.log(number).active
-        self.cluster.machines[number].disk.flip_bit(segment.path(LOG), position)
-        return segment
-
-    def scrub(self, number):
-        self.cluster.node(number).scrubber.round()
-
-    def repaired(self, number):
-        return self.cluster.node(number).repairs.repaired_segments
-
-
-def everything(count=BATCHES):
-    return [b"value-%04d" % number for number in range(count)]
-
-
 PLACES = {"base offset": 7, "length": 9, "epoch": 13, "magic": 16, "crc": 18, "count": 58, "records": 70, "last": -1}
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
 def test_a_damaged_follower_fetches_the_segment_anew_and_stays_in_sync(place):
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     damaged = cluster.followers()[0]
     segment = cluster.rot(damaged, 1, place if place >= 0 else cluster.log(damaged).segments[1].size + place)
     cluster.scrub(damaged)
@@ -142,7 +44,7 @@ def test_a_damaged_follower_fetches_the_segment_anew_and_stays_in_sync(place):
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
 def test_a_damaged_leader_hands_over_and_is_repaired_as_a_follower(place):
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     damaged = cluster.leader
     segment = cluster.rot(damaged, 1, place if place >= 0 else cluster.log(damaged).segments[1].size + place)
     cluster.scrub(damaged)
@@ -160,7 +62,7 @@ def test_a_damaged_leader_hands_over_and_is_repaired_as_a_follower(place):
 
 
 def test_between_its_discovery_and_the_next_leader_damage_is_refused_and_clients_ask_again():
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     damaged = cluster.leader
     segment = cluster.rot(damaged)
     told = []
@@ -182,7 +84,7 @@ def test_between_its_discovery_and_the_next_leader_damage_is_refused_and_clients
 
 
 def test_two_replicas_that_are_damaged_in_different_places_repair_one_another():
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     others = cluster.followers()
     cluster.cluster.kill(others[1])
     cluster.cluster.until(lambda: len(cluster.state().in_sync) == 2, 60_000)
@@ -196,7 +98,7 @@ def test_two_replicas_that_are_damaged_in_different_places_repair_one_another():
 
 
 def test_alone_in_sync_it_leads_on_and_deletes_nothing_until_another_has_come():
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     alone = cluster.leader
     others = cluster.followers()
     for number in others:
@@ -218,7 +120,7 @@ def test_alone_in_sync_it_leads_on_and_deletes_nothing_until_another_has_come():
 
 
 def test_a_damaged_replica_that_is_elected_gives_the_leadership_away_and_nothing_is_lost():
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader, (damaged, third) = cluster.leader, cluster.followers()
     cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")  # so that no repair comes first
     cluster.rot(damaged)
@@ -230,7 +132,7 @@ def test_a_damaged_replica_that_is_elected_gives_the_leadership_away_and_nothing
 
 
 def test_damage_is_known_after_a_restart():
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader, damaged = cluster.leader, cluster.followers()[0]
     cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")
     cluster.rot(damaged)
@@ -246,7 +148,7 @@ def test_damage_is_known_after_a_restart():
 
 def test_a_disk_that_is_full_in_the_middle_of_the_swap_fails_and_the_next_start_sees_to_it():
     """The log then takes no more records; it must not stay so, out of sync, on a broker that goes on."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     damaged = cluster.followers()[0]
     machine = cluster.cluster.machines[damaged]
     cluster.rot(damaged)
@@ -260,7 +162,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_swap_fails_and_the_next_start_
 
 
 def test_a_full_disk_that_cannot_forget_damage_ends_no_repair():
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader, damaged = cluster.leader, cluster.followers()[0]
     cluster.cluster.network.block(f"broker-{damaged}", f"broker-{leader}")
     held, disk = cluster.log(damaged), cluster.cluster.machines[damaged].disk
@@ -280,7 +182,7 @@ def test_a_full_disk_that_cannot_forget_damage_ends_no_repair():
 
 def test_of_a_compacted_log_all_that_is_closed_is_fetched():
     """Fetching a part alone could bring back a record whose tombstone is gone here."""
-    cluster = Cluster(cleanup_policy="compact")
+    cluster = ThreeReplicas(cleanup_policy="compact")
     damaged = cluster.followers()[0]
     cluster.rot(damaged, 1)
     before = cluster.log(damaged).segments[:-1]
@@ -292,7 +194,7 @@ def test_of_a_compacted_log_all_that_is_closed_is_fetched():
 
 def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from_its_leader():
     """The damage is below the recovery point, so it is no torn end: no receipt before the log is whole."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     damaged = cluster.followers()[0]
     node = cluster.cluster.node(damaged)
     cluster.produce(BATCHES)  # begins a segment
@@ -312,7 +214,7 @@ def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from
 
 def test_a_replica_whose_end_was_found_damaged_does_not_count_until_it_has_caught_up():
     """A bit flips above the recovery point and the broker is killed: only the high watermark proves the end."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     damaged, healthy = cluster.followers()
     leader = cluster.leader
     cluster.cluster.until(lambda: cluster.log(damaged).high_watermark == BATCHES)
@@ -335,7 +237,7 @@ def test_a_replica_whose_end_was_found_damaged_does_not_count_until_it_has_caugh
 
 def test_a_log_that_is_being_compacted_is_repaired_afterwards():
     """Compaction has already read from the segment that the repair replaces."""
-    cluster = Cluster(cleanup_policy="compact")
+    cluster = ThreeReplicas(cleanup_policy="compact")
     damaged = cluster.followers()[0]
     node = cluster.cluster.node(damaged)
     cluster.rot(damaged)
@@ -349,7 +251,7 @@ def test_a_log_that_is_being_compacted_is_repaired_afterwards():
 
 
 def test_a_log_that_compaction_found_damaged_is_compacted_once_it_is_repaired():
-    cluster = Cluster(cleanup_policy="compact")
+    cluster = ThreeReplicas(cleanup_policy="compact")
     damaged = cluster.followers()[0]
     compactor = cluster.cluster.node(damaged).compactor
     cluster.rot(damaged)
@@ -362,7 +264,7 @@ def test_a_log_that_compaction_found_damaged_is_compacted_once_it_is_repaired():
 
 def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
     """Records below have been deleted everywhere; the leader names its log start."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     damaged = cluster.followers()[0]
     asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
     answer = cluster.cluster.ask(cluster.leader, DeleteRecordsRequest(topics=[asked], timeout_ms=5000))
@@ -379,7 +281,7 @@ def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
 
 
 def test_a_follower_that_refuses_what_it_is_sent_makes_the_leader_look(caplog):
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader, behind = cluster.leader, cluster.followers()[0]
     healthy = cluster.followers()[1]
     cluster.cluster.kill(behind)
@@ -396,7 +298,7 @@ def test_a_follower_that_refuses_what_it_is_sent_makes_the_leader_look(caplog):
 
 
 def test_a_repair_waits_while_the_leader_is_damaged_in_the_same_place():
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader, damaged = cluster.leader, cluster.followers()[0]
     cluster.rot(damaged)
     cluster.rot(leader)
@@ -411,7 +313,7 @@ class Storm:
 
     def __init__(self, seed):
         self.random = Random(seed)
-        self.place = Cluster()
+        self.place = ThreeReplicas()
         self.acknowledged = dict(enumerate(everything()))
         self.written = BATCHES
         self.rotten = []
@@ -425,7 +327,7 @@ class Storm:
 
     def write(self):
         for _ in range(self.random.randint(1, 8)):
-            request = produced(self.written)
+            request = a_produce(self.written)
             answer = self.place.cluster.ask(self.place.leader, request, most=9).responses[0].partition_responses[0]
             if answer.error_code == ErrorCode.NONE:
                 self.acknowledged[answer.base_offset] = b"value-%04d" % self.written
@@ -499,7 +401,7 @@ def test_whatever_order_things_come_in_all_replicas_end_alike_and_sound(seed):
 
 def test_a_coordinator_that_cannot_read_its_log_has_it_closed_checked_and_repaired():
     """The damage is in the active segment, which is closed first: only closed segments are checked."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader = cluster.leader
     active = cluster.log(leader).active
     node = cluster.cluster.node(leader)
@@ -516,7 +418,7 @@ def test_a_coordinator_that_cannot_read_its_log_has_it_closed_checked_and_repair
 
 
 def test_a_pass_goes_over_all_segments_once_in_each_interval():
-    cluster = Cluster(scrub_hours="0.05")
+    cluster = ThreeReplicas(scrub_hours="0.05")
     node = cluster.cluster.node(1)
     everything_here = cluster.log(1).size_bytes
     node.scrubber.round()
@@ -531,10 +433,7 @@ def test_a_pass_goes_over_all_segments_once_in_each_interval():
 
 
 def test_a_scrub_that_is_switched_off_reads_nothing():
-    place = SimBroker(ottla_scrub_interval_hours="0")
-    place.ask(created(1))
-    for number in range(BATCHES):
-        place.ask(produced(number), most=9)
+    place, _ = alone(scrub_hours="0")
     place.loop.run_for(301_000)
     place.here.node.scrubber.round()
     place.loop.run_for(1000)
@@ -543,14 +442,6 @@ def test_a_scrub_that_is_switched_off_reads_nothing():
 
 
 # alone
-
-
-def alone(*, scrub_hours="168", **configs):
-    place = SimBroker(**{"ottla.scrub.interval.hours": scrub_hours})
-    place.ask(created(1, **configs))
-    for number in range(BATCHES):
-        place.ask(produced(number), most=9)
-    return place, place.here.node.replicas.by_name[("t", 0)]
 
 
 def test_the_only_replica_refuses_what_is_damaged_by_name_and_serves_and_takes_the_rest():
@@ -562,12 +453,12 @@ def test_the_only_replica_refuses_what_is_damaged_by_name_and_serves_and_takes_t
     (extent,) = partition.log.damage.of(segment.base_offset)
 
     def read(offset):
-        return place.ask(fetch(partition.topic_id, offset)).responses[0].partitions[0]
+        return place.ask(a_fetch(partition.topic_id, offset)).responses[0].partitions[0]
 
     assert read(extent.first_offset).error_code == ErrorCode.CORRUPT_MESSAGE
     assert read(extent.next_offset).error_code == ErrorCode.NONE
     assert read(0).error_code == ErrorCode.NONE
-    answer = place.ask(produced(BATCHES), most=9).responses[0].partition_responses[0]
+    answer = place.ask(a_produce(BATCHES), most=9).responses[0].partition_responses[0]
     assert answer.base_offset == BATCHES
     place.restart(clean=True)
     partition = place.here.node.replicas.by_name[("t", 0)]
@@ -614,7 +505,7 @@ def test_damage_that_retention_takes_away_is_forgotten():
 
 def test_a_replica_that_must_be_cut_behind_damage_that_nobody_knew_of_keeps_what_is_committed():
     """A closed segment holds the last committed and the first uncommitted records; a length has a flipped bit."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader = cluster.leader
     heir, damaged = [number for number in cluster.state().replicas if number != leader]
     committed = BATCHES + 3
@@ -623,7 +514,7 @@ def test_a_replica_that_must_be_cut_behind_damage_that_nobody_knew_of_keeps_what
     cluster.cluster.until(lambda: cluster.log(damaged).high_watermark == committed)
     cluster.cluster.network.block(f"broker-{leader}", f"broker-{heir}")
     for number in range(committed, committed + 12):
-        request = produced(number)
+        request = a_produce(number)
         request.acks = 1
         assert cluster.cluster.ask(leader, request, most=9).responses[0].partition_responses[0].base_offset == number
     cluster.cluster.until(lambda: cluster.log(damaged).end_offset == committed + 12)
@@ -645,7 +536,7 @@ def test_a_replica_that_must_be_cut_behind_damage_that_nobody_knew_of_keeps_what
 
 
 def test_one_that_must_be_cut_behind_damage_and_comes_to_lead_gives_the_leadership_away():
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader = cluster.leader
     heir, damaged = [number for number in cluster.state().replicas if number != leader]
     stopped = cluster.log(damaged)
@@ -669,7 +560,7 @@ def test_a_suspicion_that_meets_a_disk_that_fails_takes_the_directory_offline():
     place.machine.disk.flip_bit(active.path(LOG), 9)
     active.forget_recent()
     place.machine.disk.fail("create", errno.EIO, where=".log")
-    run_story(place.peer().ask(fetch(partition.topic_id, active.base_offset)))
+    run_story(place.peer().ask(a_fetch(partition.topic_id, active.base_offset)))
     assert place.loop.run_until(lambda: partition.log.refusing, within_ms=5000)
     assert place.here.fatal is not None
 
@@ -695,7 +586,7 @@ def test_a_pass_that_comes_back_after_its_topic_is_deleted_leaves_the_directory_
 
 def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_once():
     """No other event in the cluster would make the replica look again."""
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     leader = cluster.leader
     others = [number for number in cluster.state().replicas if number != leader]
     committed = BATCHES + 3
@@ -704,7 +595,7 @@ def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_onc
     for number in others:
         cluster.cluster.network.block(f"broker-{leader}", f"broker-{number}")
     for number in range(committed, committed + 24):
-        request = produced(number)
+        request = a_produce(number)
         request.acks = 1
         assert cluster.cluster.ask(leader, request, most=9).responses[0].partition_responses[0].base_offset == number
     held = cluster.log(leader)
@@ -725,7 +616,7 @@ def test_a_replica_out_of_sync_that_must_be_cut_behind_damage_begins_anew_at_onc
 
 @pytest.mark.parametrize("begun", [True, False], ids=["while it is synced", "before its indexes are written"])
 def test_a_topic_that_is_deleted_while_its_segment_is_fetched_anew_leaves_the_directory_alone(monkeypatch, begun):
-    cluster = Cluster()
+    cluster = ThreeReplicas()
     damaged = cluster.followers()[0]
     machine, node = cluster.cluster.machines[damaged], cluster.cluster.node(damaged)
     cluster.rot(damaged, 1)
@@ -783,7 +674,7 @@ def test_a_batch_that_rots_in_the_last_segment_is_found_by_the_scrub_and_refused
     assert partition.log.active is not active, "only what is closed can be repaired"
     passes = place.here.node.scrubber.passes
     assert place.loop.run_until(lambda: place.here.node.scrubber.passes > passes, within_ms=60_000)
-    answer = place.ask(produced(BATCHES), most=9).responses[0].partition_responses[0]
+    answer = place.ask(a_produce(BATCHES), most=9).responses[0].partition_responses[0]
     assert answer.error_code == ErrorCode.NONE and answer.base_offset == BATCHES
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from test_repairs import BATCHES, Cluster, everything
+from three_replicas import BATCHES, ThreeReplicas, everything
 
 from ottla.cluster.commands import DeposeShortLeader
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -14,7 +14,7 @@ DATA = "/data"
 MORE = 8
 
 
-class OlderLeader(Cluster):
+class OlderLeader(ThreeReplicas):
     """The leader's directory is copied while it runs; then more records are committed and checkpointed everywhere."""
 
     def __init__(self, **configs):

@@ -6,11 +6,11 @@ import errno
 import logging
 
 import pytest
+from harmed_start import is_in_sync, troubles
+from moving import alter, until_moved
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from test_moves import alter, until_moved
-from test_unreadable import is_in_sync, troubles
-from two_directories import a_produce, create, leader_of, place_of, produce
+from two_directories import BOTH, a_produce, create, leader_of, place_of, produce, two_directories
 
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk
@@ -18,16 +18,10 @@ from ottla.storage.directory.move_notes import write_move
 from ottla.storage.directory.strays import stray_folders
 from ottla.storage.log import Log
 
-BOTH = ("/data", "/b")
-
 
 @pytest.fixture
 def broker() -> SimBroker:
-    """Two log directories, with a partition of one record in each."""
-    broker = SimBroker(more_directories=("/b",))
-    create(broker)
-    assert [produce(broker, index) for index in (0, 1)] == [0, 0]
-    return broker
+    return two_directories()
 
 
 def stop(broker: SimBroker) -> SimDisk:

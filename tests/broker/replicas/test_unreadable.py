@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from harmed_start import is_in_sync, restart, troubles, with_one_killed
 from sim_broker import SimBroker
-from sim_cluster import SimCluster
 from two_directories import a_produce, create, described, held, leader_of, metric, produce
 
-from ottla.broker.troubles import as_json
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import topic_id_text
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -46,21 +43,6 @@ def broker() -> SimBroker:
     create(broker)
     assert [produce(broker, index) for index in (0, 1)] == [0, 0]
     return broker
-
-
-def restart(broker: SimBroker, harm: Callable[[SimDisk], object], *, clean: bool = True) -> None:
-    if clean:
-        broker.here.stop(clean=True).result()
-    broker.machine.vanish()
-    harm(broker.machine.disk)
-    broker.start()
-
-
-def troubles(broker: SimBroker) -> list[dict[str, Any]]:
-    """The faults of its replicas that the broker reports."""
-    node = broker.here.node
-    told: list[dict[str, Any]] = json.loads(as_json(node.replicas, node.metadata))
-    return told
 
 
 def spoil_identity(disk: SimDisk) -> None:
@@ -235,25 +217,6 @@ def test_a_topic_of_the_same_name_does_not_begin_in_the_folder_of_a_replica_that
 
 
 # --- among others ---
-
-
-def with_one_killed(victim: int) -> SimCluster:
-    """Three brokers whose replicas hold three records; the victim's checkpoints are written, then it is killed."""
-    cluster = SimCluster(3, min_insync_replicas="2")
-    create(cluster, partitions=2, replicas=3)
-    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
-    for _ in range(3):
-        answer = cluster.ask(leader_of(cluster, 0), a_produce(0), most=9)
-        assert answer.responses[0].partition_responses[0].error_code == 0
-    cluster.until(lambda: cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3)
-    cluster.loop.run_for(20_000)  # the checkpoints are written
-    cluster.kill(victim)
-    return cluster
-
-
-def is_in_sync(cluster: SimCluster, broker: int) -> bool:
-    topic = cluster.node(1).metadata.topic("t")
-    return topic is not None and broker in topic.partitions[0].in_sync
 
 
 @pytest.mark.parametrize(
