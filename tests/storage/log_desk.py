@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Disk
@@ -10,6 +12,7 @@ from ottla.records.builder import build_batch
 from ottla.records.reader import Record, read_run
 from ottla.sim.disk import SimDisk
 from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.values import Appended, LogRead, Origin
 
@@ -117,6 +120,29 @@ def records_of(
     return records
 
 
+def read_all(log: Log) -> tuple[dict[int, bytes | None], list[int]]:
+    """Records by offset, and the refused offsets; a reader goes on after a refusal."""
+    found: dict[int, bytes | None] = {}
+    refused: list[int] = []
+    offset = log.log_start_offset
+    while offset < log.end_offset:
+        read = log.read(offset, 1 << 20, limit_offset=log.end_offset)
+        if isinstance(read, ErrorCode):
+            assert read is ErrorCode.KAFKA_STORAGE_ERROR
+            refused.append(offset)
+            offset += 1
+            continue
+        body = read.data()
+        batches = list(iterate_batches(body))
+        if not batches:
+            break
+        assert all(batch.crc_holds() for batch in batches)
+        found.update({record.offset: record.value for record in read_run(body) if record.offset >= offset})
+        assert batches[-1].next_offset > offset
+        offset = batches[-1].next_offset
+    return found, refused
+
+
 def values_of(log: Log, **how: int) -> list[bytes | None]:
     return [record.value for record in records_of(log, **how)]
 
@@ -137,6 +163,57 @@ def sync(log: Log) -> None:
     log.end_sync(work, None)
 
 
+def roll_and_commit(log: Log) -> None:
+    """Begin a segment; all records before it are synced and committed."""
+    log.roll(log.end_offset, T0)
+    sync(log)
+    log.set_high_watermark(log.end_offset)
+
+
 def a_directory(disk: Disk, **how: object) -> LogDirectory:
     values: dict[str, object] = {"cluster_id": "cluster", "node_id": 1, "new_directory_id": "A" * 22}
     return LogDirectory.open(disk, "/data", **(values | how))  # type: ignore[arg-type]
+
+
+def local_directory(path: Path, **how: object) -> LogDirectory:
+    """A log directory on the machine's own disk, locked as a broker locks it."""
+    disk = LocalDisk()
+    values: dict[str, object] = {"cluster_id": "c", "node_id": 1, "new_directory_id": "A" * 22, "lock": disk.lock}
+    return LogDirectory.open(disk, str(path), **(values | how))  # type: ignore[arg-type]
+
+
+def new_log(
+    directory: LogDirectory, topic: str = "t", partition: int = 0, topic_id: bytes = TOPIC_ID, **options: object
+) -> Log:
+    """A log made in a directory, with options of its topic."""
+    return directory.create_log(
+        topic,
+        partition,
+        topic_id,
+        config=config(**options),
+        wall_ms=T0,
+        producer_expiration_ms=DAY_MS,
+        on_synced=lambda _: None,
+    )
+
+
+def only_log(directory: LogDirectory, **options: object) -> Log:
+    """Open the only log that was found in a directory."""
+    (found,) = directory.found
+    return directory.open_log(
+        found, config=config(**options), wall_ms=T0, producer_expiration_ms=DAY_MS, on_synced=lambda _: None
+    )
+
+
+def reopened_directory(path: Path) -> tuple[LogDirectory, Log]:
+    """A directory of the machine's own disk after a start, and its only log."""
+    directory = local_directory(path)
+    return directory, only_log(directory)
+
+
+def move_recovery_point(directory: LogDirectory, log: Log) -> None:
+    """Move the recovery point to the end of a log, and write it down."""
+    assert log.move_recovery_point()
+    sync(log)
+    assert log.recovery_point == log.end_offset and not log.move_recovery_point()
+    directory.checkpoint_recovery_points()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_desk import DAY_MS, T0, a_batch, a_directory, config, put, sync
+from log_desk import T0, a_batch, a_directory, move_recovery_point, new_log, only_log, put, read_all, sync
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.records.batch import iterate_batches
-from ottla.records.reader import read_run
 from ottla.sim.disk import SimDisk
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.disk.memory import MemoryDisk
@@ -19,15 +17,13 @@ from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
 
 PLACE = TopicPartition("t", 0)
 PATH = "/data/t-0"
-HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda offset: None}
 BATCHES, PER_BATCH = 6, 2
 END = BATCHES * PER_BATCH
 
 
 def opened(disk: MemoryDisk, **options: object) -> tuple[LogDirectory, Log]:
     directory = a_directory(disk)
-    (found,) = directory.found
-    return directory, directory.open_log(found, config=config(**options), **HOW)  # type: ignore[arg-type]
+    return directory, only_log(directory, **options)
 
 
 def written(
@@ -35,20 +31,13 @@ def written(
 ) -> tuple[LogDirectory, Log]:
     """A log whose records were all acknowledged; its broker has been killed without any checkpoint."""
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(**options), **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, **options)
     for at in range(batches):
         values = [b"value-%02d" % (at * PER_BATCH + one) for one in range(PER_BATCH)]
         put(log, a_batch(*values, timestamp=T0 + at), leader_epoch=4 + at * epochs // batches)
         sync(log)
     log.set_high_watermark(log.end_offset)
     return directory, log
-
-
-def move_recovery_point(directory: LogDirectory, log: Log) -> None:
-    assert log.move_recovery_point()
-    sync(log)
-    assert log.recovery_point == log.end_offset and not log.move_recovery_point()
-    directory.checkpoint_recovery_points()
 
 
 def files_of(disk: MemoryDisk) -> dict[str, bytes]:
@@ -70,29 +59,6 @@ def put_back(disk: MemoryDisk, files: dict[str, bytes], root: dict[str, bytes]) 
 def root_of(disk: MemoryDisk) -> dict[str, bytes]:
     names = [name for name in disk.list("/data") if not disk.is_directory(f"/data/{name}")]
     return {name: disk.read(f"/data/{name}") for name in names}
-
-
-def read_all(log: Log) -> tuple[dict[int, bytes | None], list[int]]:
-    """Records by offset, and the refused offsets; a reader goes on after a refusal."""
-    found: dict[int, bytes | None] = {}
-    refused: list[int] = []
-    offset = log.log_start_offset
-    while offset < log.end_offset:
-        read = log.read(offset, 1 << 20, limit_offset=log.end_offset)
-        if isinstance(read, ErrorCode):
-            assert read is ErrorCode.KAFKA_STORAGE_ERROR
-            refused.append(offset)
-            offset += 1
-            continue
-        body = read.data()
-        batches = list(iterate_batches(body))
-        if not batches:
-            break
-        assert all(batch.crc_holds() for batch in batches)
-        found.update({record.offset: record.value for record in read_run(body) if record.offset >= offset})
-        assert batches[-1].next_offset > offset
-        offset = batches[-1].next_offset
-    return found, refused
 
 
 def said(log: Log) -> list[int]:
@@ -338,7 +304,7 @@ def test_after_a_loss_of_power_batches_behind_a_lost_sector_are_cut_with_it() ->
     disk = SimDisk()
     disk.make_directory("/data")
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW)  # type: ignore[arg-type]
+    log = new_log(directory)
     for at in range(4):
         put(log, a_batch(b"%d" % at))
     log.sync_now()
@@ -346,8 +312,7 @@ def test_after_a_loss_of_power_batches_behind_a_lost_sector_are_cut_with_it() ->
     disk.lose_unsynced()
     disk.flip_bit(path, 2 * size // 4 + 65)
     directory = a_directory(disk)
-    (found,) = directory.found
-    again = directory.open_log(found, config=config(), **HOW)  # type: ignore[arg-type]
+    again = only_log(directory)
     assert not directory.cache_kept
     assert again.end_offset == 2 and not again.damage and again.recovered.remarks
 
@@ -382,7 +347,7 @@ def test_a_kill_after_a_loss_of_power_finds_no_damage_and_no_old_start_in_a_log_
     disk = SimDisk()
     disk.make_directory("/data")
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, write_caching=True)
     for at in range(4):
         put(log, a_batch(b"%d" % at))
     log.set_high_watermark(4)
@@ -392,8 +357,7 @@ def test_a_kill_after_a_loss_of_power_finds_no_damage_and_no_old_start_in_a_log_
     disk.lose_unsynced()
     for written in range(3):
         directory = a_directory(disk)
-        (found,) = directory.found
-        again = directory.open_log(found, config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+        again = only_log(directory, write_caching=True)
         directory.note_recovered()
         assert directory.cache_kept == (written > 0)
         assert (again.log_start_offset, again.end_offset) == (0, written) and not again.damage
@@ -405,7 +369,7 @@ def test_a_loss_of_power_brings_no_deleted_record_of_a_log_that_is_not_synced_ba
     disk = SimDisk()
     disk.make_directory("/data")
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, write_caching=True)
     for at in range(4):
         put(log, a_batch(b"%d" % at))
         if at == 1:
@@ -417,8 +381,7 @@ def test_a_loss_of_power_brings_no_deleted_record_of_a_log_that_is_not_synced_ba
     disk.lose_unsynced()
     for written in range(3):
         directory = a_directory(disk)
-        (found,) = directory.found
-        again = directory.open_log(found, config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+        again = only_log(directory, write_caching=True)
         directory.note_recovered()
         assert (again.log_start_offset, again.end_offset) == (2, 2 + written) and not again.damage
         assert bool(again.recovered.remarks) == (written == 0)
@@ -429,15 +392,14 @@ def test_a_kill_before_all_that_a_loss_of_power_took_is_noted_leaves_it_to_the_n
     disk = SimDisk()
     disk.make_directory("/data")
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, write_caching=True)
     put(log, a_batch(b"0"))
     log.set_high_watermark(1)
     directory.checkpoint_high_watermarks()
     disk.lose_unsynced()
     for _ in range(2):
         directory = a_directory(disk)
-        (found,) = directory.found
-        again = directory.open_log(found, config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+        again = only_log(directory, write_caching=True)
         assert not directory.cache_kept and again.end_offset == 0 and not again.damage
 
 
@@ -446,7 +408,7 @@ def test_a_note_for_which_the_disk_had_no_room_is_left_once_there_is() -> None:
     disk = SimDisk()
     disk.make_directory("/data")
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, write_caching=True)
     for at in range(4):
         put(log, a_batch(b"%d" % at))
     log.set_high_watermark(4)
@@ -455,7 +417,7 @@ def test_a_note_for_which_the_disk_had_no_room_is_left_once_there_is() -> None:
     directory.checkpoint_log_starts()
     disk.lose_unsynced()
     directory = a_directory(disk)
-    again = directory.open_log(directory.found[0], config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    again = only_log(directory, write_caching=True)
     disk.fail("write", errno.ENOSPC, where="replication-offset-checkpoint")
     directory.note_recovered()
     for at in range(3):
@@ -463,7 +425,7 @@ def test_a_note_for_which_the_disk_had_no_room_is_left_once_there_is() -> None:
     again.set_high_watermark(2)
     directory.checkpoint_high_watermarks()
     third = a_directory(disk)
-    found = third.open_log(third.found[0], config=config(write_caching=True), **HOW)  # type: ignore[arg-type]
+    found = only_log(third, write_caching=True)
     assert third.cache_kept
     assert (found.log_start_offset, found.end_offset) == (0, 3) and not found.damage
     assert third.offsets.high_watermark(TopicPartition("t", 0)) == 2
@@ -474,7 +436,7 @@ def test_a_directory_with_a_replica_that_could_not_be_opened_is_not_marked_clean
     disk = SimDisk()
     disk.make_directory("/data")
     directory = a_directory(disk)
-    put(directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW), a_batch(b"0"))  # type: ignore[arg-type]
+    put(new_log(directory), a_batch(b"0"))
     directory.unopened = True
     directory.close(clean=True)
     assert not a_directory(disk).clean

@@ -5,29 +5,21 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_desk import T0, a_batch, a_directory, a_log, put, read_at, settings, sync, values_of
+from log_desk import T0, a_batch, a_directory, a_log, new_log, put, read_at, sync, values_of
 
-from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import SimDisk
-from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.syncing import CHECKPOINT_BYTES
 from ottla.storage.values import Appended
-
-
-def a_log_in(directory: LogDirectory) -> Log:
-    options = settings(TopicConfig())
-    topic, partition, topic_id = options.pop("topic"), options.pop("partition"), options.pop("topic_id")
-    return directory.create_log(topic, partition, topic_id, **options)  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_that_a_full_disk_refused_is_written_in_the_next_round():
     """Seed 48 of the first campaign: DeleteRecords was answered before the new log start was on disk."""
     disk = SimDisk()
     directory = a_directory(disk)
-    log = a_log_in(directory)
+    log = new_log(directory)
     put(log, a_batch(b"1", b"2", b"3"))
     log.set_high_watermark(3)
     log.delete_records_before(2)
@@ -42,7 +34,7 @@ def test_what_a_full_disk_did_not_let_a_deleted_partition_forget_is_not_taken_fo
     """World 310131: a start found the replica of a new topic of that name missing, with offsets of the old one."""
     disk, place = SimDisk(), TopicPartition("t", 0)
     directory = a_directory(disk)
-    put(a_log_in(directory), a_batch())
+    put(new_log(directory), a_batch())
     sync(directory.logs[place])
     directory.checkpoint_recovery_points()
     for _ in range(2):  # while it is renamed, and when its files have gone: others have taken the room
@@ -67,7 +59,7 @@ def test_deleting_a_folder_forgets_nothing_of_a_replica_that_is_coming_back_to_i
     """A move notes the offsets in its target before the folder has its name there."""
     disk, place = SimDisk(), TopicPartition("t", 0)
     directory = a_directory(disk)
-    a_log_in(directory)
+    new_log(directory)
     directory.delete_logs([place])
     directory.offsets.replace(place, {"replication-offset-checkpoint": 7})
     assert not directory.deletions.remove_one()
@@ -93,7 +85,7 @@ def test_a_full_disk_lets_every_log_be_closed_but_marks_nothing_clean(where):
     """
     disk = SimDisk()
     directory = a_directory(disk)
-    put(a_log_in(directory), a_batch())
+    put(new_log(directory), a_batch())
     disk.fail("write", errno.ENOSPC, where=where)
     directory.close(clean=True)
     assert not disk.exists("/data/.kafka_cleanshutdown")
@@ -102,7 +94,7 @@ def test_a_full_disk_lets_every_log_be_closed_but_marks_nothing_clean(where):
 def test_any_other_error_of_the_disk_at_the_close_is_told():
     disk = SimDisk()
     directory = a_directory(disk)
-    put(a_log_in(directory), a_batch())
+    put(new_log(directory), a_batch())
     disk.fail("write", errno.EIO, where=".snapshot")
     with pytest.raises(OSError, match="write"):
         directory.close(clean=True)
@@ -116,7 +108,7 @@ CUTS = {"back": lambda log: log.truncate_to(1), "all": lambda log: log.truncate_
 def a_checkpointed_log(disk: SimDisk) -> Log:
     """A log of three batches, all below the checkpointed recovery point."""
     directory = a_directory(disk)
-    log = a_log_in(directory)
+    log = new_log(directory)
     for value in (b"a", b"b", b"c"):
         put(log, a_batch(value))
     log.syncing._checkpoint_at = -CHECKPOINT_BYTES  # the next sync takes the indexes along
@@ -162,7 +154,7 @@ def a_run_from(base_offset: int) -> bytes:
 
 def a_log_that_starts_at_5(disk: SimDisk) -> Log:
     directory = a_directory(disk)
-    log = a_log_in(directory)
+    log = new_log(directory)
     log.truncate_fully_to(5, wall_ms=T0)
     directory.checkpoint_recovery_points()
     return log

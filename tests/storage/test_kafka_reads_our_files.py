@@ -7,8 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from log_desk import T0, a_batch, a_log, put
-from test_compaction import roll_and_commit
+from log_desk import T0, a_batch, a_log, put, roll_and_commit
 
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch

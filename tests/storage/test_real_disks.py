@@ -9,13 +9,9 @@ from pathlib import Path
 
 import pytest
 from image_disk import NO_IMAGES, ImageDisk, can_mount, mounted
-from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, sync, values_of
+from log_desk import T0, a_batch, local_directory, new_log, only_log, put, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
-from ottla.storage.directory.directory import LogDirectory
-from ottla.storage.disk.local import LocalDisk
-
-HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
 
 pytestmark = pytest.mark.skipif(not can_mount(), reason=NO_IMAGES)
 
@@ -40,13 +36,8 @@ def test_what_was_synced_survives_the_power_cut_of_a_real_file_system(tmp_path: 
                 writer.send_signal(signal.SIGKILL)
             image.unmount()
             image.mount_again()
-            disk = LocalDisk()
-            directory = LogDirectory.open(
-                disk, str(mount / "data"), cluster_id="c", node_id=1, new_directory_id="A" * 22, lock=disk.lock
-            )
-            (found,) = directory.found
-            options = config(internal_segment_bytes=20_000)
-            log = directory.open_log(found, config=options, **HOW)  # type: ignore[arg-type]
+            directory = local_directory(mount / "data")
+            log = only_log(directory, internal_segment_bytes=20_000)
             assert log.damaged_at is None and log.end_offset >= synced > before
             assert values_of(log) == [b"%d" % at for at in range(log.end_offset)]
             before = synced
@@ -55,17 +46,8 @@ def test_what_was_synced_survives_the_power_cut_of_a_real_file_system(tmp_path: 
 
 def test_a_full_file_system_refuses_records_serves_reads_and_takes_records_again(tmp_path: Path) -> None:
     with mounted(tmp_path / "mnt", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as mount:
-        disk = LocalDisk()
-        directory = LogDirectory.open(
-            disk, str(mount / "data"), cluster_id="c", node_id=1, new_directory_id="A" * 22, lock=disk.lock
-        )
-        log = directory.create_log(
-            "t",
-            0,
-            TOPIC_ID,
-            config=config(internal_segment_bytes=100_000, retention_bytes=300_000, file_delete_delay_ms=0),
-            **HOW,  # type: ignore[arg-type]
-        )
+        directory = local_directory(mount / "data")
+        log = new_log(directory, internal_segment_bytes=100_000, retention_bytes=300_000, file_delete_delay_ms=0)
         taken = 0
         while (answer := log.append(a_batch(b"x" * 7000), leader_epoch=0, wall_ms=T0)) is not (
             ErrorCode.KAFKA_STORAGE_ERROR

@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_desk import DAY_MS, T0, a_batch, a_directory, config, put, reopened, sync
+from log_desk import T0, a_batch, a_directory, move_recovery_point, new_log, only_log, put, read_all, reopened, sync
 
 from ottla.kernel.errors import ErrorCode
-from ottla.records.batch import iterate_batches
-from ottla.records.reader import read_run
 from ottla.sim.disk import SimDisk
 from ottla.storage.checkpoint import DAMAGE, LEADER_EPOCHS
 from ottla.storage.directory.directory import LogDirectory
@@ -22,18 +20,16 @@ BATCHES, END = 48, 96
 SMALL = {"internal_segment_bytes": 2000, "index_interval_bytes": 200}
 CLEAN, KILL = "clean", "kill"
 PATH = "/data/t-0"
-HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda offset: None}
 
 
 def opened(disk: SimDisk) -> Log:
     directory = a_directory(disk)
-    (found,) = directory.found
-    return directory.open_log(found, config=config(**SMALL), **HOW)
+    return only_log(directory, **SMALL)
 
 
 def written(disk: SimDisk) -> tuple[LogDirectory, Log]:
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(**SMALL), **HOW)
+    log = new_log(directory, **SMALL)
     for at in range(BATCHES):
         put(log, a_batch(b"value-%02d" % (2 * at), b"value-%02d" % (2 * at + 1), timestamp=T0 + at), leader_epoch=4)
         sync(log)
@@ -41,31 +37,8 @@ def written(disk: SimDisk) -> tuple[LogDirectory, Log]:
     return directory, log
 
 
-def move_recovery_point(directory: LogDirectory, log: Log) -> None:
-    assert log.move_recovery_point()
-    sync(log)
-    directory.checkpoint_recovery_points()
-
-
 def files(disk: SimDisk, suffix: str) -> list[str]:
     return [name for name in disk.list(PATH) if name.endswith(suffix)]
-
-
-def read_all(log: Log) -> tuple[dict[int, bytes | None], list[int]]:
-    """Records by offset, and the offsets that are refused."""
-    found: dict[int, bytes | None] = {}
-    refused: list[int] = []
-    offset = log.log_start_offset
-    while offset < log.end_offset:
-        read = log.read(offset, 1 << 20, limit_offset=log.end_offset)
-        if isinstance(read, ErrorCode):
-            refused.append(offset)
-            offset += 1
-            continue
-        body = read.data()
-        found.update({record.offset: record.value for record in read_run(body) if record.offset >= offset})
-        offset = list(iterate_batches(body))[-1].next_offset
-    return found, refused
 
 
 def said(log: Log) -> set[int]:
@@ -297,7 +270,7 @@ def test_an_empty_index_of_a_closed_segment_is_never_opened():
     """An unreadable empty index gives no remark: its segment is read from the beginning."""
     disk = SimDisk()
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(internal_segment_bytes=2000), **HOW)
+    log = new_log(directory, internal_segment_bytes=2000)
     for at in range(BATCHES):
         put(log, a_batch(b"%d" % at, timestamp=T0 + at), leader_epoch=4)
     directory.close(clean=True)
@@ -319,7 +292,7 @@ def test_an_empty_index_of_a_closed_segment_is_never_opened():
 def test_a_time_entry_of_no_batch_in_a_segment_without_offset_entries_is_said(body):
     disk = SimDisk()
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW)
+    log = new_log(directory)
     put(log, a_batch(b"one", timestamp=T0), leader_epoch=4)
     directory.close(clean=True)
     path = log.active.path(TIME_INDEX)
@@ -336,7 +309,7 @@ def test_a_time_entry_of_no_batch_in_a_segment_without_offset_entries_is_said(bo
 def test_a_flipped_bit_of_the_only_time_entry_is_said_after_a_kill_too(at):
     disk = SimDisk()
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW)
+    log = new_log(directory)
     put(log, a_batch(b"one", timestamp=T0), leader_epoch=4)
     sync(log)
     move_recovery_point(directory, log)

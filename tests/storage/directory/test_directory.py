@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, a_directory, config, put, sync, values_of
+from log_desk import T0, TOPIC_ID, a_batch, a_directory, local_directory, new_log, only_log, put, sync, values_of
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -27,33 +27,15 @@ from ottla.storage.log import Log
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import parse_directory_name
 
-HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
-
-
-def create(directory: LogDirectory, topic: str = "t", partition: int = 0, topic_id: bytes = TOPIC_ID) -> Log:
-    return directory.create_log(topic, partition, topic_id, config=config(), **HOW)  # type: ignore[arg-type]
-
-
-def open_only(directory: LogDirectory) -> Log:
-    (found,) = directory.found
-    return directory.open_log(found, config=config(), **HOW)  # type: ignore[arg-type]
-
-
-def local(path: Path, **how: object) -> LogDirectory:
-    disk = LocalDisk()
-    values: dict[str, object] = {"cluster_id": "c", "node_id": 1, "new_directory_id": "A" * 22, "lock": disk.lock}
-    return LogDirectory.open(disk, str(path), **(values | how))  # type: ignore[arg-type]
-
-
 # -- identity ---
 
 
 def test_a_new_directory_gets_kafkas_meta_properties(tmp_path: Path) -> None:
-    directory = local(tmp_path / "data")
+    directory = local_directory(tmp_path / "data")
     values = checkpoint.parse_properties((tmp_path / "data" / "meta.properties").read_text())
     assert values == {"version": "1", "cluster.id": "c", "node.id": "1", "directory.id": "A" * 22}
     directory.close(clean=True)
-    again = local(tmp_path / "data", new_directory_id="B" * 22)
+    again = local_directory(tmp_path / "data", new_directory_id="B" * 22)
     assert again.directory_id == "A" * 22 and again.clean
     again.close(clean=True)
 
@@ -65,29 +47,29 @@ def test_a_new_directory_gets_kafkas_meta_properties(tmp_path: Path) -> None:
 def test_a_directory_of_another_cluster_or_broker_is_refused_with_a_sentence(
     tmp_path: Path, how: dict[str, object], sentence: str
 ) -> None:
-    local(tmp_path / "data").close(clean=True)
+    local_directory(tmp_path / "data").close(clean=True)
     with pytest.raises(DirectoryRefused, match=sentence):
-        local(tmp_path / "data", **how)
-    local(tmp_path / "data").close(clean=True)  # the refusal let the lock go
+        local_directory(tmp_path / "data", **how)
+    local_directory(tmp_path / "data").close(clean=True)  # the refusal let the lock go
 
 
 def test_a_directory_that_holds_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"x")
     with pytest.raises(DirectoryRefused, match=r"photo\.jpg"):
-        local(tmp_path)
+        local_directory(tmp_path)
     assert os.listdir(tmp_path) == ["photo.jpg"]
     with pytest.raises(DirectoryRefused, match="is not a directory"):
-        local(tmp_path / "photo.jpg")
-    local(tmp_path, also_ours={"photo.jpg"}).close(clean=True)
+        local_directory(tmp_path / "photo.jpg")
+    local_directory(tmp_path, also_ours={"photo.jpg"}).close(clean=True)
 
 
 # -- the lock ---
 
 
 def test_a_second_opening_in_this_or_another_process_is_refused(tmp_path: Path) -> None:
-    directory = local(tmp_path / "data")
+    directory = local_directory(tmp_path / "data")
     with pytest.raises(DirectoryRefused, match="in use"):
-        local(tmp_path / "data")
+        local_directory(tmp_path / "data")
     code = (
         "import sys; from ottla.storage.disk.local import LocalDisk\n"
         "sys.exit(0 if LocalDisk().lock(sys.argv[1]) is None else 1)"
@@ -142,11 +124,11 @@ def test_apache_kafkas_own_lock_is_respected_and_respects_ours(tmp_path: Path) -
 
 
 def test_partitions_are_found_again_with_their_topic_ids(tmp_path: Path) -> None:
-    directory = local(tmp_path / "data")
-    create(directory, "with-dash", 12)
-    create(directory, "t", 0, bytes(16))
+    directory = local_directory(tmp_path / "data")
+    new_log(directory, "with-dash", 12)
+    new_log(directory, "t", 0, bytes(16))
     directory.close(clean=True)
-    again = local(tmp_path / "data")
+    again = local_directory(tmp_path / "data")
     found = [(one.topic, one.partition, one.topic_id) for one in again.found]
     assert found == [("t", 0, bytes(16)), ("with-dash", 12, TOPIC_ID)]
     assert [one.recorded for one in again.found] == [("t", 0), ("with-dash", 12)]
@@ -162,28 +144,28 @@ def test_names_that_are_no_partition_are_none() -> None:
 
 
 def test_a_deleted_partition_is_renamed_first_and_its_name_may_be_used_again_at_once(tmp_path: Path) -> None:
-    directory = local(tmp_path / "data")
-    log = create(directory)
+    directory = local_directory(tmp_path / "data")
+    log = new_log(directory)
     put(log, a_batch(b"old"))
     log.sync_now()
     directory.checkpoint_recovery_points()
     directory.delete_logs([TopicPartition("t", 0)])
     assert [name for name in os.listdir(directory.path) if name.endswith("-delete")] == [f"t-0.{TOPIC_ID.hex()}-delete"]
-    new = create(directory, topic_id=bytes(16))
+    new = new_log(directory, topic_id=bytes(16))
     put(new, a_batch(b"new"))
     assert values_of(new) == [b"new"]
     assert not directory.deletions.remove_one()
     assert sorted(name for name in os.listdir(directory.path) if name.startswith("t-")) == ["t-0"]
     directory.close(clean=False)
-    again = local(tmp_path / "data")
-    assert values_of(open_only(again)) == [b"new"]
+    again = local_directory(tmp_path / "data")
+    assert values_of(only_log(again)) == [b"new"]
     again.close(clean=True)
 
 
 def test_a_recreated_topic_is_not_measured_by_the_checkpoint_of_the_old_one_even_after_a_crash() -> None:
     disk = SimDisk()
     directory = a_directory(disk)
-    log = create(directory)
+    log = new_log(directory)
     for _ in range(5):
         put(log, a_batch(b"old"))
     log.sync_now()
@@ -194,20 +176,20 @@ def test_a_recreated_topic_is_not_measured_by_the_checkpoint_of_the_old_one_even
     disk.lose_unsynced()
     again = a_directory(disk)
     assert again.found == [] and again.offsets.places() == set()
-    create(again, topic_id=bytes(16))
+    new_log(again, topic_id=bytes(16))
     disk.lose_unsynced()
     third = a_directory(disk)
-    opened = open_only(third)
+    opened = only_log(third)
     assert opened.damaged_at is None and opened.end_offset == 0
 
 
 def test_stray_and_deleted_directories_go_one_step_at_a_time(tmp_path: Path) -> None:
-    directory = local(tmp_path / "data")
+    directory = local_directory(tmp_path / "data")
     for partition in range(3):
-        create(directory, partition=partition)
+        new_log(directory, partition=partition)
     directory.close(clean=True)
     (tmp_path / "data" / f"x-0.{'0' * 32}-delete").mkdir()
-    again = local(tmp_path / "data")
+    again = local_directory(tmp_path / "data")
     again.discard(again.found[:2])
     steps = 1
     while again.deletions.remove_one():
@@ -218,8 +200,8 @@ def test_stray_and_deleted_directories_go_one_step_at_a_time(tmp_path: Path) -> 
 
 
 def test_a_very_long_topic_name_can_be_deleted(tmp_path: Path) -> None:
-    directory = local(tmp_path / "data")
-    create(directory, "n" * 249)
+    directory = local_directory(tmp_path / "data")
+    new_log(directory, "n" * 249)
     directory.delete_logs([TopicPartition("n" * 249, 0)])
     (name,) = [name for name in os.listdir(directory.path) if name.endswith("-delete")]
     assert len(name) == 255
@@ -230,9 +212,9 @@ def test_a_very_long_topic_name_can_be_deleted(tmp_path: Path) -> None:
 
 
 def test_checkpoints_are_in_kafkas_format(tmp_path: Path) -> None:
-    directory = local(tmp_path / "data")
-    log = create(directory)
-    create(directory, "a", 3)
+    directory = local_directory(tmp_path / "data")
+    log = new_log(directory)
+    new_log(directory, "a", 3)
     put(log, a_batch(b"1", b"2"), leader_epoch=4)
     log.sync_now()
     log.set_high_watermark(2)
@@ -248,27 +230,27 @@ def test_checkpoints_are_in_kafkas_format(tmp_path: Path) -> None:
         assert body.rstrip() == text and len(body) == len(text) + 33  # the checksum: 32 blanks
     directory.close(clean=True, broker_epoch=77)
     assert json.loads((data / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": "77"}
-    again = local(data)
+    again = local_directory(data)
     assert again.clean and dict(again.offsets.by_name())[checkpoint.REPLICATION] == {("t", 0): 2, ("a", 3): 0}
     assert not (data / ".kafka_cleanshutdown").exists()
     again.close(clean=False)
-    assert not local(data).clean
+    assert not local_directory(data).clean
 
 
 @pytest.mark.parametrize(
     "body", ["", "0", "1\n0\n", "0\n2\nt 0 1\n", "0\n1\nt 0\n", "0\n1\nt x 1\n", "0\nx\n", "\x00" * 40]
 )
 def test_a_checkpoint_that_does_not_parse_is_said_so_and_costs_only_a_longer_check(tmp_path: Path, body: str) -> None:
-    directory = local(tmp_path / "data")
-    put(create(directory), a_batch(b"kept"))
+    directory = local_directory(tmp_path / "data")
+    put(new_log(directory), a_batch(b"kept"))
     directory.close(clean=True)
     path = tmp_path / "data" / "recovery-point-offset-checkpoint"
     path.write_text(body)
     with pytest.raises(BadCheckpoint):
         checkpoint.read_offsets(LocalDisk(), str(path))
     (tmp_path / "data" / ".kafka_cleanshutdown").unlink()
-    again = local(tmp_path / "data")
-    assert values_of(open_only(again)) == [b"kept"]
+    again = local_directory(tmp_path / "data")
+    assert values_of(only_log(again)) == [b"kept"]
     again.close(clean=True)
 
 
@@ -300,7 +282,7 @@ def test_every_legal_crash_state_of_a_checkpoint_is_the_old_or_the_new() -> None
 def test_damage_is_damage_in_every_later_start_and_nothing_behind_it_is_cut_off(clean: bool) -> None:
     disk = SimDisk()
     directory = a_directory(disk)
-    log = create(directory)
+    log = new_log(directory)
     for at in range(5):
         put(log, a_batch(b"%d" % at))
     log.sync_now()
@@ -312,7 +294,7 @@ def test_damage_is_damage_in_every_later_start_and_nothing_behind_it_is_cut_off(
     disk.flip_bit(path, 2 * size // 5 + 65)
     for _ in range(3):
         directory = a_directory(disk)
-        log = open_only(directory)
+        log = only_log(directory)
         assert log.damage.of(0) == (Extent(2, 3, 2 * size // 5, 3 * size // 5),)
         assert log.read(2, 100, limit_offset=5) is ErrorCode.KAFKA_STORAGE_ERROR
         assert values_of(log, limit=2) == [b"0", b"1"] and values_of(log, start=3) == [b"3", b"4"]
@@ -324,13 +306,13 @@ def test_damage_is_damage_in_every_later_start_and_nothing_behind_it_is_cut_off(
         directory.apply_retention(T0, mono_ms=0)
         directory.close(clean=clean)
         assert disk.file_size(path) == size, "the file is evidence"
-    assert put(open_only(a_directory(disk)), a_batch(b"5")).base_offset == 5
+    assert put(only_log(a_directory(disk)), a_batch(b"5")).base_offset == 5
 
 
 def test_a_truncation_below_the_checkpointed_recovery_point_is_not_taken_for_damage_after_a_crash() -> None:
     disk = SimDisk()
     directory = a_directory(disk)
-    log = create(directory)
+    log = new_log(directory)
     for at in range(6):
         put(log, a_batch(b"%d" % at))
     log.sync_now()
@@ -338,15 +320,14 @@ def test_a_truncation_below_the_checkpointed_recovery_point_is_not_taken_for_dam
     log.truncate_to(3)
     sync(log)
     disk.lose_unsynced()
-    opened = open_only(a_directory(disk))
+    opened = only_log(a_directory(disk))
     assert opened.damaged_at is None and values_of(opened) == [b"0", b"1", b"2"]
 
 
 def test_the_log_start_does_not_go_back_after_retention_and_a_crash() -> None:
     disk = SimDisk()
     directory = a_directory(disk)
-    options = config(internal_segment_bytes=100, file_delete_delay_ms=0)
-    log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, internal_segment_bytes=100, file_delete_delay_ms=0)
     for at in range(6):
         put(log, a_batch(b"%d" % at))
     sync(log)
@@ -354,17 +335,16 @@ def test_the_log_start_does_not_go_back_after_retention_and_a_crash() -> None:
     log.delete_records_before(4)
     assert directory.apply_retention(T0, mono_ms=0) == 4
     disk.lose_unsynced()
-    opened = open_only(a_directory(disk))
+    opened = only_log(a_directory(disk))
     assert opened.log_start_offset == 4 and values_of(opened) == [b"4", b"5"]
 
 
 def test_every_legal_crash_state_of_retention_leaves_a_log_without_a_hole() -> None:
-    options = config(internal_segment_bytes=100, file_delete_delay_ms=0)
     cut, states = 0, 0
     while True:
         disk = SimDisk()
         directory = a_directory(disk)
-        log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+        log = new_log(directory, internal_segment_bytes=100, file_delete_delay_ms=0)
         for at in range(4):
             put(log, a_batch(b"%d" % at))
         log.sync_now()
@@ -379,7 +359,7 @@ def test_every_legal_crash_state_of_retention_leaves_a_log_without_a_hole() -> N
         disk.cut_after = None
         for state in disk.legal_states():
             states += 1
-            opened = open_only(a_directory(state))
+            opened = only_log(a_directory(state))
             assert opened.log_start_offset == 2 if ended else opened.log_start_offset in (0, 2)
             assert values_of(opened) == [b"%d" % at for at in range(opened.log_start_offset, 4)]
         if ended:
@@ -389,12 +369,10 @@ def test_every_legal_crash_state_of_retention_leaves_a_log_without_a_hole() -> N
 
 
 def test_retention_makes_room_on_a_full_disk_that_has_none_for_a_checkpoint_and_a_crash_leaves_no_hole() -> None:
-    options = config(internal_segment_bytes=200, retention_bytes=500, file_delete_delay_ms=0)
-
     def filled() -> tuple[SimDisk, LogDirectory, Log]:
         disk = SimDisk()
         directory = a_directory(disk)
-        log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+        log = new_log(directory, internal_segment_bytes=200, retention_bytes=500, file_delete_delay_ms=0)
         for at in range(12):
             put(log, a_batch(b"%d" % at, producer_id=1, sequence=at))
         log.sync_now()
@@ -416,7 +394,7 @@ def test_retention_makes_room_on_a_full_disk_that_has_none_for_a_checkpoint_and_
         disk.cut_after = None
         for state in disk.legal_states():
             state.capacity_bytes = 1 << 62
-            opened = open_only(a_directory(state))
+            opened = only_log(a_directory(state))
             assert values_of(opened) == [b"%d" % at for at in range(opened.log_start_offset, 12)]
             assert opened.active_producers()[0].last_sequence == 11
         cut += 1
@@ -433,12 +411,12 @@ def test_a_log_that_cannot_be_made_whole_leaves_nothing_under_its_name(operation
         directory = a_directory(disk)
         disk.fail(operation, errno.ENOSPC, where="/data/t-0", skip=skip)
         try:
-            create(directory)
+            new_log(directory)
             made = True
         except OSError:
             assert not [name for name in disk.list("/data") if name.startswith("t-")]
             assert directory.logs == {}
-            create(directory)  # as soon as there is room
+            new_log(directory)  # as soon as there is room
             skip += 1
     assert skip > 0
 
@@ -449,13 +427,13 @@ def test_what_holds_records_is_not_removed_where_a_log_could_not_be_made_in_its_
     for skip in range(6):
         disk = SimDisk()
         directory = a_directory(disk)
-        log = create(directory)
+        log = new_log(directory)
         put(log, a_batch(b"value"))
         sync(log)
         log.close(clean=False)
         disk.fail(operation, errno.ENOSPC, where="/data/t-0", skip=skip)
         try:
-            assert create(directory).end_offset == 0
+            assert new_log(directory).end_offset == 0
         except OSError:
             refused += 1
         kept = [f"/data/{name}/{'0' * 20}.log" for name in disk.list("/data") if name.startswith("t-0")]
@@ -466,7 +444,7 @@ def test_what_holds_records_is_not_removed_where_a_log_could_not_be_made_in_its_
 def test_a_failed_directory_writes_nothing_any_more_and_is_not_marked_clean() -> None:
     disk = SimDisk()
     directory = a_directory(disk)
-    log = create(directory)
+    log = new_log(directory)
     put(log, a_batch(b"a"))
     directory.fail(OSError(errno.EIO, "broken"))
     assert log.append(a_batch(b"b"), leader_epoch=0, wall_ms=T0) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -483,8 +461,7 @@ def test_a_log_in_a_failed_directory_is_not_cut_as_no_checkpoint_can_tell_of_it(
     """World 213875: the file was cut, the recovery point was not lowered, and the next start took that for damage."""
     disk = SimDisk()
     directory = a_directory(disk)
-    options = config(write_caching=write_caching)
-    log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, write_caching=write_caching)
     put(log, a_batch(b"a"))
     put(log, a_batch(b"b"))
     log.sync_now()
@@ -497,17 +474,14 @@ def test_a_log_in_a_failed_directory_is_not_cut_as_no_checkpoint_can_tell_of_it(
         log.truncate_fully_to(5, wall_ms=T0)
     assert disk.file_size("/data/t-0/00000000000000000000.log") == size
     directory.close(clean=True)
-    again = a_directory(disk)
-    (found,) = again.found
-    opened = again.open_log(found, config=options, **HOW)  # type: ignore[arg-type]
+    opened = only_log(a_directory(disk), write_caching=write_caching)
     assert values_of(opened) == [b"a", b"b"] and not opened.recovered.remarks
 
 
 def test_retention_takes_no_file_in_a_failed_directory_as_no_checkpoint_can_tell_of_it() -> None:
     disk = SimDisk()
     directory = a_directory(disk)
-    options = config(internal_segment_bytes=100, file_delete_delay_ms=0)
-    log = directory.create_log("t", 0, TOPIC_ID, config=options, **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, internal_segment_bytes=100, file_delete_delay_ms=0)
     for at in range(4):
         put(log, a_batch(b"%d" % at))
     log.sync_now()
@@ -535,10 +509,9 @@ def test_a_real_process_killed_at_any_moment_keeps_what_it_said_was_synced(tmp_p
                 if count == 20 + 17 * round_number:
                     writer.send_signal(signal.SIGKILL)
             writer.wait()
-        directory = local(data)
+        directory = local_directory(data)
         assert not directory.clean
-        (found,) = directory.found
-        log = directory.open_log(found, config=config(internal_segment_bytes=20_000), **HOW)  # type: ignore[arg-type]
+        log = only_log(directory, internal_segment_bytes=20_000)
         values = values_of(log)
         assert log.damaged_at is None and log.end_offset >= synced > 0
         assert values == [b"%d" % at for at in range(log.end_offset)]

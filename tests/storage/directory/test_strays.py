@@ -8,9 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, values_of
-from test_compaction import roll_and_commit
-from test_witnesses import HOW, a_directory, reopened
+from log_desk import (
+    DAY_MS,
+    T0,
+    TOPIC_ID,
+    a_batch,
+    local_directory,
+    new_log,
+    put,
+    reopened_directory,
+    roll_and_commit,
+    values_of,
+)
 
 from ottla.kernel.ids import TopicPartition
 from ottla.sim.disk import SimDisk
@@ -26,8 +35,8 @@ FIRST = "00000000000000000000.log"
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Six records in three segments."""
-    directory = a_directory(tmp_path / "data")
-    log = directory.create_log("t", 0, TOPIC_ID, config=config(), **HOW)  # type: ignore[arg-type]
+    directory = local_directory(tmp_path / "data")
+    log = new_log(directory)
     for at in range(6):
         put(log, a_batch(b"%d" % at))
         if at in (1, 3):
@@ -44,10 +53,10 @@ def asides(data: Path) -> list[str]:
 
 
 def test_a_new_log_does_not_begin_in_a_folder_that_holds_records(data: Path, caplog: pytest.LogCaptureFixture) -> None:
-    directory = a_directory(data)
+    directory = local_directory(data)
     kept = sorted((path.name, path.read_bytes()) for path in (data / "t-0").glob("*.log"))
     with caplog.at_level(logging.WARNING):
-        log = directory.create_log("t", 0, bytes(16), config=config(), **HOW)  # type: ignore[arg-type]
+        log = new_log(directory, topic_id=bytes(16))
     assert (log.log_start_offset, log.end_offset, values_of(log)) == (0, 0, [])
     directory.close(clean=True)
     (stray,) = strays(LocalDisk(), str(data))
@@ -58,10 +67,10 @@ def test_a_new_log_does_not_begin_in_a_folder_that_holds_records(data: Path, cap
 
 
 def test_a_new_log_begins_in_what_a_crash_left_of_its_making(data: Path) -> None:
-    directory = a_directory(data)
+    directory = local_directory(data)
     (data / "t-1").mkdir()
     (data / "t-1" / FIRST).touch()
-    log = directory.create_log("t", 1, TOPIC_ID, config=config(), **HOW)  # type: ignore[arg-type]
+    log = new_log(directory, partition=1)
     put(log, a_batch(b"0"))
     assert values_of(log) == [b"0"] and not stray_folders(LocalDisk(), str(data))
     directory.close(clean=True)
@@ -82,7 +91,7 @@ def test_a_swap_that_is_not_whole_does_not_replace_a_good_segment(
     good = (data / "t-0" / FIRST).read_bytes()
     (data / "t-0" / f"{FIRST}.swap").write_bytes(BROKEN[way](good))
     with caplog.at_level(logging.WARNING):
-        directory, log = reopened(data)
+        directory, log = reopened_directory(data)
     assert values_of(log) == SIX
     assert asides(data) == [f"{FIRST}.swap.{T0}.aside"]
     assert FIRST in caplog.text and "bytes" in caplog.text
@@ -92,7 +101,7 @@ def test_a_swap_that_is_not_whole_does_not_replace_a_good_segment(
 def test_a_whole_swap_takes_its_place(data: Path) -> None:
     good = (data / "t-0" / FIRST).read_bytes()
     (data / "t-0" / f"{FIRST}.swap").write_bytes(good)
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert values_of(log) == SIX and asides(data) == []
     directory.close(clean=True)
 
@@ -101,21 +110,21 @@ def test_a_whole_swap_takes_its_place(data: Path) -> None:
 def test_a_segment_that_nothing_explains_is_kept_though_its_suffix_says_that_it_may_go(data: Path, suffix: str) -> None:
     body = (data / "t-0" / FIRST).read_bytes()
     (data / "t-0" / FIRST).rename(data / "t-0" / f"{FIRST}{suffix}")
-    directory, _ = reopened(data)
+    directory, _ = reopened_directory(data)
     (name,) = asides(data)
     assert name.startswith(FIRST) and (data / "t-0" / name).read_bytes() == body
     directory.close(clean=True)
 
 
 def test_what_is_left_of_retention_and_of_compaction_goes(data: Path) -> None:
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     log.set_high_watermark(6)
     log.delete_records_before(4)
     directory.checkpoint_log_starts()
     directory.close(clean=True)
     (data / "t-0" / FIRST).rename(data / "t-0" / f"{FIRST}.deleted")
     (data / "t-0" / "00000000000000000004.log.cleaned").write_bytes(b"half of it")
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert values_of(log) == SIX[4:] and asides(data) == []
     directory.apply_retention(T0 + DAY_MS, mono_ms=DAY_MS)
     assert not list((data / "t-0").glob("*.deleted")) and not list((data / "t-0").glob("*.cleaned"))
@@ -136,21 +145,21 @@ def the_stray(data: Path) -> Stray:
 
 
 def test_a_stray_partition_is_renamed_as_apache_kafka_does_and_stays_through_restarts(data: Path) -> None:
-    directory = a_directory(data)
+    directory = local_directory(data)
     set_aside(directory)
     folder = data / f"t-0.{TOPIC_ID.hex()}-stray"
     assert folder.is_dir() and not (data / "t-0").exists()
     while directory.deletions.remove_one():
         pass
     directory.close(clean=True)
-    again = a_directory(data)
+    again = local_directory(data)
     assert again.found == [] and not again.deletions.remove_one()
     again.close(clean=True)
     assert folder.is_dir()
 
 
 def test_a_stray_is_listed_with_all_that_is_known_of_it(data: Path) -> None:
-    directory = a_directory(data)
+    directory = local_directory(data)
     set_aside(directory)
     found = the_stray(data)
     assert (found.topic, found.partition, found.topic_id) == ("t", 0, "AAECAwQFBgcICQoLDA0ODw")
@@ -161,26 +170,26 @@ def test_a_stray_is_listed_with_all_that_is_known_of_it(data: Path) -> None:
 
 
 def test_a_stray_that_is_renamed_back_is_whole_and_starts_where_it_did(data: Path) -> None:
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     log.set_high_watermark(6)
     log.delete_records_before(3)
     directory.checkpoint_log_starts()
     directory.close(clean=True)
-    again = a_directory(data)
+    again = local_directory(data)
     set_aside(again)
     again.close(clean=True)
     Path(the_stray(data).path).rename(data / "t-0")
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert values_of(log) == SIX[3:] and log.log_start_offset == 3
     directory.close(clean=True)
 
 
 def test_a_second_stray_of_the_same_partition_gets_a_name_of_its_own(data: Path) -> None:
-    directory = a_directory(data)
+    directory = local_directory(data)
     set_aside(directory)
-    directory.create_log("t", 0, TOPIC_ID, config=config(), **HOW)  # type: ignore[arg-type]
+    new_log(directory)
     directory.close(clean=True)
-    again = a_directory(data)
+    again = local_directory(data)
     set_aside(again)
     assert len(stray_folders(LocalDisk(), str(data))) == 2
     again.close(clean=True)
@@ -194,7 +203,7 @@ def remove_due(directory: LogDirectory, wall_ms: int, retention_ms: int = 7 * DA
 
 
 def test_strays_go_when_their_time_has_passed_and_not_before(data: Path) -> None:
-    directory = a_directory(data)
+    directory = local_directory(data)
     set_aside(directory)
     assert remove_due(directory, T0 + 6 * DAY_MS) == []
     (name,) = (Path(path).name for path in stray_folders(LocalDisk(), str(data)))
@@ -205,7 +214,7 @@ def test_strays_go_when_their_time_has_passed_and_not_before(data: Path) -> None
 
 def test_a_stray_without_a_note_counts_from_when_it_is_first_seen(data: Path) -> None:
     (data / "t-0").rename(data / f"t-0.{TOPIC_ID.hex()}-stray")
-    directory = a_directory(data)
+    directory = local_directory(data)
     assert the_stray(data).since_ms is None
     assert remove_due(directory, T0, DAY_MS) == []
     assert the_stray(data).since_ms == T0
@@ -215,8 +224,8 @@ def test_a_stray_without_a_note_counts_from_when_it_is_first_seen(data: Path) ->
 
 def test_a_file_that_was_set_aside_is_listed_and_goes_too(data: Path) -> None:
     (data / "t-0" / f"{FIRST}.swap").write_bytes(b"")
-    reopened(data)[0].close(clean=True)
-    directory, _ = reopened(data)
+    reopened_directory(data)[0].close(clean=True)
+    directory, _ = reopened_directory(data)
     found = the_stray(data)
     assert (found.topic, found.partition, found.since_ms) == ("t", 0, T0)
     assert found.file == f"{FIRST}.swap.{T0}.aside"
@@ -228,8 +237,8 @@ def test_a_file_that_was_set_aside_is_listed_and_goes_too(data: Path) -> None:
 
 def test_a_file_that_was_set_aside_goes_with_its_partition(data: Path) -> None:
     (data / "t-0" / f"{FIRST}.swap").write_bytes(b"")
-    reopened(data)[0].close(clean=True)
-    directory, _ = reopened(data)
+    reopened_directory(data)[0].close(clean=True)
+    directory, _ = reopened_directory(data)
     assert len(directory.deletions.files_aside) == 1
     directory.delete_logs([TopicPartition("t", 0)])
     assert remove_due(directory, T0 + 100 * DAY_MS) == []

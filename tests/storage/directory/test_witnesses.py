@@ -7,43 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, put, values_of
+from log_desk import TOPIC_ID, a_batch, local_directory, new_log, put, reopened_directory, values_of
 
 from ottla.kernel.ids import TopicPartition
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
-from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.remembered import CheckpointFiles
 from ottla.storage.disk.local import LocalDisk
-from ottla.storage.log import Log
 
-HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda _: None}
 PLACE = TopicPartition("t", 0)
 STARTS = "log-start-offset-checkpoint"
 POINTS = "recovery-point-offset-checkpoint"
 COMMITTED = "replication-offset-checkpoint"
 
 
-def a_directory(path: Path) -> LogDirectory:
-    disk = LocalDisk()
-    return LogDirectory.open(disk, str(path), cluster_id="c", node_id=1, new_directory_id="A" * 22, lock=disk.lock)
-
-
-def opened(directory: LogDirectory) -> Log:
-    (found,) = directory.found
-    return directory.open_log(found, config=config(), **HOW)  # type: ignore[arg-type]
-
-
-def reopened(path: Path) -> tuple[LogDirectory, Log]:
-    directory = a_directory(path)
-    return directory, opened(directory)
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Twenty records in four segments, of which five are deleted by an administrator; left without a clean stop."""
-    directory = a_directory(tmp_path / "data")
-    log = directory.create_log("t", 0, TOPIC_ID, config=config(internal_segment_bytes=400), **HOW)  # type: ignore[arg-type]
+    directory = local_directory(tmp_path / "data")
+    log = new_log(directory, internal_segment_bytes=400)
     for at in range(20):
         put(log, a_batch(b"%d" % at), leader_epoch=at // 10)
     log.sync_now()
@@ -88,20 +70,20 @@ def test_a_damaged_checkpoint_is_said_and_read_from_its_second_copy(
 ) -> None:
     WAYS[way](data / name)
     with caplog.at_level(logging.WARNING):
-        directory, log = reopened(data)
+        directory, log = reopened_directory(data)
     assert values_of(log) == EVERYTHING
     assert log.log_start_offset == 2 and directory.offsets.high_watermark(PLACE) == 20
     assert [name in record.message for record in caplog.records] == [True]
     assert checkpoint.read_offsets(LocalDisk(), str(data / name))  # it is repaired
     directory.close(clean=True)
     caplog.clear()
-    reopened(data)[0].close(clean=True)
+    reopened_directory(data)[0].close(clean=True)
     assert not caplog.records
 
 
 @pytest.mark.parametrize("name", [STARTS, POINTS, COMMITTED])
 def test_a_directory_in_the_place_of_a_second_copy_fails_no_writing(data: Path, name: str) -> None:
-    directory, _ = reopened(data)
+    directory, _ = reopened_directory(data)
     become_a_directory(data / f"{name}.copy")
     CheckpointFiles(directory.disk, directory.path).write(name, {PLACE: 3})
     assert (data / f"{name}.copy").read_bytes() == (data / name).read_bytes()
@@ -113,14 +95,14 @@ def test_a_log_start_that_is_older_than_its_second_copy_is_taken_from_the_copy(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     older = (data / STARTS).read_bytes()
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     log.set_high_watermark(20)
     assert log.delete_records_before(4) == 4
     directory.checkpoint_log_starts()
     directory.close(clean=False)
     (data / STARTS).write_bytes(older)
     with caplog.at_level(logging.WARNING):
-        directory, log = reopened(data)
+        directory, log = reopened_directory(data)
     assert log.log_start_offset == 4
     assert values_of(log) == EVERYTHING[2:]
     (said,) = [record.message for record in caplog.records]
@@ -134,7 +116,7 @@ def test_a_log_start_of_a_second_copy_behind_the_log_is_not_taken(data: Path) ->
     checkpoint.write_offsets(LocalDisk(), str(data / "other"), {PLACE: 90})
     (data / f"{STARTS}.copy").write_bytes((data / "other").read_bytes())
     (data / "other").unlink()
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert log.log_start_offset == 2 and values_of(log) == EVERYTHING
     directory.close(clean=True)
 
@@ -162,7 +144,7 @@ def without_checksums(data: Path) -> None:
 def test_files_without_a_checksum_are_read_and_get_one(data: Path, caplog: pytest.LogCaptureFixture) -> None:
     without_checksums(data)
     with caplog.at_level(logging.WARNING):
-        directory, log = reopened(data)
+        directory, log = reopened_directory(data)
     assert values_of(log) == EVERYTHING and directory.found[0].topic_id == TOPIC_ID
     assert not caplog.records
     directory.close(clean=True)
@@ -179,7 +161,7 @@ def test_a_log_start_beyond_the_end_of_the_log_deletes_nothing(
         without_checksums(data)
     flip(data / STARTS, b"t 0 2", b"t 0 " + number.encode())
     with caplog.at_level(logging.WARNING):
-        directory, log = reopened(data)
+        directory, log = reopened_directory(data)
     assert values_of(log) == EVERYTHING and log.end_offset == 20
     assert caplog.records
     directory.close(clean=True)
@@ -188,7 +170,7 @@ def test_a_log_start_beyond_the_end_of_the_log_deletes_nothing(
 def test_a_log_start_that_only_a_wrong_number_moves_deletes_nothing(data: Path) -> None:
     without_checksums(data)
     flip(data / STARTS, b"t 0 2", b"t 0 15")
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert values_of(log) == EVERYTHING
     directory.close(clean=True)
 
@@ -197,7 +179,7 @@ def test_a_log_start_that_only_a_wrong_number_moves_deletes_nothing(data: Path) 
 def test_deleted_records_do_not_come_back_though_both_copies_of_the_log_start_are_lost(data: Path, way: str) -> None:
     for name in (STARTS, STARTS + ".copy"):
         WAYS[way](data / name)
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert values_of(log) == EVERYTHING  # the leader epochs start where the log does
     directory.close(clean=True)
 
@@ -207,7 +189,7 @@ def test_a_wrong_recovery_point_does_not_take_an_intact_log_offline(data: Path, 
     if checksum == "without":
         without_checksums(data)
     flip(data / POINTS, b"t 0 20", b"t 0 29")
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert log.damaged_at is None and values_of(log) == EVERYTHING
     directory.close(clean=True)
 
@@ -219,7 +201,7 @@ def test_wrong_leader_epochs_do_not_take_an_intact_log_offline(data: Path, wrong
     path = data / "t-0" / "leader-epoch-checkpoint"
     right = checkpoint.read_epochs(LocalDisk(), str(path))
     path.write_text(wrong)
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert log.damaged_at is None and values_of(log) == EVERYTHING
     assert [epoch for epoch, _ in log.epochs.entries] == [epoch for epoch, _ in right]
     assert log.epochs.entries[-1] == right[-1]
@@ -229,7 +211,7 @@ def test_wrong_leader_epochs_do_not_take_an_intact_log_offline(data: Path, wrong
 @pytest.mark.parametrize("way", ["emptied", "halved", "garbage", "removed", "a directory"])
 def test_damaged_leader_epochs_are_read_from_the_batches(data: Path, way: str) -> None:
     WAYS[way](data / "t-0" / "leader-epoch-checkpoint")
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert values_of(log) == EVERYTHING
     assert log.epochs.entries[-1] == (1, 10)
     directory.close(clean=True)
@@ -242,7 +224,7 @@ def test_a_damaged_partition_metadata_is_read_from_its_second_copy(
     path = data / "t-0" / "partition.metadata"
     WAYS[way](path)
     with caplog.at_level(logging.WARNING):
-        directory, log = reopened(data)
+        directory, log = reopened_directory(data)
     assert directory.found[0].topic_id == TOPIC_ID and values_of(log) == EVERYTHING
     assert "partition.metadata" in caplog.text
     directory.close(clean=True)
@@ -257,7 +239,7 @@ def test_no_flipped_bit_of_partition_metadata_says_another_topic(data: Path) -> 
             damaged = bytearray(body)
             damaged[position] ^= 1 << bit
             path.write_bytes(damaged)
-            directory = a_directory(data)
+            directory = local_directory(data)
             (found,) = directory.found
             assert (found.topic_id, found.recorded) == (TOPIC_ID, TopicPartition("t", 0)), (position, bit)
             directory.close(clean=False)
@@ -269,7 +251,7 @@ def test_partition_metadata_without_a_partition_is_read_as_an_older_release_wrot
         lines = path.read_text().splitlines()
         assert len(lines) == 4 and lines[3].startswith("#")  # a comment for releases that know three lines
         path.write_text("\n".join(lines[:3]))
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     (found,) = directory.found
     assert (found.topic_id, found.recorded) == (TOPIC_ID, None) and values_of(log) == EVERYTHING
     directory.close(clean=True)
@@ -278,7 +260,7 @@ def test_partition_metadata_without_a_partition_is_read_as_an_older_release_wrot
 def test_without_a_second_copy_a_damaged_partition_metadata_says_nothing_and_the_folder_stays(data: Path) -> None:
     (data / "t-0" / "partition.metadata.copy").unlink()
     flip(data / "t-0" / "partition.metadata", b"AAEC", b"AAFC")
-    directory = a_directory(data)
+    directory = local_directory(data)
     (found,) = directory.found
     assert found.topic_id is None and "checksum" in found.fault
     assert (data / "t-0").is_dir()
@@ -287,7 +269,7 @@ def test_without_a_second_copy_a_damaged_partition_metadata_says_nothing_and_the
 
 def test_a_file_in_the_place_of_a_partition_is_renamed(data: Path) -> None:
     (data / "x-3").write_bytes(b"something")
-    directory, log = reopened(data)
+    directory, log = reopened_directory(data)
     assert values_of(log) == EVERYTHING
     assert (data / "x-3.aside").read_bytes() == b"something"
     directory.close(clean=True)

@@ -18,6 +18,7 @@ from log_desk import (
     put,
     records_of,
     reopened,
+    roll_and_commit,
     settings,
     sync,
 )
@@ -55,12 +56,6 @@ def a_record(log: Log, key: bytes | None, value: bytes | None, **how: int) -> in
         producer["producer_epoch"] = 0
     body = build_batch([Record(0, how.get("timestamp", T0), key, value)], **producer)
     return put(log, Batch(body)).base_offset
-
-
-def roll_and_commit(log: Log) -> None:
-    log.roll(log.end_offset, T0)
-    sync(log)
-    log.set_high_watermark(log.end_offset)
 
 
 def compact(log: Log, *, now_ms: int = T0, cleaned_to: int | None = None) -> CompactionResult | None:

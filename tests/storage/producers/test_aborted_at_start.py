@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
-from log_desk import DAY_MS, T0, a_batch, a_directory, config, sync
+from log_desk import T0, a_batch, a_directory, new_log, only_log, sync
 
 from ottla.records.batch import Batch
 from ottla.records.control import Marker, build_marker
@@ -23,7 +23,6 @@ from ottla.storage.values import Appended, LogRead, Origin
 
 PATH, NOTE = "/data/t-0", f"/data/t-0/{ABORTED}"
 SMALL = {"internal_segment_bytes": 2000, "index_interval_bytes": 200}
-HOW = {"wall_ms": T0, "producer_expiration_ms": DAY_MS, "on_synced": lambda offset: None}
 CLEAN, KILL = "clean", "kill"
 TRANSACTIONS = 30
 HARMS = ["removed", "bit", "garbage", "halved", "emptied"]
@@ -47,7 +46,7 @@ def transact(log: Log, number: int, producers: tuple[int, int] = (7, 8)) -> None
 
 def stopped(stop: str, disk: SimDisk) -> Log:
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(**SMALL), **HOW)
+    log = new_log(directory, **SMALL)
     for number in range(TRANSACTIONS):
         transact(log, number)
         sync(log)
@@ -62,8 +61,7 @@ def stopped(stop: str, disk: SimDisk) -> Log:
 
 def opened(disk: SimDisk) -> tuple[LogDirectory, Log]:
     directory = a_directory(disk)
-    (found,) = directory.found
-    return directory, directory.open_log(found, config=config(**SMALL), **HOW)
+    return directory, only_log(directory, **SMALL)
 
 
 def aborted(log: Log) -> list[tuple[tuple[int, int], ...]]:
@@ -256,7 +254,7 @@ def test_an_index_that_is_made_late_in_a_segment_is_there_after_any_loss_of_powe
     """
     disk = SimDisk()
     directory = a_directory(disk)
-    log = directory.create_log("t", 0, bytes(range(16)), config=config(), **HOW)
+    log = new_log(directory)
     for number in range(1, 4):  # the last one aborts; until then there is no file
         transact(log, number)
         assert log.move_recovery_point()

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from log_desk import T0, TOPIC_ID, a_batch, config, put, values_of
-from test_compaction import roll_and_commit
-from test_witnesses import HOW, a_directory, reopened
+from log_desk import T0, a_batch, local_directory, new_log, put, reopened_directory, roll_and_commit, values_of
 
 from ottla.records.header import HEADER_SIZE
 from ottla.storage.disk.local import LocalDisk
@@ -22,8 +20,8 @@ SIX = [b"%d" % at for at in range(6)]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Six records in three segments, after a clean stop; the checkpoint says that the log starts at 0."""
-    directory = a_directory(tmp_path / "data")
-    log = directory.create_log("t", 0, TOPIC_ID, config=config(), **HOW)  # type: ignore[arg-type]
+    directory = local_directory(tmp_path / "data")
+    log = new_log(directory)
     for at in range(6):
         put(log, a_batch(b"%d" % at))
         if at in (1, 3):
@@ -55,7 +53,7 @@ def test_a_whole_segment_whose_deletion_was_not_noted_down_is_put_back(
     if stop == "killed":
         (folder.parent / ".kafka_cleanshutdown").unlink()
     with caplog.at_level(logging.WARNING):
-        directory, log = reopened(folder.parent)
+        directory, log = reopened_directory(folder.parent)
     assert (log.log_start_offset, values_of(log), logs(folder)) == (0, SIX, list(BASES))
     assert not log.damage and not list(folder.glob("*.deleted")) and not list(folder.glob("*.aside"))
     assert len(warnings(caplog, "it is renamed to")) == len(renamed)
@@ -63,12 +61,12 @@ def test_a_whole_segment_whose_deletion_was_not_noted_down_is_put_back(
 
 
 def test_a_segment_in_which_the_log_starts_is_put_back_too(folder: Path) -> None:
-    directory, log = reopened(folder.parent)
+    directory, log = reopened_directory(folder.parent)
     log.set_high_watermark(6)
     log.delete_records_before(3)
     directory.close(clean=True)
     segment(folder, 2).rename(segment(folder, 2, ".deleted"))
-    directory, log = reopened(folder.parent)
+    directory, log = reopened_directory(folder.parent)
     assert (log.log_start_offset, values_of(log)) == (3, SIX[3:])
     directory.close(clean=True)
 
@@ -86,7 +84,7 @@ def test_a_renamed_segment_that_is_not_whole_is_kept_and_moves_no_start(folder: 
     body = BROKEN[way](segment(folder, 0).read_bytes())
     segment(folder, 0).unlink()
     segment(folder, 0, ".deleted").write_bytes(body)
-    directory, log = reopened(folder.parent)
+    directory, log = reopened_directory(folder.parent)
     assert log.log_start_offset == 0 and log.damage.covers(0) and log.damage.covers(1)
     assert values_of(log, start=2) == SIX[2:]
     (aside,) = folder.glob("*.aside")
@@ -101,7 +99,7 @@ def test_a_renamed_file_beside_whole_segments_deletes_none_of_them(folder: Path,
     left = {"empty": b"", "whole": body, "stub": body[:HEADER_SIZE]}[way]
     segment(folder, base, ".deleted").write_bytes(left)
     for _ in range(2):
-        directory, log = reopened(folder.parent)
+        directory, log = reopened_directory(folder.parent)
         assert (log.log_start_offset, values_of(log), logs(folder)) == (0, SIX, list(BASES))
         directory.apply_retention(T0, mono_ms=0)
         directory.close(clean=True)
@@ -123,23 +121,23 @@ def test_a_stub_says_that_the_segments_below_were_deleted_until_that_is_noted_do
     for _ in range(2):
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            directory, log = reopened(folder.parent)
+            directory, log = reopened_directory(folder.parent)
         assert (log.log_start_offset, values_of(log)) == (4, SIX[4:]) and not log.damage
         (said,) = warnings(caplog, "starts at offset 4, not 0")
         assert f"{2:020d}.log.deleted" in said
         directory.close(clean=False)
-    directory, log = reopened(folder.parent)
+    directory, log = reopened_directory(folder.parent)
     directory.apply_retention(T0 + log.config.file_delete_delay_ms, mono_ms=0)
     assert not list(folder.glob("*.deleted"))
     directory.close(clean=False)
-    directory, log = reopened(folder.parent)
+    directory, log = reopened_directory(folder.parent)
     assert log.log_start_offset == 4 and not log.damage
     directory.close(clean=True)
 
 
 def test_a_segment_below_a_stub_is_deleted_by_retention(folder: Path) -> None:
     as_stub(folder, 2)
-    directory, log = reopened(folder.parent)
+    directory, log = reopened_directory(folder.parent)
     assert log.log_start_offset == 4 and segment(folder, 0).exists()
     directory.apply_retention(T0 + log.config.file_delete_delay_ms, mono_ms=0)
     assert logs(folder) == [4]
@@ -149,7 +147,7 @@ def test_a_segment_below_a_stub_is_deleted_by_retention(folder: Path) -> None:
 def test_a_start_that_only_the_leader_epochs_raise_is_said(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     starts = folder.parent / "log-start-offset-checkpoint"
     older = starts.read_bytes()
-    directory, log = reopened(folder.parent)
+    directory, log = reopened_directory(folder.parent)
     log.set_high_watermark(6)
     log.delete_records_before(2)
     directory.close(clean=True)
@@ -157,7 +155,7 @@ def test_a_start_that_only_the_leader_epochs_raise_is_said(folder: Path, caplog:
     for path in (starts, starts.with_name(starts.name + ".copy")):
         path.write_bytes(older)
     with caplog.at_level(logging.WARNING):
-        directory, log = reopened(folder.parent)
+        directory, log = reopened_directory(folder.parent)
     assert (log.log_start_offset, values_of(log)) == (2, SIX[2:]) and not log.damage
     (said,) = warnings(caplog, "starts at offset 2")
     assert "0 was written down" in said
@@ -166,14 +164,14 @@ def test_a_start_that_only_the_leader_epochs_raise_is_said(folder: Path, caplog:
 
 def test_a_stub_that_was_set_aside_proves_nothing(folder: Path) -> None:
     as_stub(folder, 0, f".deleted.{T0}.aside")
-    directory, log = reopened(folder.parent)
+    directory, log = reopened_directory(folder.parent)
     assert log.log_start_offset == 0 and log.damage.covers(0)
     directory.close(clean=True)
 
 
 def test_retention_on_a_full_disk_keeps_a_stub_of_the_last_segment_whose_time_has_come(tmp_path: Path) -> None:
-    directory = a_directory(tmp_path / "data")
-    log = directory.create_log("t", 0, TOPIC_ID, config=config(file_delete_delay_ms=1000), **HOW)  # type: ignore[arg-type]
+    directory = local_directory(tmp_path / "data")
+    log = new_log(directory, file_delete_delay_ms=1000)
     for at in range(6):
         put(log, a_batch(b"%d" % at))
         if at in (1, 3):
