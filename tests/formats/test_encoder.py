@@ -14,6 +14,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import message_factory
 from hypothesis import HealthCheck, assume, given, settings
 from tests.formats.avro_cases import has_column, payload_of, records
+from tests.formats.shop_orders import WRITER, Order
 from tests.registry_server import RegistryServer
 
 from ottla.formats.avro import AvroReader
@@ -158,8 +159,6 @@ def test_a_null_that_the_schema_does_not_allow_is_named():
 
 
 def test_rich_protobuf_fields_are_written_as_they_were_read():
-    from tests.formats.test_protobuf import WRITER, Order
-
     order = Order(u64=(1 << 64) - 1, color=5, counts={"a": 1}, by_number={3: {"name": "x"}}, right={"name": "y"})
     order.at.seconds, order.wrapped.value = 5, 0
     order.free.update({"a": [1, None]})
