@@ -185,3 +185,15 @@ class Client:
         answer = self.desk.beat(self.member_id, epoch, instance=self.instance)
         self.epoch, self.owned, self._told, self._says_all = 0, {}, {}, True
         return answer
+
+
+def error_of(answer: Any) -> ErrorCode:
+    return ErrorCode(answer.error_code)
+
+
+def state_of(group: ConsumerGroup) -> tuple[object, ...]:
+    """All that a replay of the log must find again."""
+    return (
+        group.epoch, group.metadata_hash, group.assignment_epoch, group.assigned_at_ms, group.members, group.target,
+        group.static_members, group.regexes, group._owners, group._names, group._regex_users,
+    )  # fmt: skip

@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.groups.consumer_desk import ConsumerDesk, SomeTopics
+from tests.groups.consumer_desk import ConsumerDesk, SomeTopics, error_of
 
 from ottla.groups.values import ConsumerSettings
 from ottla.kernel.errors import ErrorCode
-
-
-def error_of(answer: Any) -> ErrorCode:
-    return ErrorCode(answer.error_code)
-
 
 # Contradictory requests
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.groups.consumer_desk import ConsumerDesk
-from tests.groups.test_consumer_heartbeat import error_of
+from tests.groups.consumer_desk import ConsumerDesk, error_of
 
 from ottla.groups.values import MigrationPolicy
 from ottla.kernel.errors import ErrorCode

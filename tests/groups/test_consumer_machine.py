@@ -11,7 +11,7 @@ from collections import Counter
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics
+from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics, state_of
 
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_values import MemberState
@@ -155,13 +155,6 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         assert live.keys() == replayed.keys()
         for group_id, group in live.items():
             assert state_of(group) == state_of(replayed[group_id])
-
-
-def state_of(group: ConsumerGroup) -> tuple[object, ...]:
-    return (
-        group.epoch, group.metadata_hash, group.assignment_epoch, group.assigned_at_ms, group.members, group.target,
-        group.static_members, group.regexes, group._owners, group._names, group._regex_users,
-    )  # fmt: skip
 
 
 TestConsumerGroups = ConsumerGroupMachine.TestCase

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tests.groups.consumer_desk import ConsumerDesk
-from tests.groups.test_consumer_heartbeat import error_of
+from tests.groups.consumer_desk import ConsumerDesk, error_of
 
 from ottla.kernel.errors import ErrorCode
 

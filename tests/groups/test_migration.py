@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.groups.both_protocols import ALL, kinds, live, nobody_shares
 from tests.groups.classic_client import ClassicClient, places
-from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics
+from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics, error_of
 from tests.groups.group_desk import offers, subscription
-from tests.groups.test_consumer_heartbeat import error_of
 
 from ottla.client.consume.group_protocol import decode_assignment
 from ottla.groups.entries import decode_entry
@@ -22,30 +22,6 @@ from ottla.messages.join_group import JoinGroupRequestProtocol
 from ottla.messages.leave_group import MemberIdentity
 
 EAGER_AND_COOPERATIVE = pytest.mark.parametrize("cooperative", [False, True], ids=["eager", "cooperative"])
-ALL = {("t", index) for index in range(4)}
-
-
-def live(desk: ConsumerDesk, *clients: Any, rounds: int = 12, ms: int = 1_000) -> None:
-    """Let clients of both protocols run; check that no two of them ever read one partition."""
-    for _ in range(rounds):
-        for client in clients:
-            client.beat() if isinstance(client, Client) else client.step()
-            nobody_shares(*clients)
-            client.settle()
-        desk.pass_ms(ms)
-
-
-def nobody_shares(*clients: Any) -> None:
-    read = [place for client in clients for place in places(client)]
-    assert len(read) == len(set(read)), [(client.member_id, client.owned) for client in clients]
-
-
-def kinds(desk: ConsumerDesk) -> set[str]:
-    """The kind of the group, here and in a replay of the log."""
-    kinds = {each.group_type for each in desk.list()}
-    replayed = desk.replayed()
-    assert kinds == {group.kind.value for group in replayed.all_groups()}
-    return kinds
 
 
 def two_classic(desk: ConsumerDesk, *, cooperative: bool = False) -> tuple[ClassicClient, ClassicClient]:

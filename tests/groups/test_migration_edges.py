@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.groups.both_protocols import ALL, kinds, live, nobody_shares
 from tests.groups.classic_client import ClassicClient, places
 from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics
 from tests.groups.group_desk import offers, subscription
-from tests.groups.test_migration import ALL, kinds, live, nobody_shares
 
 from ottla.client.consume.group_protocol import decode_assignment
 from ottla.groups.group import GroupState

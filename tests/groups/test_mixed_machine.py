@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.groups.classic_client import ClassicClient, places
-from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics
-from tests.groups.test_consumer_machine import state_of
+from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics, state_of
 
 from ottla.groups.group import Group, GroupState
 from ottla.groups.values import ConsumerSettings, MigrationPolicy
