@@ -1,4 +1,4 @@
-"""A shard without a broker: decisions are carried out at once, and the test moves the clock."""
+"""A shard of groups without a broker, and the requests of its clients."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import struct
 from itertools import count
 from typing import Any
 
+from tests.shard_desk import ShardDesk
+
 from ottla.groups.entries import decode_entry, encode_entry
 from ottla.groups.shard import GroupShard
-from ottla.groups.values import Caller, Decision, GroupSettings, Moment
+from ottla.groups.values import Caller, GroupSettings
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
 from ottla.messages.delete_groups import DeletableGroupResult
@@ -27,7 +29,6 @@ from ottla.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteReques
 from ottla.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponseGroup
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
-WALL_START_MS = 1_700_000_000_000
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 TOPIC_ID = bytes(range(16))
@@ -44,66 +45,20 @@ def offers(*names: str, metadata: bytes = b"") -> list[JoinGroupRequestProtocol]
     return [JoinGroupRequestProtocol(name=name, metadata=metadata or subscription("t")) for name in names]
 
 
-class Desk:
-    """Plays the broker to one shard. `log` holds the appended records, `refusing` is the error of appends."""
+class Desk(ShardDesk):
+    """Plays the broker to a shard of groups."""
+
+    encode, decode = staticmethod(encode_entry), staticmethod(decode_entry)
+    shard: GroupShard
 
     def __init__(self, **settings: int) -> None:
         settings.setdefault("initial_rebalance_delay_ms", 0)
         self.settings = GroupSettings(**settings)
         self._suffixes = count(1)
-        self.shard = self._new_shard()
-        self.now_ms = 0
-        self.wall_start_ms = WALL_START_MS
-        self.log: list[tuple[bytes, bytes | None]] = []
-        self.refusing: ErrorCode | None = None
-        self._opened: list[Slot[Any]] = []
+        super().__init__()
 
     def _new_shard(self) -> GroupShard:
         return GroupShard(self.settings, lambda: f"uuid{next(self._suffixes)}")
-
-    @property
-    def now(self) -> Moment:
-        return Moment(self.now_ms, self.wall_start_ms + self.now_ms)
-
-    def ticket(self) -> Slot[Any]:
-        return Slot()
-
-    def carry_out(self, decision: Decision) -> None:
-        if decision.entries and self.refusing:
-            decision = self.shard.refused(decision, self.refusing, self.now)
-            assert not decision.entries
-        for entry in decision.entries:
-            self.log.append(encode_entry(entry))
-            self.shard.apply(entry, len(self.log) - 1, decision.writer.producer_id if decision.writer else -1)
-        for ticket, answer in decision.replies:
-            assert not ticket.full, "a ticket was answered twice"
-            ticket.fill(answer)
-
-    def pass_ms(self, milliseconds: int) -> None:
-        """Let time pass, deadline by deadline."""
-        until_ms = self.now_ms + milliseconds
-        while (due_ms := self.shard.next_deadline_ms) is not None and due_ms <= until_ms:
-            self.now_ms = max(self.now_ms, due_ms)
-            self.tick()
-        self.now_ms = until_ms
-
-    def tick(self) -> None:
-        while (decision := self.shard.tick(self.now)) is not None:
-            self.carry_out(decision)
-
-    def replayed(self) -> GroupShard:
-        """The shard that another broker would read from the log."""
-        shard = self._new_shard()
-        for offset, (key, value) in enumerate(self.log):
-            entry = decode_entry(key, value)
-            assert entry is not None
-            shard.apply(entry, offset)
-        return shard
-
-    def fail_over(self) -> None:
-        """Move the shard: everything that is not in the log is lost."""
-        self.shard = self.replayed()
-        self.carry_out(self.shard.loaded(self.now))
 
     # Requests. Each returns its slot; `.result()` is the answer once it is there.
 

@@ -1,6 +1,7 @@
 """AddPartitionsToTxn and AddOffsetsToTxn, row by row of the coordinator's decision table."""
 
-from transaction_desk import P0, P1, P2, WALL_START_MS, Desk, begun, near_the_last_epoch
+from tests.shard_desk import WALL_START_MS
+from transaction_desk import P0, P1, P2, Desk, begun, near_the_last_epoch
 
 from ottla.kernel.errors import ErrorCode
 from ottla.transactions.values import State
@@ -17,9 +18,9 @@ def test_an_unknown_id_is_refused():
 def test_the_first_partitions_begin_the_transaction_and_later_ones_do_not_move_its_start():
     desk = Desk()
     producer = desk.init()[1:]
-    desk.wait(1_000)
+    desk.pass_ms(1_000)
     assert desk.add(producer, P0, version=2) == OK
-    desk.wait(1_000)
+    desk.pass_ms(1_000)
     assert desk.add(producer, P1, version=2) == OK
     assert (desk.state, desk.transaction.partitions) == (State.ONGOING, {P0, P1})
     assert desk.transaction.started_ms == WALL_START_MS + 1_000

@@ -1,7 +1,8 @@
 """EndTxn, cell by cell of the coordinator's decision table, for both transaction versions."""
 
 import pytest
-from transaction_desk import P0, P1, WALL_START_MS, Desk, begun, near_the_last_epoch
+from tests.shard_desk import WALL_START_MS
+from transaction_desk import P0, P1, Desk, begun, near_the_last_epoch
 
 from ottla.kernel.errors import ErrorCode
 from ottla.transactions.values import Given, State
@@ -120,7 +121,7 @@ def test_an_unknown_id_is_refused():
 def test_an_abort_without_partitions_begins_now_and_sends_no_markers():
     desk = Desk()
     producer = in_state(desk, State.EMPTY, version=2)
-    desk.wait(500)
+    desk.pass_ms(500)
     desk.end(producer, commit=False, version=2)
     assert desk.state == State.COMPLETE_ABORT and desk.markers == []
     assert desk.transaction.started_ms == WALL_START_MS + 500

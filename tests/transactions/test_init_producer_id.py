@@ -86,7 +86,7 @@ def test_a_repeat_is_known_again_by_the_next_coordinator():
     desk = Desk()
     producer_id, epoch = desk.init()[1:]
     desk.init((producer_id, epoch))
-    desk.move()
+    desk.fail_over()
     assert desk.init((producer_id, epoch)) == Given(OK, producer_id, epoch + 1)
 
 
@@ -145,7 +145,7 @@ def test_a_rotation_that_was_decided_survives_a_change_of_coordinators():
     desk = Desk()
     near_the_last_epoch(desk)
     desk.init()
-    desk.move()
+    desk.fail_over()
     desk.mark()
     assert (desk.transaction.producer_id, desk.transaction.producer_epoch) == (1001, 0)
 

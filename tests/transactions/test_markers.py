@@ -26,7 +26,7 @@ def test_a_new_coordinator_sends_all_markers_again():
     desk.end(producer, commit=False)
     sent = desk.markers[-1]
     desk.mark(P0)
-    desk.move()
+    desk.fail_over()
     assert desk.markers == [sent], "which of them were written is not in the log"
     desk.mark(P1)
     assert desk.state == State.PREPARE_ABORT
@@ -52,7 +52,7 @@ def test_a_late_answer_finds_nothing_once_the_id_has_expired():
     desk.end(producer, commit=True)
     sent = desk.markers[-1]
     desk.mark()
-    desk.wait(desk.settings.id_expiration_ms + desk.settings.expiration_check_ms)
+    desk.pass_ms(desk.settings.id_expiration_ms + desk.settings.expiration_check_ms)
     assert ID not in desk.shard.transactions
     before = len(desk.log)
     desk.mark(of=sent)
@@ -65,10 +65,10 @@ def test_a_completion_that_could_not_be_written_is_tried_again():
     desk.end(producer, commit=True)
     desk.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
     desk.mark()
-    desk.wait(1_000)
+    desk.pass_ms(1_000)
     assert desk.state == State.PREPARE_COMMIT
     desk.refusing = None
-    desk.wait(1_000)
+    desk.pass_ms(1_000)
     assert desk.state == State.COMPLETE_COMMIT
 
 
@@ -76,9 +76,9 @@ def test_a_prepared_transaction_without_partitions_that_was_read_from_a_log_is_c
     desk = Desk()
     desk.init()
     found_in_the_log(desk, replace(desk.transaction, state=State.PREPARE_ABORT, started_ms=1))
-    desk.move()
+    desk.fail_over()
     assert desk.state == State.PREPARE_ABORT
-    desk.wait(1_000)
+    desk.pass_ms(1_000)
     assert desk.state == State.COMPLETE_ABORT
 
 
@@ -108,7 +108,7 @@ def test_transactions_are_listed_by_state_producer_duration_and_name():
     assert desk.listed() == ["other", "tx"]
     assert desk.listed(state_filters=["Ongoing"]) == ["tx"]
     assert desk.listed(producer_id_filters=[1001]) == ["other"]
-    desk.wait(5_000)
+    desk.pass_ms(5_000)
     assert desk.listed(state_filters=["Ongoing"], duration_filter=5_000) == []
     assert desk.listed(state_filters=["Ongoing"], duration_filter=4_999) == ["tx"]
     assert desk.listed("oth") == ["other"]

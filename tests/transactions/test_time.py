@@ -13,9 +13,9 @@ CHECK_MS = 10_000
 def test_a_transaction_open_for_longer_than_its_timeout_is_aborted_and_its_owner_fenced(server_version):
     desk = Desk(transaction_version=server_version)
     _, epoch = begun(desk, version=server_version)
-    desk.wait(TIMEOUT_MS)
+    desk.pass_ms(TIMEOUT_MS)
     assert desk.state == State.ONGOING
-    desk.wait(CHECK_MS)
+    desk.pass_ms(CHECK_MS)
     assert (desk.state, desk.transaction.producer_epoch) == (State.PREPARE_ABORT, epoch + 1)
     assert desk.markers[-1][2:5] == (epoch + 1, False, server_version)
 
@@ -23,7 +23,7 @@ def test_a_transaction_open_for_longer_than_its_timeout_is_aborted_and_its_owner
 def test_after_a_timeout_a_late_abort_of_version_2_goes_on_and_a_late_commit_does_not():
     desk = Desk()
     producer_id, epoch = begun(desk, version=2)
-    desk.wait(TIMEOUT_MS + CHECK_MS)
+    desk.pass_ms(TIMEOUT_MS + CHECK_MS)
     desk.mark()
     assert desk.end((producer_id, epoch), commit=True, version=2) == Given(ErrorCode.INVALID_TXN_STATE)
     assert desk.end((producer_id, epoch), commit=False, version=2) == Given(ErrorCode.NONE, producer_id, epoch + 1)
@@ -33,7 +33,7 @@ def test_after_a_timeout_a_late_abort_of_version_2_goes_on_and_a_late_commit_doe
 def test_after_a_timeout_version_1_is_fenced(commit):
     desk = Desk(transaction_version=1)
     producer = begun(desk)
-    desk.wait(TIMEOUT_MS + CHECK_MS)
+    desk.pass_ms(TIMEOUT_MS + CHECK_MS)
     desk.mark()
     assert desk.end(producer, commit=commit) == Given(ErrorCode.PRODUCER_FENCED)
 
@@ -44,7 +44,7 @@ def test_many_late_transactions_are_all_aborted():
     for name in names:
         given = desk.init(name=name)
         desk.add((given.producer_id, given.producer_epoch), P0, name=name)
-    desk.wait(TIMEOUT_MS + CHECK_MS + 100)
+    desk.pass_ms(TIMEOUT_MS + CHECK_MS + 100)
     assert {desk.shard.transactions[name].state for name in names} == {State.PREPARE_ABORT}
     assert len(desk.markers) == len(names)
 
@@ -53,10 +53,10 @@ def test_an_abort_that_could_not_be_written_comes_up_again():
     desk = Desk()
     begun(desk)
     desk.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
-    desk.wait(TIMEOUT_MS + CHECK_MS)
+    desk.pass_ms(TIMEOUT_MS + CHECK_MS)
     assert desk.state == State.ONGOING
     desk.refusing = None
-    desk.wait(CHECK_MS)
+    desk.pass_ms(CHECK_MS)
     assert desk.state == State.PREPARE_ABORT
 
 
@@ -65,7 +65,7 @@ def test_time_in_which_the_process_stood_still_is_not_held_against_a_transaction
     producer = begun(desk)
     desk.now_ms += 2 * TIMEOUT_MS
     desk.shard.postpone(2 * TIMEOUT_MS)
-    desk.wait(0)
+    desk.pass_ms(0)
     assert desk.end(producer, commit=True).error == ErrorCode.NONE
 
 
@@ -88,34 +88,34 @@ def test_a_transaction_that_began_by_a_clock_that_was_ahead_is_aborted_after_its
     begun(desk)
     desk.wall_start_ms -= 3_600_000
     if moves:
-        desk.move()
-    desk.wait(TIMEOUT_MS)
+        desk.fail_over()
+    desk.pass_ms(TIMEOUT_MS)
     assert desk.state == State.ONGOING
-    desk.wait(2 * CHECK_MS)
+    desk.pass_ms(2 * CHECK_MS)
     assert desk.state == State.PREPARE_ABORT
 
 
 def test_a_forward_jump_of_the_wall_clock_aborts_no_transaction_that_was_looked_at():
     desk = Desk()
     begun(desk)
-    desk.wait(CHECK_MS)
+    desk.pass_ms(CHECK_MS)
     desk.wall_start_ms += 3_600_000
-    desk.wait(TIMEOUT_MS - CHECK_MS)
+    desk.pass_ms(TIMEOUT_MS - CHECK_MS)
     assert desk.state == State.ONGOING
-    desk.wait(CHECK_MS)
+    desk.pass_ms(CHECK_MS)
     assert desk.state == State.PREPARE_ABORT
 
 
 def test_each_transaction_of_an_id_has_its_own_timeout():
     desk = Desk()
     producer = begun(desk)
-    desk.wait(TIMEOUT_MS - CHECK_MS)
+    desk.pass_ms(TIMEOUT_MS - CHECK_MS)
     desk.end(producer, commit=True)
     desk.mark()
     desk.add(producer, P0)
-    desk.wait(TIMEOUT_MS)
+    desk.pass_ms(TIMEOUT_MS)
     assert desk.state == State.ONGOING
-    desk.wait(CHECK_MS)
+    desk.pass_ms(CHECK_MS)
     assert desk.state == State.PREPARE_ABORT
 
 
@@ -124,9 +124,9 @@ def test_an_id_that_nobody_uses_expires_and_only_an_init_knows_it_then():
     producer = begun(desk)
     desk.end(producer, commit=True)
     desk.mark()
-    desk.wait(desk.settings.id_expiration_ms - 1)
+    desk.pass_ms(desk.settings.id_expiration_ms - 1)
     assert ID in desk.shard.transactions
-    desk.wait(desk.settings.expiration_check_ms + 1)
+    desk.pass_ms(desk.settings.expiration_check_ms + 1)
     assert ID not in desk.shard.transactions and desk.log[-1][1] is None
     assert desk.add(producer, P0) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert desk.end(producer, commit=True).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -137,7 +137,7 @@ def test_an_id_whose_transaction_has_not_ended_does_not_expire():
     desk = Desk()
     producer = begun(desk)
     desk.end(producer, commit=True)
-    desk.wait(2 * desk.settings.id_expiration_ms)
+    desk.pass_ms(2 * desk.settings.id_expiration_ms)
     assert desk.state == State.PREPARE_COMMIT
 
 
@@ -145,7 +145,7 @@ def test_a_forward_jump_of_the_wall_clock_expires_no_id():
     desk = Desk()
     desk.init()
     desk.wall_start_ms += 2 * desk.settings.id_expiration_ms
-    desk.wait(desk.settings.expiration_check_ms)
+    desk.pass_ms(desk.settings.expiration_check_ms)
     assert ID in desk.shard.transactions
 
 
@@ -153,5 +153,5 @@ def test_many_ids_expire_in_slices():
     desk = Desk()
     for number in range(450):
         desk.init(name=f"tx{number}")
-    desk.wait(desk.settings.id_expiration_ms + desk.settings.expiration_check_ms)
+    desk.pass_ms(desk.settings.id_expiration_ms + desk.settings.expiration_check_ms)
     assert desk.shard.transactions == {}

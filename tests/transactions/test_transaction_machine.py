@@ -102,7 +102,7 @@ class TransactionLives(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 1_000, 10_000, TIMEOUT_MS]))
     def time_goes_by(self, ms):
-        self.desk.wait(ms)
+        self.desk.pass_ms(ms)
 
     @rule(back_ms=st.sampled_from([1_000, -1_000, 100_000]))
     def the_wall_clock_jumps(self, back_ms):
@@ -111,7 +111,7 @@ class TransactionLives(RuleBasedStateMachine):
 
     @rule()
     def another_broker_takes_over(self):
-        self.desk.move()
+        self.desk.fail_over()
 
     @rule(at_hand=st.booleans())
     def producer_ids_run_out_or_come_again(self, at_hand):
@@ -167,10 +167,10 @@ class TransactionLives(RuleBasedStateMachine):
 
     def teardown(self):
         self.desk.ids_at_hand, self.desk.refusing = True, None
-        self.desk.wait(self.jumped_back_ms + 2 * TIMEOUT_MS)
-        self.desk.move()
+        self.desk.pass_ms(self.jumped_back_ms + 2 * TIMEOUT_MS)
+        self.desk.fail_over()
         self.leaders_answer_all_markers()
-        self.desk.wait(1_000)
+        self.desk.pass_ms(1_000)
         states = {each.state for each in self.desk.shard.transactions.values()}
         assert states <= {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
 

@@ -1,4 +1,4 @@
-"""A shard without a broker: decisions are carried out at once, and the test moves the clock."""
+"""A shard of transactions without a broker, and the requests of clients and brokers to it."""
 
 from __future__ import annotations
 
@@ -6,61 +6,49 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from tests.shard_desk import ShardDesk
+
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.kernel.shards import Moment
-from ottla.kernel.story import Slot
 from ottla.messages.describe_transactions import TransactionState as Described
 from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.transactions.decisions import Expected
 from ottla.transactions.entries import decode_entry, encode_entry, transaction_entry
 from ottla.transactions.shard import TransactionShard
-from ottla.transactions.values import Decision, Given, Markers, State, Transaction, TransactionSettings, Verified
+from ottla.transactions.values import Given, Markers, State, Transaction, TransactionSettings, Verified
 
-WALL_START_MS = 1_700_000_000_000
 TIMEOUT_MS = 60_000
 P0, P1, P2 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 ID = "tx"
 
 
-class Desk:
-    """Plays the broker to one shard. `log` holds the appended records, `refusing` is the error of appends."""
+class Desk(ShardDesk):
+    """Plays the broker to a shard of transactions; `markers` holds those that it has sent."""
+
+    encode, decode = staticmethod(encode_entry), staticmethod(decode_entry)
+    shard: TransactionShard
 
     def __init__(self, **settings: int) -> None:
         self.settings = TransactionSettings(**settings)
         self.ids = count(1000)
         self.ids_at_hand = True
-        self.shard = self._new_shard()
-        self.now_ms = 0
-        self.wall_start_ms = WALL_START_MS
-        self.log: list[tuple[bytes, bytes | None]] = []
         self.markers: list[Markers] = []
-        self.refusing: ErrorCode | None = None
+        super().__init__()
         self.carry_out(self.shard.loaded(self.now))
 
     def _new_shard(self) -> TransactionShard:
         return TransactionShard(self.settings, lambda: next(self.ids) if self.ids_at_hand else None)
 
-    @property
-    def now(self) -> Moment:
-        return Moment(self.now_ms, self.wall_start_ms + self.now_ms)
+    def _act(self, effect: object) -> None:
+        assert isinstance(effect, Markers)
+        self.markers.append(effect)
 
-    def carry_out(self, decision: Decision) -> None:
-        if decision.entries and self.refusing:
-            decision = self.shard.refused(decision, self.refusing, self.now)
-            assert not decision.entries and not decision.effects
-        for entry in decision.entries:
-            self.log.append(encode_entry(entry))
-            self.shard.apply(entry, len(self.log) - 1)
-        for ticket, answer in decision.replies:
-            assert not ticket.full, "a ticket was answered twice"
-            ticket.fill(answer)
-        for effect in decision.effects:
-            assert isinstance(effect, Markers)
-            self.markers.append(effect)
+    def fail_over(self) -> None:
+        self.markers.clear()
+        super().fail_over()
 
     def ask(self, decide: Any) -> Any:
-        ticket: Slot[Any] = Slot()
+        ticket = self.ticket()
         self.carry_out(decide(ticket))
         return ticket.result()
 
@@ -110,31 +98,6 @@ class Desk:
             )
         )
         return [each.transactional_id for each in answer]
-
-    # time and moves
-
-    def wait(self, ms: int) -> None:
-        """Let time pass, and meet every deadline when it is due."""
-        end = self.now_ms + ms
-        while (at := self.shard.next_deadline_ms) is not None and at <= end:
-            self.now_ms = max(self.now_ms, at)
-            while (decision := self.shard.tick(self.now)) is not None:
-                self.carry_out(decision)
-        self.now_ms = end
-
-    def move(self) -> None:
-        """Move the shard: another broker replays the log."""
-        self.shard = self.replayed()
-        self.markers.clear()
-        self.carry_out(self.shard.loaded(self.now))
-
-    def replayed(self) -> TransactionShard:
-        shard = self._new_shard()
-        for offset, (key, value) in enumerate(self.log):
-            entry = decode_entry(key, value)
-            assert entry is not None
-            shard.apply(entry, offset)
-        return shard
 
     # the present state
 
