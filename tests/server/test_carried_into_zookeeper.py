@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster_clients import described, read_all
 from cluster_processes import until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from coordination_stores import ZookeeperKind
 from processes import OttlaProcess
-from tests.server.test_cluster_of_processes import described, read_all
 from zookeeper_ensemble import ZookeeperEnsemble
 
 from ottla.coordination.zookeeper import bring

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cluster_processes import until
 from tests.ports import free_port
-from tests.server.test_cluster_up import Up, alive
+from up_process import Up, alive
 
 
 def ottla(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

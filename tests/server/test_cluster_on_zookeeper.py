@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from cables import Cables
+from cluster_clients import Writing, create, described, read_all
 from cluster_processes import until
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 from processes import OttlaProcess
-from tests.server.test_cluster_of_processes import Writing, create, described, read_all
-from tests.server.test_cluster_up import Up, alive
+from up_process import Up, alive
 from zookeeper_ensemble import ZookeeperEnsemble
 
 SESSION_S = 6

@@ -10,21 +10,14 @@ from typing import Any
 
 import pytest
 from cluster_processes import OttlaCluster
-from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from group_clients import OPTIONS, admin, assigned, produce
 from processes import OttlaProcess
 
 from ottla.testing import TestBroker
 
 pytestmark = [pytest.mark.slow]
-OPTIONS = {
-    "group.consumer.min.heartbeat.interval.ms": "200",
-    "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.assignment.interval.ms": "0",
-    "offsets.topic.num.partitions": "3",
-}
 SETTINGS = [part for name, value in OPTIONS.items() for part in ("--set", f"{name}={value}")]
 
 
@@ -71,27 +64,8 @@ def numbers(messages: list[Any]) -> list[int]:
     return sorted(int(message.value()) for message in messages)
 
 
-def assigned(consumer: Consumer) -> set[tuple[str, int]]:
-    return {(place.topic, place.partition) for place in consumer.assignment()}
-
-
-def admin(servers: str, **topics: int) -> AdminClient:
-    client = AdminClient({"bootstrap.servers": servers})
-    wanted = [NewTopic(name, partitions, -1) for name, partitions in topics.items()]
-    for future in client.create_topics(wanted).values() if wanted else []:
-        future.result(30)
-    return client
-
-
 def described(client: AdminClient) -> Any:
     return client.describe_consumer_groups(["g"])["g"].result(30)
-
-
-def produce(servers: str, topic: str, numbers: range, partitions: int) -> None:
-    producer = Producer({"bootstrap.servers": servers})
-    for number in numbers:
-        producer.produce(topic, str(number), partition=number % partitions)
-    assert producer.flush(60) == 0
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
+from group_clients import OPTIONS, admin, assigned, produce
 from java_tools import java
-from tests.server.test_consumer_groups import OPTIONS, admin, assigned, produce
 
 from ottla.testing import TestBroker
 

@@ -6,8 +6,7 @@ import threading
 import time
 
 import pytest
-from cluster_processes import OttlaCluster
-from test_transactions_of_processes import AWAY_S, PARTITIONS, PER_TRANSACTION, RECORDS, create, fill, read
+from copied_topics import AWAY_S, PARTITIONS, PER_TRANSACTION, RECORDS, create, fill, read, three_brokers
 
 from ottla.client.admin.features import UpgradeType
 from ottla.client.blocking.admin import Admin
@@ -33,12 +32,7 @@ READER = ConsumerSettings(
 
 @pytest.fixture
 def cluster(tmp_path):
-    options = (
-        "replica.lag.time.max.ms=5000",
-        "transaction.state.log.num.partitions=3",
-        "offsets.topic.num.partitions=3",
-    )
-    with OttlaCluster(tmp_path, 3, *(word for option in options for word in ("--set", option))) as running:
+    with three_brokers(tmp_path) as running:
         yield running
 
 

@@ -6,76 +6,15 @@ import threading
 import time
 
 import pytest
-from cluster_processes import OttlaCluster
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from copied_topics import AWAY_S, PARTITIONS, PER_TRANSACTION, RECORDS, create, fill, read, three_brokers
 from processes import OttlaProcess
-
-RECORDS = 400
-PER_TRANSACTION = 40
-PARTITIONS = 2
-AWAY_S = 3.0
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    with OttlaCluster(
-        tmp_path,
-        3,
-        "--set",
-        "replica.lag.time.max.ms=5000",
-        "--set",
-        "transaction.state.log.num.partitions=3",
-        "--set",
-        "offsets.topic.num.partitions=3",
-    ) as running:
-        yield running  # fmt: skip
-
-
-def create(servers: str, *names: str, replicas: int) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    topics = [NewTopic(name, num_partitions=PARTITIONS, replication_factor=replicas) for name in names]
-    for future in admin.create_topics(topics).values():
-        future.result(30)
-
-
-def fill(servers: str, topic: str) -> dict[int, list[bytes]]:
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5})
-    sent: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
-    for number in range(RECORDS):
-        value = str(number).encode()
-        producer.produce(topic, value, partition=number % PARTITIONS)
-        sent[number % PARTITIONS].append(value)
-    assert producer.flush(60) == 0
-    return sent
-
-
-def read(servers: str, topic: str, *, isolation: str = "read_committed") -> dict[int, list[bytes]]:
-    """All values of a topic that the isolation level shows."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "reader",
-            "isolation.level": isolation,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    found: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
-    ended: set[int] = set()
-    until = time.monotonic() + 300
-    while len(ended) < PARTITIONS:
-        assert time.monotonic() < until, (found, ended)
-        message = consumer.poll(1)
-        if message is None:
-            continue
-        if message.error():
-            ended.add(message.partition())
-        else:
-            found[message.partition()].append(message.value())
-    consumer.close()
-    return found
+    with three_brokers(tmp_path) as running:
+        yield running
 
 
 class Copier:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from cluster_clients import described
 from cluster_processes import OttlaCluster, until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -11,15 +12,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.cli.kafka import leader_election
 
 
-def described(cluster, by):
-    partition = AdminClient({"bootstrap.servers": cluster.brokers[by].address}).list_topics("t", timeout=60)
-    partition = partition.topics["t"].partitions[0]
-    return partition.leader, sorted(partition.isrs)
+def admin_of(cluster, by):
+    return AdminClient({"bootstrap.servers": cluster.brokers[by].address})
+
+
+def seen(cluster, by):
+    """The leader and the in-sync set, as a broker knows them."""
+    return described(admin_of(cluster, by), "t")
 
 
 def living(cluster, by):
-    admin = AdminClient({"bootstrap.servers": cluster.brokers[by].address})
-    return set(admin.list_topics("t", timeout=60).brokers)
+    return set(admin_of(cluster, by).list_topics("t", timeout=60).brokers)
 
 
 def produce(cluster, *texts):
@@ -49,28 +52,28 @@ def test_running_followers_cut_back_to_an_uncleanly_elected_leader_without_a_res
         admin.create_topics([topic])["t"].result(60)
         produce(cluster, "kept 1", "kept 2")
         three.stop()
-        until(lambda: described(cluster, 1) == (1, [1, 2]))
+        until(lambda: seen(cluster, 1) == (1, [1, 2]))
         produce(cluster, "lost 1", "lost 2", "lost 3")
         two.process.send_signal(signal.SIGSTOP)
         produce(cluster, "lost 4")
         one.kill()
         two.process.send_signal(signal.SIGCONT)
         three.start()
-        until(lambda: described(cluster, 3)[0] == -1)
+        until(lambda: seen(cluster, 3)[0] == -1)
 
         arguments = ["--bootstrap-server", three.address, "--election-type", "unclean", "--topic", "t"]
         two.process.send_signal(signal.SIGSTOP)  # otherwise it would be asked, and lead with its longer log
         until(lambda: living(cluster, 3) == {3})
         assert leader_election.command([*arguments, "--partition", "0"]) == 0, capsys.readouterr()
         two.process.send_signal(signal.SIGCONT)
-        until(lambda: described(cluster, 3) == (3, [2, 3]))
+        until(lambda: seen(cluster, 3) == (3, [2, 3]))
         produce(cluster, "new 1")
         one.start()
-        until(lambda: described(cluster, 3) == (3, [1, 2, 3]))
+        until(lambda: seen(cluster, 3) == (3, [1, 2, 3]))
         three.kill()
-        until(lambda: described(cluster, 1)[0] == 2)  # broker 1 has just started, so it leads last
+        until(lambda: seen(cluster, 1)[0] == 2)  # broker 1 has just started, so it leads last
         assert read(cluster, 3) == (["kept 1", "kept 2", "new 1"], 3)
         two.kill()
-        until(lambda: described(cluster, 1)[0] == 1)
+        until(lambda: seen(cluster, 1)[0] == 1)
         assert read(cluster, 3) == (["kept 1", "kept 2", "new 1"], 3)
         assert "stops following" not in cluster.log()
