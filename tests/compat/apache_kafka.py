@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.java_tools import QUICK
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,9 +202,8 @@ def run_tool(
     name: str, arguments: Sequence[str], *, input_text: str | None = None, timeout: float = 300.0
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Apache Kafka's command-line tools against whatever its arguments name."""
-    quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     return subprocess.run(
-        ["java", *quick, "-cp", f"{jars_folder()}/*", TOOLS[name], *arguments],
+        ["java", *QUICK, "-cp", f"{jars_folder()}/*", TOOLS[name], *arguments],
         input=input_text if input_text is not None else "",
         capture_output=True,
         text=True,

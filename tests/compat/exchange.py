@@ -6,6 +6,8 @@ import os
 import time
 from collections.abc import Callable
 
+import confluent_kafka
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EPOCH_MS = 1_700_000_000_000
 BROKERS = int(os.environ.get("OTTLA_COMPAT_BROKERS", "1"))
@@ -28,3 +30,26 @@ def until(
             time.sleep(0.02)
         else:
             step()
+
+
+def by_librdkafka(bootstrap: str, topic: str) -> list[bytes]:
+    """The values of all committed records of a topic's only partition."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    values: list[bytes] = []
+    while True:
+        message = consumer.poll(60)
+        assert message is not None, "neither a record nor the end of the partition"
+        if message.error() is not None:
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+            consumer.close()
+            return values
+        values.append(message.value())

@@ -1,4 +1,4 @@
-"""Programs on the Java clients that run beside a test, are killed by it, and start again."""
+"""Kafka's tools, and programs on the Java clients that run beside a test, are killed by it, and start again."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from apache_kafka import jars_folder
+from tests import java_tools
+from tests.java_tools import QUICK
+
 HERE = Path(__file__).parent
-QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+
+
+def java(main: str, *arguments: str, feed: str = "") -> str:
+    """Run one of Kafka's tools; return its stdout."""
+    return java_tools.java(jars_folder(), main, *arguments, feed=feed)
 
 
 class JavaProgram:

@@ -1,4 +1,4 @@
-"""A real `ottla start` in a process of its own, on a free port and in a temporary directory."""
+"""A real `ottla start` in a process of its own, on a free port and in a temporary directory; our tools beside it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -101,3 +101,15 @@ class OttlaProcess:
                 raise OttlaFailed(f"the broker said nothing:\n{self.last_words()}")
             line += more
         return line.decode().strip()
+
+
+def run_our_tool(name: str, arguments: Sequence[str], *, input_text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run one of our command-line tools against whatever its arguments name."""
+    return subprocess.run(
+        [sys.executable, "-m", "ottla.cli.main", name, *arguments],
+        input=input_text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )

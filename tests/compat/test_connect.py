@@ -12,10 +12,9 @@ from typing import Any
 import confluent_kafka
 import pytest
 from apache_kafka import jars_folder
-from exchange import BROKERS, until
+from exchange import BROKERS, by_librdkafka, until
 from java_programs import JavaProgram
 from streams_jars import needs_streams_jars, streams_jars
-from test_transactional_clients import by_librdkafka
 from tests.ports import free_port
 
 from ottla.client.blocking.admin import Admin

@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
-from apache_kafka import jars_folder
 from exchange import CODECS
+from java_programs import java
 
 pytestmark = [pytest.mark.compat, pytest.mark.kafka]
-TOOLS = "org.apache.kafka.tools."
-
-
-def java(main: str, *arguments: str, feed: str = "", timeout: float = 90) -> str:
-    """Run a tool; return its stdout."""
-    options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    done = subprocess.run(
-        ["java", *options, "-cp", f"{jars_folder()}/*", main if "kafka." in main else TOOLS + main, *arguments],
-        input=feed, capture_output=True, text=True, timeout=timeout, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
-    return done.stdout
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1) -> None:

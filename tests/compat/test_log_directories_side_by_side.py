@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from apache_kafka import ApacheKafka, run_tool
+from ottla_process import run_our_tool
 from processes import OttlaProcess
-from test_tools_side_by_side import ours
 from three_brokers import until
 
 from ottla.client.admin.admin import NewTopic
@@ -64,7 +64,7 @@ def place(request: pytest.FixtureRequest, kafka_libs: Path) -> Iterator[Place]:
 
 
 def tools() -> dict[str, Callable[[str, list[str]], Any]]:
-    return {"ours": lambda name, words: ours(name, words, ""), "theirs": run_tool}
+    return {"ours": run_our_tool, "theirs": run_tool}
 
 
 def described(place: Place, run: Callable[[str, list[str]], Any], topic: str) -> tuple[str, dict[str, list[str]]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from apache_kafka import run_tool
-from test_tools_side_by_side import ours
+from ottla_process import run_our_tool
 from three_brokers import ApacheCluster, OttlaCluster, until, wait_for_brokers
 
 from ottla.client.admin.admin import NewTopic
@@ -64,7 +64,7 @@ def without_trace(text: str) -> str:
 def compare(cluster: Cluster, tool: str, *arguments: str, stderr: bool = False, ordered: bool = True) -> str:
     """Compare both tools; return our output. Not `ordered` if Kafka's tool prints in the order of a hash table."""
     words = [word.replace("$B", cluster.bootstrap) for word in arguments]
-    theirs, mine = run_tool(tool, words), ours(tool, words, "")
+    theirs, mine = run_tool(tool, words), run_our_tool(tool, words)
     said = [without_trace(each.stdout).rstrip("\n").splitlines() for each in (mine, theirs)]
     if not ordered:
         said = [sorted(lines) for lines in said]
@@ -98,7 +98,7 @@ def test_kafka_cluster_refuses_what_it_cannot_do(cluster: Cluster) -> None:
     for words in (("unregister", *AT, "--id", "99"), ("unregister", *AT), ("nonsense", *AT), ()):
         theirs, mine = (
             tool("kafka-cluster", [word.replace("$B", cluster.bootstrap) for word in words])
-            for tool in (run_tool, lambda name, each: ours(name, each, ""))
+            for tool in (run_tool, run_our_tool)
         )
         assert (mine.returncode, mine.stdout) == (theirs.returncode, theirs.stdout)
         if "99" in words:
@@ -197,7 +197,7 @@ def test_kafka_reassign_partitions_proposes(cluster: Cluster, tmp_path: Path) ->
     path = written(tmp_path, topics=[{"topic": "still"}, {"topic": "pair"}])
     at = ["--bootstrap-server", cluster.bootstrap, "--topics-to-move-json-file", path]
     said = []
-    for tool in (run_tool, lambda name, each: ours(name, each, "")):
+    for tool in (run_tool, run_our_tool):
         done = tool("kafka-reassign-partitions", [*at, "--generate", "--broker-list", "1,2,3"])
         assert done.returncode == 0, done.stderr
         now, _, proposed = done.stdout.partition("\n\n")
@@ -213,7 +213,7 @@ def test_kafka_reassign_partitions_proposes(cluster: Cluster, tmp_path: Path) ->
 
 
 def tools() -> dict[str, object]:
-    return {"theirs": run_tool, "ours": lambda name, words: ours(name, words, "")}
+    return {"theirs": run_tool, "ours": run_our_tool}
 
 
 def moved(admin: Admin, topic: str) -> bool:

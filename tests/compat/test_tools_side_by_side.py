@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 from apache_kafka import ApacheKafka, run_tool
-from ottla_process import OttlaProcess
+from ottla_process import OttlaProcess, run_our_tool
 
 from ottla.cli.javamap import string_hash
 from ottla.client.admin.admin import NewTopic
@@ -103,17 +101,6 @@ def _stay(consumer: Consumer, ended: threading.Event) -> None:
         consumer.poll(100)
 
 
-def ours(tool: str, arguments: list[str], stdin: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ottla.cli.main", tool, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def _without_java(text: str) -> str:
     dropped = ("SLF4J", "\tat ", "The consumer rebalance protocol (KIP-848)")
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(dropped))
@@ -125,7 +112,7 @@ def compare(
     """Run both tools, check that their outputs are the same, and return the output."""
     words = [word.replace("$B", server.bootstrap).replace("$D", str(server.data)) for word in arguments]
     theirs = run_tool(tool, words, input_text=stdin)
-    mine = ours(tool, words, stdin)
+    mine = run_our_tool(tool, words, input_text=stdin)
     assert change(mine.stdout) == change(_without_java(theirs.stdout))
     assert mine.returncode == theirs.returncode
     if stderr:
@@ -173,7 +160,7 @@ def test_kafka_topics_says_what_is_wrong_with_a_command_line(server: Server, arg
 
 
 def test_topics_are_created_altered_and_deleted_alike(server: Server) -> None:
-    for tool in (lambda *words: run_tool("kafka-topics", words), lambda *words: ours("kafka-topics", list(words), "")):
+    for tool in (lambda *words: run_tool("kafka-topics", words), lambda *words: run_our_tool("kafka-topics", words)):
         at = ("--bootstrap-server", server.bootstrap, "--topic", "made-here")
         made = tool(*at, "--create", "--partitions", "2", "--config", "retention.ms=9")
         assert (made.returncode, made.stdout) == (0, "Created topic made-here.\n")
@@ -331,7 +318,7 @@ def test_lines_are_produced_alike_and_consumed_alike(server: Server) -> None:
             done = (
                 run_tool("kafka-console-producer", arguments, input_text=stdin)
                 if tool
-                else ours("kafka-console-producer", arguments, stdin)
+                else run_our_tool("kafka-console-producer", arguments, input_text=stdin)
             )
             assert (done.returncode, done.stdout) == (0, "")
     shown = [

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from apache_kafka import ApacheKafka, run_tool
-from ottla_process import OttlaProcess
-from test_tools_side_by_side import ours
+from ottla_process import OttlaProcess, run_our_tool
 
 from ottla.client.admin.features import UpgradeType
 from ottla.client.blocking.admin import Admin
@@ -61,7 +60,7 @@ def _furnish(bootstrap: str, producer: Producer) -> None:
 def compare(server: Server, tool: str, *arguments: str, stderr: bool = False) -> str:
     """Run both tools and compare; return our output. Lines may come in any order: Kafka's tool prints hash tables."""
     words = ["--bootstrap-server", server.bootstrap, *arguments]
-    theirs, mine = run_tool(tool, words), ours(tool, words, "")
+    theirs, mine = run_tool(tool, words), run_our_tool(tool, words)
     said = [sorted(_still(each.stdout).splitlines()) for each in (mine, theirs)]
     assert said[0] == said[1]
     assert mine.returncode == theirs.returncode
@@ -102,7 +101,7 @@ def test_kafka_transactions(server: Server, arguments: str) -> None:
 
 
 def test_transactions_are_ended_alike(server: Server) -> None:
-    for number, tool in enumerate((run_tool, lambda name, words: ours(name, words, ""))):
+    for number, tool in enumerate((run_tool, run_our_tool)):
         with Producer(server.bootstrap, transactional_id=f"ended-{number}") as producer:
             producer.init_transactions()
             for ends in ("abort", "forceTerminateTransaction"):
@@ -148,7 +147,7 @@ def test_kafka_features(server: Server, arguments: str) -> None:
 
 def test_features_are_changed_alike(server: Server) -> None:
     with Admin(server.bootstrap) as admin:
-        for tool in (run_tool, lambda name, words: ours(name, words, "")):
+        for tool in (run_tool, run_our_tool):
             at = ["--bootstrap-server", server.bootstrap]
             done = tool("kafka-features", [*at, "downgrade", "--feature", f"{FEATURE}=1"])
             assert (done.returncode, done.stdout) == (0, f"{FEATURE} was downgraded to 1.\n")

@@ -14,7 +14,8 @@ import confluent_kafka
 import kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from test_java_clients import java
+from exchange import by_librdkafka
+from java_programs import java
 
 pytestmark = [pytest.mark.compat]
 
@@ -35,29 +36,6 @@ def topics(bootstrap: str, name: str) -> tuple[str, str]:
         producer.produce(source, value, partition=0)
     assert producer.flush(30) == 0
     return source, target
-
-
-def by_librdkafka(bootstrap: str, topic: str) -> list[bytes]:
-    """All committed records of the only partition."""
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "nobody",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    values: list[bytes] = []
-    while True:
-        message = consumer.poll(60)
-        assert message is not None, "neither a record nor the end of the partition"
-        if message.error() is not None:
-            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
-            consumer.close()
-            return values
-        values.append(message.value())
 
 
 def test_librdkafka_copies_in_transactions(bootstrap: str, topics: tuple[str, str], name: str) -> None:

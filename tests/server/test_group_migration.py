@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 from group_clients import OPTIONS, admin, assigned, produce
-from java_tools import java
+from tests.java_tools import java
 
 from ottla.testing import TestBroker
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from java_tools import java
+from tests.java_tools import java
 
 from ottla.testing import TestBroker
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from java_tools import java
+from tests.java_tools import java
 
 from ottla.testing import TestBroker
 
