@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from apache_kafka import ApacheKafka, run_tool
+from cluster_processes import until
 from ottla_process import run_our_tool
 from processes import OttlaProcess
-from three_brokers import until
 
 from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking.admin import Admin

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from apache_kafka import run_tool
+from cluster_processes import until
 from ottla_process import run_our_tool
-from three_brokers import ApacheCluster, OttlaCluster, until, wait_for_brokers
+from three_brokers import ApacheCluster, OttlaCluster, wait_for_brokers
 
 from ottla.client.admin.admin import NewTopic
 from ottla.client.admin.replicas import Election

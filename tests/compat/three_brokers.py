@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from apache_kafka import ApacheKafka
+from cluster_processes import until
 from processes import OttlaProcess
 from tests.ports import free_port
 
@@ -132,11 +132,3 @@ def rack(settings: Mapping[str, str], number: int) -> dict[str, str]:
 def wait_for_brokers(bootstrap: str, count: int) -> None:
     with Admin(bootstrap) as admin:
         until(lambda: len(admin.describe_cluster().brokers) == count)
-
-
-def until(holds: Callable[[], object], within_s: float = 300) -> None:
-    """Wait for a condition of other processes."""
-    end = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < end, "it did not come to be in time"
-        time.sleep(0.1)
