@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from plain_requests import a_produce
 from sim_cluster import SimCluster
 
 from ottla.broker.replicas.partition import Partition
@@ -19,9 +20,7 @@ from ottla.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.metadata.state import PartitionState
-from ottla.records.builder import BatchBuilder
 
 BY_NAME = 9
 """A version of Produce that names topics."""
@@ -33,17 +32,12 @@ def create(cluster: SimCluster, *replicas: int, topic: str = "t", **configs: str
     said = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in configs.items()]
     made = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, assignments=placed, configs=said)
     cluster.ask(1, CreateTopicsRequest(topics=[made], timeout_ms=5000))
+    until_placed(cluster, *replicas, topic=topic)
+
+
+def until_placed(cluster: SimCluster, *replicas: int, topic: str = "t") -> None:
+    """Wait until these brokers have their replica."""
     cluster.until(lambda: all((topic, 0) in cluster.node(each).replicas.by_name for each in replicas))
-
-
-def a_produce(value: bytes = b"x", *, topic: str = "t", acks: int = 1, timeout_ms: int = 3000) -> ProduceRequest:
-    """A request with one record."""
-    builder = BatchBuilder()
-    builder.add(0, None, value)
-    data = [PartitionProduceData(index=0, records=builder.build())]
-    return ProduceRequest(
-        acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=data)]
-    )
 
 
 def try_to_produce(cluster: SimCluster, number: int, value: bytes = b"x", **fields: Any) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Coroutine
 from struct import Struct
 from typing import Any, TypeVar
 
+from plain_requests import a_creation
+
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import run_story
@@ -90,6 +92,12 @@ class SimBroker:
         answer = self.wait_for(peer.ask(request, most=most))
         peer.close()
         return answer
+
+    def create_topic(self, name: str = "t", partitions: int = 1, **configs: str) -> bytes:
+        """Make a topic; return its id."""
+        (made,) = self.ask(a_creation(name, partitions, 1, **configs)).topics
+        assert made.error_code == 0, made
+        return bytes(made.topic_id)
 
     def wait_for(self, story: Coroutine[Any, None, T], within_ms: int = 5000) -> T:
         slot = run_story(story)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from plain_requests import a_creation
+
 from ottla.broker.node import Node
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
@@ -61,6 +63,10 @@ class SimCluster:
         assert current is not None
         return current.node
 
+    def others(self, number: int) -> list[int]:
+        """The numbers of all brokers but one."""
+        return [each for each in self.machines if each != number]
+
     def peer(self, number: int, name: str = "test") -> Peer:
         """A client of one broker."""
         return Peer(name, self.loop, self.network, self.machines[number], PATIENT_MS, list)
@@ -70,6 +76,14 @@ class SimCluster:
         answer = self.wait_for(peer.ask(request, most=most))
         peer.close()
         return answer
+
+    def create_topic(
+        self, name: str = "t", partitions: int = 1, replicas: int = 1, *, by: int = 1, **configs: str
+    ) -> bytes:
+        """Ask one broker to make a topic; return its id."""
+        (made,) = self.ask(by, a_creation(name, partitions, replicas, **configs)).topics
+        assert made.error_code == 0, made
+        return bytes(made.topic_id)
 
     def until(self, holds: Any, within_ms: int = 10_000) -> None:
         assert self.loop.run_until(holds, within_ms=within_ms)

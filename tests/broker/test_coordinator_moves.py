@@ -12,7 +12,6 @@ from ottla.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -35,8 +34,7 @@ class Scene(SimCluster):
 
     def __init__(self, brokers: int = 3, **options: str) -> None:
         super().__init__(brokers, session_ms=SESSION_MS, offsets_topic_num_partitions="1", **options)
-        topics = [CreatableTopic(name="t", num_partitions=1, replication_factor=3)]
-        self.ask(1, CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        self.create_topic(replicas=3)
         self.ask(1, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
         self.until(lambda: self.state(1) is not None and self.state(1).has_leader)
         self.old = self.state(1).leader
@@ -67,9 +65,6 @@ class Scene(SimCluster):
     def cut_off(self, broker, *, cut=True):
         """Cut a broker off from the store only: it reads no entries, and answers while its lease is valid."""
         self.machines[broker].set_coordination(self.machines[broker].coordination_faults, cut=cut)
-
-    def others(self, broker):
-        return [number for number in self.machines if number != broker]
 
     def moved_as_seen_by(self, broker):
         self.until(lambda: self.state(broker).leader != self.old)

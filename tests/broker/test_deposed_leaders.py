@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from one_topic import BY_NAME, a_produce, create, produce, replica, state
+from one_topic import BY_NAME, create, produce, replica, state
+from plain_requests import a_produce
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
@@ -25,7 +26,7 @@ def test_who_waits_at_a_replica_that_is_placed_elsewhere_is_told_to_look_for_the
     """The topic still exists and the record may be committed: no answer may say that it was not written."""
     cluster = SimCluster(3)
     create(cluster, 1, 2)
-    cluster.until(lambda: len(cluster.node(1).metadata.topic("t").partitions[0].in_sync) == 2)
+    cluster.until(lambda: len(state(cluster).in_sync) == 2)
     for sender, receiver in ((1, 2), (2, 1)):
         cluster.network.block(f"broker-{sender}", f"broker-{receiver}")
     produced = run_story(cluster.peer(1).ask(a_produce(acks=-1, timeout_ms=20_000), most=BY_NAME))

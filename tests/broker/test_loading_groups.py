@@ -55,17 +55,14 @@ class Scene(SimCluster):
     def sync(self, joined):
         return self.ask(self.coordinator, self.a_sync(joined), most=3)
 
-    @property
-    def others(self):
-        return [number for number in self.machines if number != self.coordinator]
-
     def commits_nothing(self):
-        for other in self.others:
+        for other in self.others(self.coordinator):
             self.network.block(f"broker-{other}", f"broker-{self.coordinator}")
 
     def loads_anew(self):
         """Remove a replica, so that the same leader begins a new epoch and loads again."""
-        partition = ReassignablePartition(partition_index=0, replicas=[self.coordinator, self.others[0]])
+        kept = [self.coordinator, self.others(self.coordinator)[0]]
+        partition = ReassignablePartition(partition_index=0, replicas=kept)
         topics = [ReassignableTopic(name=OFFSETS, partitions=[partition])]
         self.ask(self.coordinator, AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=5000))
         self.until(lambda: self.node(self.coordinator).groups.loading)

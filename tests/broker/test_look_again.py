@@ -6,7 +6,6 @@ import pytest
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -24,9 +23,7 @@ class Place:
     def __init__(self):
         self.cluster = SimCluster(2)
         self.cluster.machines[2].set_coordination(CoordinationFaults(lost_hint=1.0), cut=False)
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        answer = self.cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
-        self.topic_id = bytes(answer.topics[0].topic_id)
+        self.topic_id = self.cluster.create_topic()
         assert self.cluster.node(2).metadata.topic("t") is None
 
     def deleted(self, **by):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from one_topic import create, produce, reassign
+from plain_requests import a_deletion_of_records
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
 LEADER, FOLLOWER = 1, 2
 
@@ -67,8 +67,7 @@ def test_who_left_the_in_sync_set_while_an_answer_was_on_its_way_hears_again_wha
     scene.until(lambda: scene.committed(FOLLOWER, "t") == 3)
     scene.loop.run_for(100)
     scene.hears_nothing()
-    asked = [DeleteRecordsPartition(partition_index=0, offset=2)]
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=asked)], timeout_ms=5000)
+    request = a_deletion_of_records(2)
     assert scene.ask(LEADER, request).topics[0].partitions[0].error_code == ErrorCode.NONE
     scene.until(lambda: scene.in_sync("t") == (LEADER,))
     scene.loop.run_for(300)
@@ -90,8 +89,7 @@ def test_who_had_to_cut_its_log_back_hears_again_what_was_said_with_that():
     scene.kill(FOLLOWER)
     scene.until(lambda: scene.replica(LEADER, "t").leader is not None)
     scene.network.unblock_all()
-    asked = [DeleteRecordsPartition(partition_index=0, offset=2)]
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=asked)], timeout_ms=5000)
+    request = a_deletion_of_records(2)
     assert scene.ask(LEADER, request).topics[0].partitions[0].error_code == ErrorCode.NONE
     scene.start(FOLLOWER)
     scene.until(lambda: scene.in_sync("t") == (FOLLOWER, LEADER), 5000)

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 from moving import alter, slow_down
+from plain_requests import a_deletion_of_records
 from sim_broker import SimBroker
 from two_directories import MORE, create, produce
 
-from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.records.reader import read_run
 from ottla.storage.values import LogRead
 
@@ -54,9 +54,8 @@ class Chaos:
 
     def delete(self) -> None:
         if self.served and self.acknowledged:
-            wanted = DeleteRecordsPartition(partition_index=1, offset=self.random.randint(0, self.acknowledged))
-            topics = [DeleteRecordsTopic(name="t", partitions=[wanted])]
-            answer = self.broker.ask(DeleteRecordsRequest(topics=topics, timeout_ms=1000)).topics[0].partitions[0]
+            request = a_deletion_of_records(self.random.randint(0, self.acknowledged), partition=1, timeout_ms=1000)
+            answer = self.broker.ask(request).topics[0].partitions[0]
             if answer.error_code == 0:
                 self.start = max(self.start, answer.low_watermark)
             if self.random.random() < 0.5:

@@ -6,15 +6,15 @@ import errno
 from contextlib import suppress
 from typing import Any
 
+import plain_requests
 import pytest
+from plain_requests import a_deletion_of_records
 from sim_broker import SimBroker
 
 from ottla.broker.replicas.partition import Partition
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import LeaderEpoch
-from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.incremental_alter_configs import (
@@ -22,25 +22,17 @@ from ottla.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import build_batch
-from ottla.records.reader import Record
+from ottla.messages.produce import ProduceRequest
 from ottla.storage.checkpoint import SYNC_FAILED, write_partition_metadata
 from ottla.storage.directory.ownership import DirectoryRefused
 
 
 def create(broker: SimBroker, name: str = "t", partitions: int = 2, **configs: str) -> bytes:
-    options = [CreatableTopicConfig(name=key.replace("_", "."), value=text) for key, text in configs.items()]
-    asked = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=options)
-    answer = broker.ask(CreateTopicsRequest(topics=[asked], timeout_ms=1000)).topics[0]
-    assert answer.error_code == 0, answer
-    return bytes(answer.topic_id)
+    return broker.create_topic(name, partitions, **configs)
 
 
 def a_produce(name: str = "t", acks: int = -1) -> ProduceRequest:
-    records = build_batch([Record(0, 1_700_000_000_000, None, b"value")])
-    data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=records)])
-    return ProduceRequest(acks=acks, timeout_ms=2000, topic_data=[data])
+    return plain_requests.a_produce(topic=name, acks=acks, timeout_ms=2000)
 
 
 def error_of(response: object) -> int:
@@ -213,8 +205,7 @@ def test_a_start_that_a_full_disk_kept_from_being_noted_down_is_noted_down_once_
     assert error_of(broker.ask(a_produce(), most=9)) == 0
     disk = broker.machine.disk
     disk.capacity_bytes = disk.used_bytes()
-    partitions = [DeleteRecordsPartition(partition_index=0, offset=-1)]
-    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="t", partitions=partitions)], timeout_ms=1000)
+    request = a_deletion_of_records(-1, timeout_ms=1000)
     refused = broker.ask(request).topics[0].partitions[0]
     assert (refused.error_code, refused.low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     disk.capacity_bytes = 1 << 62

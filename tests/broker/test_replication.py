@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from one_topic import try_to_produce
+from one_topic import reassign, replica, state, try_to_produce
+from plain_requests import a_deletion_of_records
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
 from ottla.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import BatchBuilder
@@ -25,16 +20,14 @@ class Place:
 
     def __init__(self) -> None:
         self.cluster = SimCluster(min_insync_replicas="2")
-        topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3)
-        self.cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+        self.cluster.create_topic(replicas=3)
         self.cluster.until(lambda: all(("t", 0) in self.cluster.node(each).replicas.by_name for each in (1, 2, 3)))
 
     def state(self, number):
-        topic = self.cluster.node(number).metadata.topic("t")
-        return None if topic is None else topic.partitions[0]
+        return state(self.cluster, number)
 
     def replica(self, number):
-        return self.cluster.node(number).replicas.by_name[("t", 0)]
+        return replica(self.cluster, number)
 
     def end_at(self, number, isolation_level=0):
         asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
@@ -129,9 +122,7 @@ def test_records_that_were_deleted_are_deleted_on_followers():
     leader = place.state(1).leader
     for _ in range(3):
         assert place.produce(leader) == ErrorCode.NONE
-    asked = DeleteRecordsPartition(partition_index=0, offset=2)
-    topic = DeleteRecordsTopic(name="t", partitions=[asked])
-    answer = place.cluster.ask(leader, DeleteRecordsRequest(topics=[topic], timeout_ms=1000))
+    answer = place.cluster.ask(leader, a_deletion_of_records(2, timeout_ms=1000))
     assert answer.topics[0].partitions[0].low_watermark == 2
     place.cluster.until(lambda: [place.replica(number).log.log_start_offset for number in (1, 2, 3)] == [2, 2, 2])
 
@@ -163,8 +154,7 @@ def test_records_are_deleted_on_every_in_sync_disk_before_it_is_answered():
     leader = place.state(1).leader
     for _ in range(5):
         place.produce(leader)
-    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=3)])
-    answer = place.cluster.ask(leader, DeleteRecordsRequest(topics=[asked], timeout_ms=3000))
+    answer = place.cluster.ask(leader, a_deletion_of_records(3, timeout_ms=3000))
     assert answer.topics[0].partitions[0].low_watermark == 3
     for number in (1, 2, 3):
         node = place.cluster.node(number)
@@ -182,8 +172,7 @@ def test_records_are_not_said_to_be_deleted_while_a_replica_in_sync_is_silent():
         place.produce(leader)
     silent = next(number for number in (1, 2, 3) if number != leader)
     place.cluster.network.block(f"broker-{silent}", f"broker-{leader}")
-    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=3)])
-    answer = place.cluster.ask(leader, DeleteRecordsRequest(topics=[asked], timeout_ms=500))
+    answer = place.cluster.ask(leader, a_deletion_of_records(3, timeout_ms=500))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -193,17 +182,13 @@ def test_a_replica_that_is_taken_away_and_given_back_joins_again_though_nothing_
     other = next(number for number in (1, 2, 3) if number != leader)
     place.cluster.loop.run_for(1100)
     for replicas in ([number for number in (1, 2, 3) if number != other], [1, 2, 3]):
-        asked = ReassignablePartition(partition_index=0, replicas=replicas)
-        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[asked])])
-        answer = place.cluster.ask(leader, request)
-        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+        reassign(place.cluster, *replicas)
         place.cluster.until(lambda replicas=replicas: sorted(place.state(leader).in_sync) == replicas, 20_000)
 
 
 def test_a_fetch_costs_no_look_at_partitions_of_which_nothing_has_moved(monkeypatch):
     place = Place()
-    topic = CreatableTopic(name="many", num_partitions=30, replication_factor=3)
-    place.cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    place.cluster.create_topic("many", partitions=30, replicas=3)
     place.cluster.loop.run_for(6000)
     looks = 0
     ask = FollowerReplica.ask
@@ -240,8 +225,7 @@ def test_followers_ask_as_they_are_told_to():
             return call(leader, purpose, request, version, timeout_ms)
 
         peers.call = call
-    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3)
-    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    cluster.create_topic(replicas=3)
     cluster.loop.run_for(1000)
     assert len(asked) > 10, "each comes back after a tenth of a second"
     assert max(request.max_wait_ms for request, _ in asked) == 120, "less where a partition rests"

@@ -7,15 +7,8 @@ from sim_cluster import SimCluster
 
 from ottla.cluster import brokers
 from ottla.kernel.seams import LogEntry, StoreDamaged
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.metadata.entries import FeatureLevelSet, UnknownEntry, decode_entry, encode_entry
 from ottla.metadata.seal import SEALED_ENTRIES, is_sealed_entry, read_entry, sealed
-
-
-def create(cluster: SimCluster, number: int, name: str) -> None:
-    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    answer = cluster.ask(number, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
-    assert not answer.topics[0].error_code
 
 
 def entries(cluster: SimCluster, after: int = 0) -> list[LogEntry]:
@@ -36,7 +29,7 @@ def restart(cluster: SimCluster, number: int) -> None:
 
 def test_every_entry_of_a_new_cluster_carries_a_checksum():
     cluster = SimCluster(2)
-    create(cluster, 1, "t")
+    cluster.create_topic()
     assert all(map(is_sealed_entry, entries(cluster)))
 
 
@@ -44,17 +37,17 @@ def test_nothing_is_written_that_an_older_broker_cannot_read_before_the_level_is
     with monkeypatch.context() as older:
         older.setattr(brokers, "LATEST_METADATA_VERSION", SEALED_ENTRIES - 1)
         cluster = SimCluster(3)
-        create(cluster, 1, "before")
+        cluster.create_topic("before")
     for number in (1, 2):
         restart(cluster, number)
-        create(cluster, number, f"while-{number}")
+        cluster.create_topic(f"while-{number}", by=number)
     cluster.loop.run_for(5000)
     assert cluster.node(1).metadata.metadata_version() == SEALED_ENTRIES - 1
     assert all(decode_entry(entry.body) for entry in entries(cluster)), "as an older release decodes them"
 
     restart(cluster, 3)
     cluster.until(lambda: cluster.node(1).metadata.metadata_version() >= SEALED_ENTRIES)
-    create(cluster, 3, "after")
+    cluster.create_topic("after", by=3)
     found = entries(cluster)
     raised = next(
         entry.version
@@ -70,7 +63,7 @@ def test_nothing_is_written_that_an_older_broker_cannot_read_before_the_level_is
 
 def test_from_that_level_on_an_entry_without_a_checksum_is_damaged():
     cluster = SimCluster(1)
-    create(cluster, 1, "t")
+    cluster.create_topic()
     last = entries(cluster)[-1]
     bare = last.body[:2] + b"\0\0" + last.body[4:-4]
     cluster.store._entries[last.version - 1] = bare
@@ -84,7 +77,7 @@ def test_from_that_level_on_an_entry_without_a_checksum_is_damaged():
 
 def test_a_broker_does_not_start_on_a_damaged_entry():
     cluster = SimCluster(1)
-    create(cluster, 1, "t")
+    cluster.create_topic()
     flip(cluster, 4, 30)
     cluster.kill(1)
     cluster.machines[1].start()
@@ -95,7 +88,7 @@ def test_a_broker_does_not_start_on_a_damaged_entry():
 
 def test_a_broker_that_runs_stops_at_a_damaged_entry_with_the_same_sentence():
     cluster = SimCluster(1)
-    create(cluster, 1, "t")
+    cluster.create_topic()
     stopped: list[str] = []
     cluster.node(1).around.failures.on_fatal = stopped.append
     head = cluster.store.head

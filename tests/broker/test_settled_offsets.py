@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from plain_requests import a_deletion_of_records
 from sim_broker import SimBroker
 
 from ottla.broker.handlers.list_offsets import SETTLE_MS
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import BatchBuilder
@@ -25,8 +24,7 @@ class Place:
 
     def __init__(self) -> None:
         self.broker = SimBroker()
-        topics = [CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
-        self.broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        self.broker.create_topic()
         assert self.broker.loop.run_until(lambda: self.latest() == 0, within_ms=5000)
         self.peer = self.broker.peer()
         self.broker.wait_for(self.peer.connect())
@@ -55,9 +53,7 @@ class Place:
         return -1 if answer.error_code else int(answer.offset)
 
     def delete(self, offset: int, timeout_ms: int = 5000) -> tuple[int, int]:
-        partitions = [DeleteRecordsPartition(partition_index=0, offset=offset)]
-        topics = [DeleteRecordsTopic(name="t", partitions=partitions)]
-        answer = self.broker.ask(DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)).topics[0].partitions[0]
+        answer = self.broker.ask(a_deletion_of_records(offset, timeout_ms=timeout_ms)).topics[0].partitions[0]
         return answer.low_watermark, answer.error_code
 
 

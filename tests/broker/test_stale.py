@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from one_topic import a_produce, create, replica, state
+from one_topic import create, replica, state
+from plain_requests import a_produce
 from sim_cluster import SimCluster
 
 from ottla.kernel.errors import ErrorCode

@@ -15,7 +15,6 @@ from ottla.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.end_txn import EndTxnRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.find_coordinator import FindCoordinatorRequest
@@ -58,8 +57,7 @@ class Scene(SimCluster):
         options.setdefault("transaction_state_log_num_partitions", "1")
         options.setdefault("offsets_topic_num_partitions", "1")
         super().__init__(brokers, **options)
-        topics = [CreatableTopic(name="t", num_partitions=3, replication_factor=brokers)]
-        self.ask(1, CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        self.create_topic(partitions=3, replicas=brokers)
 
     def living(self) -> int:
         return next(number for number, machine in self.machines.items() if machine.serving is not None)

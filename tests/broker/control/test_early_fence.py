@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from plain_requests import a_produce
 from sim_cluster import SimCluster
 
 from ottla.broker.control.early_fence import KNOCK_TIMEOUT_MS
 from ottla.cluster import brokers
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import run_story
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import build_batch
-from ottla.records.reader import Record
 
 SESSION_MS = 6000
 LEASE_MS = 4000
@@ -26,8 +23,7 @@ class Scene(SimCluster):
 
     def __init__(self) -> None:
         super().__init__(session_ms=SESSION_MS, min_insync_replicas="2")
-        topics = [CreatableTopic(name="t", num_partitions=3, replication_factor=3)]
-        self.ask(1, CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        self.create_topic(partitions=3, replicas=3)
         self.loop.run_for(1000)
 
     def state(self, seen_by, index=0):
@@ -36,9 +32,6 @@ class Scene(SimCluster):
     def led_by(self, broker):
         """The index of the partition that the broker leads."""
         return next(index for index in range(3) if self.state(broker, index).leader == broker)
-
-    def others(self, broker):
-        return [number for number in self.machines if number != broker]
 
     def is_fenced(self, broker, seen_by):
         return self.node(seen_by).metadata.brokers[broker].fenced
@@ -52,10 +45,7 @@ class Scene(SimCluster):
         self.network.admit_all()
 
     def produce(self, peer, index):
-        data = PartitionProduceData(index=index, records=build_batch([Record(0, 0, None, b"x")]))
-        said = ProduceRequest(acks=-1, timeout_ms=2000, topic_data=[
-            TopicProduceData(name="t", partition_data=[data])])  # fmt: skip
-        return run_story(peer.ask(said, most=9))
+        return run_story(peer.ask(a_produce(partition=index, acks=-1, timeout_ms=2000), most=9))
 
     def error_of(self, slot):
         return self.end_of(slot).responses[0].partition_responses[0].error_code

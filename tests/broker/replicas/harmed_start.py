@@ -6,9 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from one_topic import state, until_placed
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from two_directories import a_produce, create, leader_of
+from two_directories import create, produce_to_leader
 
 from ottla.broker.troubles import as_json
 from ottla.sim.disk import SimDisk
@@ -34,10 +35,9 @@ def with_one_killed(victim: int) -> SimCluster:
     """Three brokers whose replicas hold three records; the victim's checkpoints are written, then it is killed."""
     cluster = SimCluster(3, min_insync_replicas="2")
     create(cluster, partitions=2, replicas=3)
-    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+    until_placed(cluster, 1, 2, 3)
     for _ in range(3):
-        answer = cluster.ask(leader_of(cluster, 0), a_produce(0), most=9)
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        produce_to_leader(cluster, 0)
     cluster.until(lambda: cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 3)
     cluster.loop.run_for(20_000)  # the checkpoints are written
     cluster.kill(victim)
@@ -46,5 +46,4 @@ def with_one_killed(victim: int) -> SimCluster:
 
 def is_in_sync(cluster: SimCluster, broker: int) -> bool:
     """True if the broker is in sync in t-0."""
-    topic = cluster.node(1).metadata.topic("t")
-    return topic is not None and broker in topic.partitions[0].in_sync
+    return broker in state(cluster).in_sync

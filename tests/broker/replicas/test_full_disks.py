@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 
 import pytest
+from plain_requests import a_produce
 from sim_broker import SimBroker
 
 from ottla.broker.replicas.full_disks import AGAIN_MS, QUIET_MS
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import BatchBuilder
 
 FOREVER = 1 << 62
 
@@ -21,8 +19,7 @@ class Place:
 
     def __init__(self) -> None:
         self.broker = SimBroker()
-        topics = [CreatableTopic(name="t", num_partitions=2, replication_factor=1)]
-        self.broker.ask(CreateTopicsRequest(topics=topics, timeout_ms=5000))
+        self.broker.create_topic(partitions=2)
         assert self.broker.loop.run_until(lambda: len(self.broker.here.node.replicas) == 2, within_ms=5000)
         self.peer = self.broker.peer()
         assert self.produce(0) == ErrorCode.NONE
@@ -31,11 +28,7 @@ class Place:
         self.broker.machine.disk.capacity_bytes = capacity_bytes
 
     def produce(self, partition: int) -> int:
-        builder = BatchBuilder()
-        builder.add(0, None, bytes(1000))
-        data = [PartitionProduceData(index=partition, records=builder.build())]
-        request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name="t", partition_data=data)])
-        answer = self.broker.wait_for(self.peer.ask(request, most=9))
+        answer = self.broker.wait_for(self.peer.ask(a_produce(bytes(1000), partition=partition), most=9))
         return int(answer.responses[0].partition_responses[0].error_code)
 
     def pass_ms(self, duration_ms: int) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from one_topic import state, until_placed
 from sim_cluster import SimCluster
 
 from ottla.config.describe import BROKER_LOAD
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.metadata.state import BROKER_RESOURCE
@@ -16,9 +16,8 @@ from ottla.records.builder import BatchBuilder
 
 def a_cluster():
     cluster = SimCluster(min_insync_replicas="1")
-    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=3)
-    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
-    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
+    cluster.create_topic(replicas=3)
+    until_placed(cluster, 1, 2, 3)
     return cluster
 
 
@@ -47,7 +46,7 @@ def load(cluster, broker):
 
 def test_a_leader_tells_what_was_written_and_that_its_followers_have_it():
     cluster = a_cluster()
-    leader = cluster.node(1).metadata.topic("t").partitions[0].leader
+    leader = state(cluster).leader
     before, records = load(cluster, leader), batch()
     produce(cluster, leader, records)
     after = load(cluster, leader)
@@ -60,7 +59,7 @@ def test_a_leader_tells_what_was_written_and_that_its_followers_have_it():
 
 def test_a_follower_that_is_gone_lags_by_what_was_written_since():
     cluster = a_cluster()
-    leader = cluster.node(1).metadata.topic("t").partitions[0].leader
+    leader = state(cluster).leader
     produce(cluster, leader, batch())
     gone, stays = (each for each in (1, 2, 3) if each != leader)
     cluster.kill(gone)
@@ -71,7 +70,7 @@ def test_a_follower_that_is_gone_lags_by_what_was_written_since():
 
 def test_a_follower_that_a_new_leader_has_not_heard_is_said_to_be_unheard():
     cluster = a_cluster()
-    gone = cluster.node(1).metadata.topic("t").partitions[0].leader
+    gone = state(cluster).leader
     cluster.kill(gone)
     living = [each for each in (1, 2, 3) if each != gone]
 

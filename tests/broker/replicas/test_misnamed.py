@@ -7,7 +7,7 @@ import logging
 import pytest
 from harmed_start import is_in_sync, restart, troubles, with_one_killed
 from sim_broker import SimBroker
-from two_directories import a_produce, create, leader_of, produce
+from two_directories import a_produce, create, produce, produce_to_leader
 
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk
@@ -146,7 +146,7 @@ def test_where_other_brokers_hold_the_partition_it_is_fetched_anew(harm: str, ca
     create(cluster, name="pay", partitions=1, replicas=3)
     cluster.until(lambda: all(("pay", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
     replicas = cluster.node(victim).replicas.by_name
-    assert cluster.ask(leader_of(cluster, 1), a_produce(1), most=9).responses[0].partition_responses[0].error_code == 0
+    produce_to_leader(cluster, 1)
     cluster.until(lambda: replicas["t", 1].log.end_offset == 1 and is_in_sync(cluster, victim), 60_000)
     cluster.loop.run_for(20_000)
     cluster.kill(victim)

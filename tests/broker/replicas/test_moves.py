@@ -7,9 +7,10 @@ from functools import partial
 
 import pytest
 from moving import alter, rounds, slow_down, until_moved, values
+from one_topic import state, until_placed
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from two_directories import MORE, a_produce, create, described, held, place_of, produce
+from two_directories import MORE, create, described, held, place_of, produce, produce_to_leader
 
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.alter_replica_log_dirs import (
@@ -136,10 +137,8 @@ def test_several_replicas_move_one_after_the_other():
 def test_a_follower_moves_and_goes_on_following():
     cluster = SimCluster(3, more_directories=("/b",))
     create(cluster, partitions=1, replicas=3)
-    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
-    state = cluster.node(1).metadata.topic("t")
-    assert state is not None
-    leader = state.partitions[0].leader
+    until_placed(cluster, 1, 2, 3)
+    leader = state(cluster).leader
     follower = next(number for number in (1, 2, 3) if number != leader)
     replica = cluster.node(follower).replicas.by_name["t", 0]
     here = replica.log.directory.removesuffix("/t-0")
@@ -148,8 +147,7 @@ def test_a_follower_moves_and_goes_on_following():
     topic = AlterReplicaLogDirTopic(name="t", partitions=[0])
     cluster.ask(follower, AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=target, topics=[topic])]))
     cluster.until(lambda: replica.log.directory == f"{target}/t-0")
-    answer = cluster.ask(leader, a_produce(0), most=9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    produce_to_leader(cluster, 0)
     cluster.until(lambda: replica.log.synced_offset == 1)
 
 

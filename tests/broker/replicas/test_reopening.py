@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from harmed_start import restart, troubles
 from moving import alter, rounds, values
+from one_topic import state
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
 from two_directories import MORE, a_produce, create, metric, place_of, produce
@@ -244,12 +245,7 @@ def test_one_that_an_unclean_election_makes_the_leader_leads() -> None:
     create(cluster, partitions=1, replicas=2)
     cluster.loop.run_for(2000)
 
-    def state(of: int) -> PartitionState:
-        topic = cluster.node(of).metadata.topic("t")
-        assert topic is not None
-        return topic.partitions[0]
-
-    other, victim = state(1).replicas
+    other, victim = state(cluster).replicas
     third = BrokerId(6 - other - victim)
     assert cluster.ask(other, a_produce(0), most=9).responses[0].partition_responses[0].error_code == 0
     cluster.loop.run_for(6000)
@@ -264,7 +260,7 @@ def test_one_that_an_unclean_election_makes_the_leader_leads() -> None:
     partitions = [TopicPartitions(topic="t", partitions=[0])]
     cluster.ask(third, ElectLeadersRequest(election_type=1, topic_partitions=partitions, timeout_ms=2000))
     cluster.until(lambda: ("t", 0) in cluster.node(victim).replicas.by_name, LONG_MS)
-    assert state(third).leader == victim
+    assert state(cluster, third).leader == victim
     assert cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 1
 
 

@@ -7,6 +7,7 @@ import logging
 from random import Random
 
 import pytest
+from plain_requests import a_deletion_of_records
 from three_replicas import BATCHES, ThreeReplicas, a_fetch, a_produce, alone, everything
 
 from ottla.broker.replicas.repairs import Repairs
@@ -14,7 +15,6 @@ from ottla.broker.replicas.scrubber import HOUR_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import Slot, run_story
-from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.records.batch import iterate_batches
 from ottla.storage.directory.refetch import Refetched
@@ -266,8 +266,7 @@ def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
     """Records below have been deleted everywhere; the leader names its log start."""
     cluster = ThreeReplicas()
     damaged = cluster.followers()[0]
-    asked = DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
-    answer = cluster.cluster.ask(cluster.leader, DeleteRecordsRequest(topics=[asked], timeout_ms=5000))
+    answer = cluster.cluster.ask(cluster.leader, a_deletion_of_records(2))
     assert answer.topics[0].partitions[0].low_watermark == 2
     cluster.rot(damaged, position=cluster.log(damaged).segments[0].size - 1)
     cluster.scrub(damaged)

@@ -9,7 +9,6 @@ from sim_cluster import SimCluster
 from ottla.broker.replicas.throttle import Throttle, names
 from ottla.broker.requests.waiting import Deadlines
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -123,8 +122,7 @@ def test_a_higher_rate_and_an_empty_list_take_effect_while_it_moves():
 @pytest.mark.parametrize("text", ["1", "a:b", "1:2,3", "1:2:3", "*:1"])
 def test_a_list_of_something_else_is_refused(text):
     cluster = SimCluster(1)
-    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-    cluster.ask(1, CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    cluster.create_topic()
     edit = AlterableConfig(name="leader.replication.throttled.replicas", value=text)
     resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[edit])
     answer = cluster.ask(1, IncrementalAlterConfigsRequest(resources=[resource])).responses[0]

@@ -8,9 +8,10 @@ import logging
 import pytest
 from harmed_start import is_in_sync, troubles
 from moving import alter, until_moved
+from one_topic import until_placed
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
-from two_directories import BOTH, a_produce, create, leader_of, place_of, produce, two_directories
+from two_directories import BOTH, create, place_of, produce, produce_to_leader, two_directories
 
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.disk import SimDisk
@@ -71,9 +72,8 @@ def test_an_emptied_replica_that_once_held_records_may_be_the_right_one(broker: 
 def test_where_other_brokers_hold_the_partition_both_are_set_aside_and_it_is_fetched_anew() -> None:
     cluster, victim = SimCluster(3, min_insync_replicas="2", more_directories=("/b",)), 2
     create(cluster, partitions=2, replicas=3)
-    cluster.until(lambda: all(("t", 0) in cluster.node(each).replicas.by_name for each in (1, 2, 3)))
-    answer = cluster.ask(leader_of(cluster, 0), a_produce(0), most=9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    until_placed(cluster, 1, 2, 3)
+    produce_to_leader(cluster, 0)
     cluster.until(lambda: cluster.node(victim).replicas.by_name["t", 0].log.end_offset == 1)
     cluster.loop.run_for(20_000)
     cluster.kill(victim)
@@ -220,8 +220,7 @@ def test_new_replicas_are_made_though_the_directory_of_one_in_doubt_has_failed()
     assert topic is not None
     state = next(one for one in topic.partitions if victim in one.replicas)
     (other,) = (one for one in state.replicas if one != victim)
-    answer = cluster.ask(leader_of(cluster, state.partition), a_produce(state.partition), most=9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    produce_to_leader(cluster, state.partition)
     cluster.loop.run_for(20_000)
     cluster.kill(victim)
     cluster.loop.run_for(50)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from harmed_start import is_in_sync, restart, troubles, with_one_killed
 from sim_broker import SimBroker
-from two_directories import a_produce, create, described, held, leader_of, metric, produce
+from two_directories import create, described, held, metric, produce, produce_to_leader
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import topic_id_text
@@ -356,5 +356,4 @@ def test_a_folder_that_cannot_be_renamed_stays_offline_and_the_broker_goes_on(
     assert len(said) == 1
     assert ("t", 0) not in cluster.node(victim).replicas.by_name
     assert cluster.node(victim).replicas.by_name["t", 1].log.end_offset == 0
-    answer = cluster.ask(leader_of(cluster, 0), a_produce(0), most=9)
-    assert answer.responses[0].partition_responses[0].error_code == 0
+    produce_to_leader(cluster, 0)

@@ -7,7 +7,6 @@ from sim_cluster import SimCluster
 
 from ottla.broker.replicas.partition import Partition
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.metadata.state import PartitionState
@@ -18,19 +17,10 @@ from ottla.storage.log import Log
 from ottla.storage.segment.segment import LOG, Segment
 from ottla.storage.values import LogRead
 
-SEGMENT_BYTES = "700"
+SMALL = {"internal_segment_bytes": "700"}
+"""Options of the topic."""
 BATCHES = 40
 """Batches of one record that the partition has at first: they fill several segments."""
-
-
-def a_creation(replicas: int, **configs: str) -> CreateTopicsRequest:
-    """A request for the topic "t" with one partition of small segments."""
-    texts = {"internal_segment_bytes": SEGMENT_BYTES} | configs
-    given = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in texts.items()]
-    return CreateTopicsRequest(
-        topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=replicas, configs=given)],
-        timeout_ms=5000,
-    )
 
 
 def a_produce(number: int) -> ProduceRequest:
@@ -60,7 +50,7 @@ class ThreeReplicas:
 
     def __init__(self, *, scrub_hours: str = "168", **configs: str) -> None:
         self.cluster = SimCluster(min_insync_replicas="2", ottla_scrub_interval_hours=scrub_hours)
-        self.cluster.ask(1, a_creation(3, **configs))
+        self.cluster.create_topic(replicas=3, **SMALL | configs)
         self.cluster.until(lambda: all(("t", 0) in self.cluster.node(each).replicas.by_name for each in (1, 2, 3)))
         for number in range(BATCHES):
             self.produce(number)
@@ -124,7 +114,7 @@ class ThreeReplicas:
 def alone(*, scrub_hours: str = "168", **configs: str) -> tuple[SimBroker, Partition]:
     """One broker with the only replica."""
     place = SimBroker(ottla_scrub_interval_hours=scrub_hours)
-    place.ask(a_creation(1, **configs))
+    place.create_topic(**SMALL | configs)
     for number in range(BATCHES):
         place.ask(a_produce(number), most=9)
     return place, place.here.node.replicas.by_name[("t", 0)]

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import errno
 
+import plain_requests
 from sim_broker import SimBroker
 from sim_cluster import SimCluster
 
 from ottla.broker.measures import gather
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResult,
 )
-from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.records.builder import build_batch
-from ottla.records.reader import Record
+from ottla.messages.produce import ProduceRequest
 
 MORE = ("/b", "/c")
 BOTH = ("/data", "/b")
@@ -26,17 +24,15 @@ BOTH = ("/data", "/b")
 def create(
     place: SimBroker | SimCluster, name: str = "t", partitions: int = 2, replicas: int = 1, **configs: str
 ) -> None:
-    options = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=options)
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=3000)
-    answer = place.ask(request) if isinstance(place, SimBroker) else place.ask(1, request)
-    assert answer.topics[0].error_code == 0, answer
+    """Make a topic, of two partitions as a rule: one for each directory."""
+    if isinstance(place, SimBroker):
+        place.create_topic(name, partitions, **configs)
+    else:
+        place.create_topic(name, partitions, replicas, **configs)
 
 
 def a_produce(index: int, name: str = "t", acks: int = -1) -> ProduceRequest:
-    records = build_batch([Record(0, 1_700_000_000_000, None, b"value")])
-    data = TopicProduceData(name=name, partition_data=[PartitionProduceData(index=index, records=records)])
-    return ProduceRequest(acks=acks, timeout_ms=2000, topic_data=[data])
+    return plain_requests.a_produce(b"value", topic=name, partition=index, acks=acks, timeout_ms=2000)
 
 
 def produce(broker: SimBroker, index: int, acks: int = -1) -> int:
@@ -90,3 +86,9 @@ def leader_of(cluster: SimCluster, index: int) -> int:
     topic = cluster.node(1).metadata.topic("t")
     assert topic is not None
     return int(topic.partitions[index].leader)
+
+
+def produce_to_leader(cluster: SimCluster, index: int) -> None:
+    """Produce one record to a partition of a cluster."""
+    answer = cluster.ask(leader_of(cluster, index), a_produce(index), most=9)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE

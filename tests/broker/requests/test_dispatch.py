@@ -94,7 +94,7 @@ def test_api_versions_is_answered_in_any_version(broker: SimBroker):
 
 def test_answers_leave_in_the_order_of_the_requests(broker: SimBroker):
     """The answer with metadata is ready at once; the produce before it waits for the disk."""
-    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    broker.create_topic()
     broker.machine.set_sync_us((20_000, 20_000))
     client = RawClient(broker)
     client.wire.write(b"".join(pack(">i", len(f)) + f for f in (produce(1, -1), metadata(2), produce(3, 1))))
@@ -105,7 +105,7 @@ def test_answers_leave_in_the_order_of_the_requests(broker: SimBroker):
 
 
 def test_a_produce_without_acks_takes_no_place_among_the_answers(broker: SimBroker):
-    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    broker.create_topic()
     client = RawClient(broker)
     client.send(produce(1, 0), metadata(2))
     assert correlation_ids(client) == [2]
@@ -168,7 +168,7 @@ def test_outside_of_a_handler_a_fault_of_ours_ends_the_connection_and_only_a_bro
     def fails(*arguments: Any) -> bool:
         raise fault
 
-    broker.ask(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    broker.create_topic()
     stopped: list[str] = []
     broker.here.node.around.failures.on_fatal = stopped.append
     client = RawClient(broker)

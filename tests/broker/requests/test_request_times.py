@@ -7,7 +7,6 @@ from sim_broker import SimBroker
 
 from ottla.broker.measures import gather
 from ottla.broker.requests.request_times import ONE_IN
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.metadata import MetadataRequest
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -30,8 +29,7 @@ def timed(broker: SimBroker, api: str) -> float:
 @pytest.fixture
 def broker() -> SimBroker:
     broker = SimBroker()
-    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-    broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5000))
+    broker.create_topic()
     return broker
 
 
