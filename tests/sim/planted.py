@@ -19,9 +19,10 @@ def acknowledged(batch: int, offset: int, producer: str = "p") -> Acknowledged:
     return Acknowledged(batch, producer, LOG, batch, offset)
 
 
-def polled(offset: int, *values: bytes, reader: str = "r") -> Polled:
+def polled(offset: int, *values: bytes, reader: str = "r", asked: int | None = None) -> Polled:
+    """Values from an offset on; `asked` is the offset that the reader asked for, if that is another one."""
     records = tuple((offset + place, value) for place, value in enumerate(values))
-    return Polled(0, reader, LOG, offset, records)
+    return Polled(0, reader, LOG, offset if asked is None else asked, records)
 
 
 def scanned(start: int, *values: bytes) -> Scanned:

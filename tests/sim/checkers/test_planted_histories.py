@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from planted import ALL, LEADER, LOG, SOUND, A, B, C, D, acknowledged, polled, scanned, sent
 
 from ottla.sim.checkers.history import (
-    Acknowledged,
     Alive,
     Bounds,
     CommitAsked,
@@ -19,7 +19,6 @@ from ottla.sim.checkers.history import (
     History,
     LogKey,
     OutOfRange,
-    Polled,
     Refused,
     Scanned,
     Sent,
@@ -29,34 +28,9 @@ from ottla.sim.checkers.history import (
 )
 from ottla.sim.checkers.verdict import check
 
-LOG = LogKey("ab", 0)
-ALL, LEADER = -1, 1
-A, B, C, D = b"a", b"b", b"c", b"d"
-
-
-def sent(batch: int, *values: bytes, acks: int = ALL) -> Sent:
-    return Sent(batch, "p", LOG, batch, values, acks, True)
-
-
-def acknowledged(batch: int, offset: int) -> Acknowledged:
-    return Acknowledged(batch, "p", LOG, batch, offset)
-
-
-def polled(offset: int, *values: bytes, asked: int | None = None) -> Polled:
-    records = tuple((offset + place, value) for place, value in enumerate(values))
-    return Polled(0, "r", LOG, offset if asked is None else asked, records)
-
-
-def scanned(start: int, *values: bytes) -> Scanned:
-    records = tuple((start + place, value) for place, value in enumerate(values))
-    return Scanned(9, LOG, start, start + len(values), records)
-
 
 def bounds(start: int, watermark: int, broker: int = 1, life: int = 0) -> Bounds:
     return Bounds(0, "r", LOG, start, watermark, broker=broker, life=life)
-
-
-SOUND: tuple[Event, ...] = (sent(1, A, B), acknowledged(1, 0), sent(2, C), acknowledged(2, 2))
 
 
 def kinds(*events: Event, traits: Traits | None = None) -> set[str]:
