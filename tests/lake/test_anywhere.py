@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from killed_loader import Killed, killed
 
 from ottla import lake
 from ottla.lake.stores import open_store
@@ -142,11 +143,3 @@ def test_a_second_loader_is_refused_wherever_the_lake_lies(place, load, topics):
         load(topic, to=place.url, json=True, **place.options)
     hold.release()
     assert load(topic, to=place.url, json=True, **place.options).rows == 1
-
-
-class Killed(BaseException):
-    """Ends the loader as abruptly as an exception can."""
-
-
-def killed(*_arguments, **_named):
-    raise Killed

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from killed_loader import Killed
 from tests.lake.campaign.processes import command_of, family, kill
 
 from ottla import lake
@@ -37,10 +38,6 @@ def fill(topics, topic, count):
     for partition in (0, 1):
         records = [Record(0, TIME + at % 3 * HOUR, b"k", b"%d" % at) for at in range(count)]
         topics.fill(topic, partition, records)
-
-
-class Killed(BaseException):
-    """Ends the loader as abruptly as an exception can."""
 
 
 class Fuse:

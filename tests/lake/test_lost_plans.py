@@ -1,6 +1,7 @@
 """A plan was begun, and cannot be read any more as planned: topics or records were deleted meanwhile."""
 
 import pytest
+from killed_loader import Killed, killed
 
 from ottla import lake
 from ottla.kernel.ids import TopicPartition
@@ -9,18 +10,11 @@ from ottla.lake.loader import Loader
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-class Killed(BaseException):
-    """Ends the loader as abruptly as an exception can."""
-
-
 @pytest.fixture
 def begin(load, monkeypatch):
     """Load until the plan is written, and no further."""
 
     def begun(*arguments, **options):
-        def killed(*_, **__):
-            raise Killed
-
         with monkeypatch.context() as patch:
             patch.setattr(Loader, "_carry_out", killed)
             with pytest.raises(Killed):

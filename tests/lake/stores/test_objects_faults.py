@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 import pytest
 from fault_proxy import CUT, CUT_ANSWER, HOLD, LOSE, STATUS, FaultProxy
-from store_rigs import BUCKET, MotoServer
+from store_rigs import BUCKET, MotoServer, written
 
 from ottla.lake.stores import LakeRefused, Move, StoreUnreachable, open_store
 from ottla.lake.stores.object_client import Patience
@@ -39,13 +39,6 @@ def proxy(moto: MotoServer, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.fixture
 def store(proxy: FaultProxy, s3_url: str) -> ObjectStore:
     return ObjectStore(place_of(s3_url), SHORT)
-
-
-def written(store: ObjectStore, name: str, body: bytes) -> Move:
-    temporary = f"_ottla/tmp/{os.urandom(4).hex()}"
-    output = store.open_output(temporary)
-    output.sink.write(body)
-    return Move(temporary, name, output.finish())
 
 
 # -- create

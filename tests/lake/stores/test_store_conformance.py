@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from store_rigs import StoreProcess
+from store_rigs import StoreProcess, written
 
 from ottla.lake.stores import Entry, LakeRefused, Move, Store, lake_url, open_store
 
@@ -46,14 +46,6 @@ def process(url: str) -> Iterator[Callable[[], StoreProcess]]:
     yield start
     for one in started:
         one.kill()
-
-
-def written(store: Store, name: str, body: bytes) -> Move:
-    """A finished output under a temporary name, and the move that reveals it as `name`."""
-    temporary = f"_ottla/tmp/{os.urandom(4).hex()}"
-    output = store.open_output(temporary)
-    output.sink.write(body)
-    return Move(temporary, name, output.finish())
 
 
 def names(store: Store, prefix: str) -> list[str]:

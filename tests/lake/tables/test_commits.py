@@ -6,10 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from tests.lake.tables.made import BASE, Lake, a_round, row, rows_of, ten_rows
+from tests.lake.tables.made import Lake, a_round, append_as_somebody_else, row, rows_of, ten_rows
 
 from ottla.kernel.ids import TopicId
 from ottla.lake import LakeRefused
@@ -151,14 +150,3 @@ def test_a_missing_data_file_makes_nothing_visible(lake: Lake):
     assert lake.offsets() == rows_of(1)
     assert lake.table().commit(a_round(2, [ten_rows(lake, 2)]))
     assert lake.offsets() == rows_of(2)
-
-
-def append_as_somebody_else(lake: Lake, offset: int) -> None:
-    """Commit with the library itself, which knows nothing of loaders."""
-    rows = pa.Table.from_pylist([row(offset)], schema=BASE)
-    if lake.format == "delta":
-        from deltalake import write_deltalake
-
-        write_deltalake(f"{lake.url}/orders", rows, mode="append")
-    else:
-        lake.iceberg().append(rows)

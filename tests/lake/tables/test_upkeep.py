@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import polars as pl
 import pyarrow as pa
-from tests.lake.tables.made import BASE, Lake, a_round, age, row, rows_of, ten_rows
+from tests.lake.tables.made import BASE, Lake, a_round, age, append_as_somebody_else, row, rows_of, ten_rows
 
 WEEK = timedelta(days=7)
 OLD = 8 * 24 * 3600.0
@@ -122,16 +122,6 @@ def test_a_table_of_many_rounds_has_checkpoints(tmp_path):
     assert len(checkpoints) == 2
     assert lake.table().standing("L").number == 41
     assert pl.scan_delta(f"{lake.url}/orders").collect().height == 410
-
-
-def append_as_somebody_else(lake: Lake, offset: int) -> None:
-    rows = pa.Table.from_pylist([row(offset)], schema=BASE)
-    if lake.format == "delta":
-        from deltalake import write_deltalake
-
-        write_deltalake(f"{lake.url}/orders", rows, mode="append")
-    else:
-        lake.iceberg().append(rows)
 
 
 def tidy_as_somebody_else(lake: Lake) -> None:
