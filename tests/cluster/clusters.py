@@ -95,3 +95,10 @@ def a_cluster(*numbers: int) -> Decisions:
     for number in numbers:
         decisions.do(register(number))
     return decisions
+
+
+def led_by(cluster: Decisions, broker: int) -> int:
+    """The index of the first partition of "t" that a broker leads."""
+    topic = cluster.state.topic("t")
+    assert topic is not None
+    return next(one.partition for one in topic.partitions if one.leader == broker)

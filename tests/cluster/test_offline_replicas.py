@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters import Decisions, a_cluster, create, register, topic_id
+from clusters import Decisions, a_cluster, create, led_by, register, topic_id
 
 from ottla.cluster.commands import (
     AlterReassignment,
@@ -25,12 +25,6 @@ def a_topic(replicas: int, **configs: str) -> Decisions:
     cluster = a_cluster(1, 2, 3)
     cluster.do(create("t", 4, replicas, **configs))
     return cluster
-
-
-def led_by(cluster: Decisions, broker: int) -> int:
-    topic = cluster.state.topic("t")
-    assert topic is not None
-    return next(one.partition for one in topic.partitions if one.leader == broker)
 
 
 def lose(cluster: Decisions, index: int, broker: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters import Decisions, a_cluster, create, register, topic_id
+from clusters import Decisions, a_cluster, create, led_by, register, topic_id
 
 from ottla.cluster.commands import AcceptedStore, ElectLeader, FenceBroker, RolledBack
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch
@@ -30,12 +30,6 @@ def come_back(cluster: Decisions, broker: int, index: int, *found: str, expected
     """With an older directory that holds one partition."""
     rolled_back = RolledBack(((T, (index,)),), found, expected)
     cluster.do(register(broker)._replace(rolled_back=(rolled_back,)))
-
-
-def led_by(cluster: Decisions, broker: int) -> int:
-    topic = cluster.state.topic("t")
-    assert topic is not None
-    return next(one.partition for one in topic.partitions if one.leader == broker)
 
 
 def test_it_leaves_the_in_sync_set_in_the_append_of_the_registration():
