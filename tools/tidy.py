@@ -99,6 +99,8 @@ def check(path: Path) -> Iterator[Finding]:
     yield from functions_too_long(tree)
     yield from todos_without_issue(text)
     yield from docstrings_that_open_with_a_clause(tree)
+    if path.is_relative_to(ROOT / "tests"):
+        yield from imports_of_tests(tree)
     if path.is_relative_to(ROOT / "src"):
         package, _, room = path.relative_to(ROOT / "src").as_posix().partition("/")
         if not ast.get_docstring(tree):
@@ -181,6 +183,19 @@ def imports_of(tree: ast.Module, modules: set[str], sentence: str) -> Iterator[F
         for name in names:
             if name.split(".")[0] in modules:
                 yield node.lineno, f"import of {name}: {sentence}"
+
+
+def imports_of_tests(tree: ast.Module) -> Iterator[Finding]:
+    """Imports from a test module, also within functions."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(alias.name for alias in node.names)]
+        for name in names:
+            if name.rpartition(".")[2].startswith("test_"):
+                yield node.lineno, f"import of {name}: what tests share stands in a module that is no test"
 
 
 def catch_alls(tree: ast.Module) -> Iterator[Finding]:

@@ -70,6 +70,29 @@ def test_sizes_docstrings_and_todos_are_seen_in_a_whole_file(tmp_path: Path, mon
     assert "TODO" in " ".join(sentence for line, sentence in found if line == 1)
 
 
+@pytest.mark.parametrize(
+    ("source", "is_found"),
+    [
+        ("from tests.broker.test_moves import alter", True),
+        ("from test_moves import alter", True),
+        ("def test_it():\n    import tests.broker.test_moves", True),
+        ("from tests.broker import test_moves", True),
+        ("from .test_moves import alter", True),
+        ("from moving import alter", False),
+        ("from tests.ports import free_port", False),
+        ("from ottla.testing import TestBroker", False),
+    ],
+)
+def test_an_import_from_a_test_module_is_found(
+    source: str, is_found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tidy, "ROOT", tmp_path)
+    file = tmp_path / "tests" / "broker" / "test_twins.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(source + "\n")
+    assert any("what tests share" in sentence for _, sentence in tidy.check(file)) == is_found
+
+
 CIRCLE = {
     "one.py": "from shop.broker.two import b",
     "two.py": "def f():\n    import shop.broker.three",
