@@ -1,4 +1,4 @@
-"""Batches to columns and back, in the memory layout of Arrow, without one Python object per row.
+"""Batches to columns and back, in the memory layout of Arrow, without one Python object per row (rule G4).
 
 Comes from spark/reader.py and spark/writer.py; spark/arrow.py wraps the buffers by `pa.Array.from_buffers`.
 """

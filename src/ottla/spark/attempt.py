@@ -3,7 +3,7 @@
 Pure: `do` says what comes next, the caller carries it out and tells the outcome. Spark may run several attempts of a
 task at once, may run one again after it has committed, and may leave one behind without waiting for it. Rows and marker
 are in one transaction, and the marker is read after every older attempt has been fenced: so it stays true until this
-attempt itself commits or is fenced.
+attempt itself commits or is fenced (rule G2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The note that a task leaves in the transaction with its rows: which micro-batch it wrote, and which rows.
+"""The note that a task leaves in the transaction with its rows: which micro-batch it wrote, and which rows (rule G1).
 
 A marker is the committed offset of a consumer group that belongs to this task alone, so every tool for groups shows it.
 """

@@ -263,6 +263,8 @@ class Log(LogState):
     ) -> LogRead | ErrorCode:
         """Batches from the one that holds `offset`, none at or above `limit_offset` (high watermark, stable, or end).
 
+        Nothing beyond what was written is read either (rule B6).
+
         OFFSET_OUT_OF_RANGE below the log's start or above its end. With `at_least_one` the first batch comes whole
         even where it is larger than `max_bytes`; without it, nothing comes where the first batch does not fit.
         A later batch may be cut off in the middle, as Apache Kafka cuts it.
@@ -354,7 +356,7 @@ class Log(LogState):
     def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
         """Take out the segments that time, size and the log's start allow; return their number.
 
-        A clock jump pauses it (B9).
+        A clock jump pauses it (rule B9).
 
         Their files go by `purge`, which comes after the new log start is checkpointed: a crash between must not
         bring the start back.

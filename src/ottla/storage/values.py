@@ -157,7 +157,7 @@ class Known(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A remark on something that an opening cut, refused, built anew or did not believe: one line of the log."""
+    """A remark on something that an opening cut, refused, built anew or did not believe: one log line (rule H6)."""
 
     first_offset: int
     next_offset: int
