@@ -18,7 +18,7 @@ from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.closed import ClosedSegment, check
 from ottla.storage.segment.damage import Damage, leads_to
-from ottla.storage.segment.segment import LOG, Segment
+from ottla.storage.segment.segment import LOG, Found, Segment
 from ottla.storage.segment.walk import Extent
 from ottla.storage.syncing import Syncing
 from ottla.storage.write_gate import WriteGate
@@ -87,6 +87,11 @@ class Truncation:
         except OSError:
             self._gate.close()
             raise
+        begins_at = self._bounds.start
+        if found is not None and self._is_first(*found) and chain.bases[0] < begins_at:
+            # An empty segment ends at its base, and the log would begin there again: below what was deleted.
+            self.restart_at(min(offset, begins_at), wall_ms=chain.active.created_ms)
+            return
         end = offset if found is None else min(offset, found[1].base_offset)
         self._lower_recovery_point(end)
         self._cut_epochs(end)
@@ -95,6 +100,10 @@ class Truncation:
         except OSError:
             self._gate.close()
             raise
+
+    def _is_first(self, segment: Segment, found: Found) -> bool:
+        """True for the first batch of the log: a cut there leaves nothing of it."""
+        return segment is self._chain.segments[0] and found.position == 0
 
     def _cut_files(self, offset: int) -> None:
         chain = self._chain

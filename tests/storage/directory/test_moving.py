@@ -221,6 +221,27 @@ def test_the_moved_log_is_written_rolled_and_cut_in_its_new_place():
     assert values_of(opened) == [b"%d" % at for at in range(10)]
 
 
+@pytest.mark.parametrize("cut", [3, 4])
+def test_a_moved_log_of_which_a_cut_leaves_nothing_still_begins_where_it_did(cut: int):
+    """Seed 225518 of three brokers: the copy of a log that starts at 3 was named 0, and it ended there when it was cut."""
+    two = Two()
+    two.put(3)
+    sync(two.log)
+    two.log.set_high_watermark(3)
+    two.log.delete_records_before(3)
+    put(two.log, a_batch(b"3", b"4"))
+    moved = two.swapped(two.copied(two.begin()))
+    moved.truncate_to(cut)
+    assert (moved.log_start_offset, moved.high_watermark, moved.end_offset) == (3, 3, 3)
+    assert put(moved, a_batch(b"3")).base_offset == 3
+    sync(moved)
+    two.target.close(clean=False)
+    again = LogDirectory.open(two.disk, "/b", cluster_id="cluster", node_id=1, new_directory_id="")
+    (found,) = again.found
+    opened = again.open_log(found, config=config(), wall_ms=T0, producer_expiration_ms=DAY_MS, on_synced=lambda _: None)
+    assert (opened.log_start_offset, opened.end_offset, values_of(opened)) == (3, 4, [b"3"])
+
+
 def test_it_can_be_moved_back():
     two = Two()
     two.put(3)
