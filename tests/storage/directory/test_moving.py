@@ -223,7 +223,7 @@ def test_the_moved_log_is_written_rolled_and_cut_in_its_new_place():
 
 @pytest.mark.parametrize("cut", [3, 4])
 def test_a_moved_log_of_which_a_cut_leaves_nothing_still_begins_where_it_did(cut: int):
-    """Seed 225518 of three brokers: the copy of a log that starts at 3 was named 0, and it ended there when it was cut."""
+    """Seed 225518 of three brokers: the copy of a log that starts at 3 was named 0, and ended there when cut."""
     two = Two()
     two.put(3)
     sync(two.log)
