@@ -56,8 +56,13 @@ class ClassicClient:
         if self.fenced or (self._waiting is not None and not self._waiting.full):
             return
         if self._waiting is not None:
-            slot, self._waiting = self._waiting, None
-            self._take_sync(slot.result()) if self._syncs else self._take_join(slot.result())
+            answer, self._waiting = self._waiting.result(), None
+            if isinstance(answer, ErrorCode):  # as the broker's handlers get it, when the log refuses an append
+                self._failed(answer)
+            elif self._syncs:
+                self._take_sync(answer)
+            else:
+                self._take_join(answer)
         elif not self.joined:
             self._join()
         elif not self._synced:
@@ -147,7 +152,7 @@ class ClassicClient:
             self._failed(error)
 
     def _failed(self, error: ErrorCode) -> None:
-        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+        if error in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._begin_again()
         elif error is ErrorCode.ILLEGAL_GENERATION:
             self._lose(keep_id=True)

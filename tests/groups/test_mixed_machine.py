@@ -30,8 +30,8 @@ class MixedGroupMachine(RuleBasedStateMachine):
         self.clients: dict[str, Client | ClassicClient] = {}
         self.born = 0
         self.seen_epoch = 0
-        self.grown = False
-        """True if a topic has grown and no leader of a classic group has looked at it since."""
+        self.unseen = False
+        """True if a topic has grown or a static member is back, and no leader of a classic group has looked since."""
 
     @initialize(
         policy=st.sampled_from([MigrationPolicy.BIDIRECTIONAL] * 3 + list(MigrationPolicy)),
@@ -50,9 +50,14 @@ class MixedGroupMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), topics=SUBSCRIPTIONS, classic=st.booleans())
     def start(self, name: str, topics: tuple[str, ...], classic: bool) -> None:
-        """Start a consumer; the process that had the name before has died without leaving."""
+        """Start a consumer; the process that had the name before has died without leaving.
+
+        A static one that comes back to a stable classic group is given what it had, whatever it subscribes to now: as
+        with Apache Kafka, only the next generation is assigned by its new topics.
+        """
         self.born += 1
         instance = f"i{name}" if name in "ab" else None
+        self.unseen = self.unseen or (classic and instance is not None)
         if classic:
             client: Any = ClassicClient(self.desk, *topics, instance=instance, cooperative=self.cooperative)
         else:
@@ -103,7 +108,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         shape = self.desk.topics.by_name(topic)
         assert shape is not None
         self.desk.topics.make(topic, min(shape.partitions + 1, 6))
-        self.grown = True
+        self.unseen = True
 
     @rule()
     def fail_over(self) -> None:
@@ -129,7 +134,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
         for turn in range(110):
             for name in list(self.clients):
                 self.step(name)
-            if self.grown and turn == _LOOKED_AT:
+            if self.unseen and turn == _LOOKED_AT:
                 self.look_at_topics()
             for client in self.clients.values():
                 client.settle()
@@ -148,7 +153,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
             assert read == ([(topic, index) for index in range(shape.partitions)] if wanted else [])
 
     def look_at_topics(self) -> None:
-        self.grown = False
+        self.unseen = False
         for client in self.clients.values():
             if isinstance(client, ClassicClient):
                 client.notice_topics()
