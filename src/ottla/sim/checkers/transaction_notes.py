@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.records.batch import Batch
 from ottla.records.control import Marker, read_marker
-from ottla.records.reader import read_records
 from ottla.sim.checkers.history import History, LogKey
+from ottla.sim.checkers.state_log import steps_in
 from ottla.sim.checkers.transaction_history import Appended, Owned, Stepped, TakenOver
 from ottla.sim.peek import batches
-from ottla.transactions.entries import decode_entry, transaction_of
 
 if TYPE_CHECKING:
     from ottla.broker.replicas.partition import Partition
@@ -62,11 +61,8 @@ class TransactionNotes:
         for _, following, body in batches(machine.disk, log.directory, known, durable=False):
             if following > watermark:
                 break
-            for record in read_records(Batch(body)):
-                entry = decode_entry(bytes(record.key or b""), None if record.value is None else bytes(record.value))
-                if entry is not None and entry.value is not None:
-                    step = transaction_of(entry.value)
-                    self._history.add(Stepped(self._loop.now_us, entry.key.transactional_id, step))
+            for transactional_id, step in steps_in(body):
+                self._history.add(Stepped(self._loop.now_us, transactional_id, step))
 
     def _note_entries_first(self, machine: Machine) -> None:
         """Note the entries first: in one turn a leader may append what an entry committed in this turn has admitted."""
