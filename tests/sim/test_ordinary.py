@@ -8,6 +8,7 @@ import pytest
 from tests.sim.ordinary import run_without
 from tests.sim.ordinary_mutants import REMOVALS, Removal
 from tests.sim.taken_out import SOURCE
+from tests.sim.transaction_mutants import TRANSACTION_MUTANTS
 
 _SOON = {
     "fetch epoch not compared": (0, "other-epoch"),
@@ -44,3 +45,10 @@ def test_sixteen_are_counted_and_each_is_in_the_docs():
     assert len({removal.safeguard for removal in REMOVALS}) == 16
     for removal in REMOVALS:
         assert f"| {removal.safeguard} |" in table
+
+
+def test_each_safeguard_of_transactions_is_counted_in_the_docs():
+    page = (Path(__file__).parents[2] / "docs" / "internals" / "safeguards.md").read_text()
+    counted = page.partition("## In ordinary worlds")[2]
+    for mutant in TRANSACTION_MUTANTS:
+        assert f"| {mutant.safeguard} |" in counted
