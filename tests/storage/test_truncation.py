@@ -73,3 +73,16 @@ def test_a_cut_into_a_batch_whose_records_are_damaged_stops_the_log() -> None:
     harm(log, position_of(log, end - 6) + HEADER_SIZE + 5)
     log.truncate_to(end - 4)
     assert log.damaged_at == end - 4 and log.end_offset == end
+
+
+@pytest.mark.parametrize("cut", [2, 3])
+def test_a_cut_into_the_batch_in_which_a_log_starts_leaves_the_start_where_it_is(cut: int) -> None:
+    log = a_log(SimDisk())
+    put(log, a_batch(b"0"))
+    put(log, a_batch(b"1", b"2", b"3"))
+    sync(log)
+    log.set_high_watermark(2)
+    log.delete_records_before(2)
+    log.truncate_to(cut)
+    assert (log.log_start_offset, log.high_watermark, log.end_offset) == (2, 2, 2)
+    assert put(log, a_batch(b"2")).base_offset == 2

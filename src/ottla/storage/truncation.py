@@ -87,10 +87,9 @@ class Truncation:
         except OSError:
             self._gate.close()
             raise
-        begins_at = self._bounds.start
-        if found is not None and self._is_first(*found) and chain.bases[0] < begins_at:
-            # An empty segment ends at its base, and the log would begin there again: below what was deleted.
-            self.restart_at(min(offset, begins_at), wall_ms=chain.active.created_ms)
+        if found is not None and self._leaves_nothing(*found):
+            # The end of what is left lies below the start, and the log would begin there again.
+            self.restart_at(min(offset, self._bounds.start), wall_ms=chain.active.created_ms)
             return
         end = offset if found is None else min(offset, found[1].base_offset)
         self._lower_recovery_point(end)
@@ -101,9 +100,10 @@ class Truncation:
             self._gate.close()
             raise
 
-    def _is_first(self, segment: Segment, found: Found) -> bool:
-        """True for the first batch of the log: a cut there leaves nothing of it."""
-        return segment is self._chain.segments[0] and found.position == 0
+    def _leaves_nothing(self, segment: Segment, found: Found) -> bool:
+        """True if a cut at this batch leaves none that reaches the log's start: its first segment may begin below."""
+        start = self._bounds.start
+        return self._chain.bases[0] < start and self._reading.locate(start - 1) == (segment, found)
 
     def _cut_files(self, offset: int) -> None:
         chain = self._chain

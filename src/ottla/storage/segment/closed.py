@@ -2,7 +2,7 @@
 
 A batch's base offset, length and leader epoch lie outside of its CRC: walk.py compares them with the batches around and
 the log's epochs. Damage ends at the next batch that can be trusted. A file that is missing, or ends too early, is
-damage too. The scrub checks so, and a cut in the middle of a segment.
+damage too. Comes from the scrub, from `ottla log check`, and from a cut in the middle of a segment.
 """
 
 from __future__ import annotations
