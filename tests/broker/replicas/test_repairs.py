@@ -10,6 +10,7 @@ import pytest
 from plain_requests import a_deletion_of_records
 from three_replicas import BATCHES, ThreeReplicas, a_fetch, a_produce, alone, everything
 
+from ottla.broker.replicas.fetcher import LeaderFetch
 from ottla.broker.replicas.repairs import Repairs
 from ottla.broker.replicas.scrubber import HOUR_MS
 from ottla.kernel.errors import ErrorCode
@@ -274,6 +275,23 @@ def test_a_segment_that_the_log_starts_in_is_repaired_from_there_on():
     cluster.scrub(damaged)
     assert not cluster.log(damaged).damage
     assert cluster.values(damaged, 2) == everything()[2:]
+
+
+def test_a_repair_of_records_that_the_leader_has_deleted_leaves_no_hole_if_this_replica_comes_to_lead(monkeypatch):
+    """World 227019: the deletion reached the leader only, and it was the repair that met it first."""
+    cluster = ThreeReplicas()
+    leader, damaged = cluster.leader, cluster.followers()[0]
+    take = LeaderFetch._take
+    monkeypatch.setattr(
+        LeaderFetch, "_take", lambda self, *answer: self._around.broker == damaged or take(self, *answer)
+    )  # its fetches are answered, but it hears none of the answers
+    start = cluster.log(damaged).segments[2].base_offset
+    cluster.log(leader).delete_records_before(start)
+    cluster.rot(damaged, 1)
+    cluster.scrub(damaged)
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1 or not cluster.log(damaged).damage)
+    begins = cluster.log(damaged).log_start_offset
+    assert cluster.values(damaged, begins) == everything()[begins:]
 
 
 # found by a read

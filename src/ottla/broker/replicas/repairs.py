@@ -212,6 +212,7 @@ class Repairs:
         part = await self._ask(partition, todo, one.wanted)
         self._check(partition, todo)
         if part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and part.log_start_offset > one.wanted:
+            self._start_with_leader(partition, part.log_start_offset)
             one.skip_to(part.log_start_offset)
             return
         if part.error_code != ErrorCode.NONE:
@@ -220,6 +221,16 @@ class Repairs:
             raise _PutOff(f"leader {todo.leader} has committed nothing yet at offset {one.wanted}")
         taken = one.take(part.records)
         await self._pause(int(1000 * taken / self._around.config.scrub_max_bytes_per_second))
+
+    def _start_with_leader(self, partition: Partition, start: int) -> None:
+        """Raise our log start to the leader's before records below it are skipped.
+
+        Nothing but a fetch would raise it otherwise: if we came to lead first, our log would have a hole.
+        """
+        if start > partition.log.high_watermark:
+            raise _PutOff(f"its leader starts at {start}, and it is not known here that this is committed")
+        if partition.leader_starts(start) and not self._replicas.upkeep.note_starts():
+            raise _PutOff("its log start could not be written down")
 
     async def _ask(self, partition: Partition, todo: Refetch, offset: int) -> PartitionData:
         place = FetchPartition(

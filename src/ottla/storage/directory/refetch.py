@@ -79,7 +79,7 @@ class Refetched:
         return position
 
     def skip_to(self, offset: int) -> None:
-        """Skip records below `offset`: the leader has deleted them, and this log will delete them too."""
+        """Skip records below `offset`: the leader has deleted them, and this log starts there too, or above."""
         assert self.wanted is not None
         self.wanted = max(self.wanted, min(offset, self.end_offset))
         if self.wanted == self.end_offset:
