@@ -28,6 +28,7 @@ typedef struct {
     int files[MOST_FILES];
     int count; /* files of the round; 0 between `end` and `begin` */
     int next; /* the first one that no thread has taken */
+    int unwoken; /* files for which no thread has been woken yet */
     int unfinished;
     int fault; /* errno of the first that failed, or 0 */
     int failed; /* its place among the files */
@@ -48,12 +49,19 @@ static void wake_the_loop(int wake_fd)
         ;
 }
 
-/* Takes the next file of the round and syncs it; called and left with the lock held. */
+/*
+ * Takes the next file of the round and syncs it; called and left with the lock held. First it wakes two more threads:
+ * to wake one takes as long as a small request, and the loop, which has the interpreter's lock, wakes only one.
+ */
 static void sync_next(ParallelSync *self)
 {
     int place = self->next++;
     int file = self->files[place];
+    int woken = self->unwoken < 2 ? self->unwoken : 2;
+    self->unwoken -= woken;
     pthread_mutex_unlock(&self->lock);
+    while (woken--)
+        pthread_cond_signal(&self->changed);
     int fault = sync_file(file);
     pthread_mutex_lock(&self->lock);
     if (fault && !self->fault) {
@@ -135,10 +143,11 @@ static PyObject *begin(PyObject *object, PyObject *given)
             self->files[i] = files[i];
         self->next = self->fault = 0;
         self->count = self->unfinished = count;
-        for (int i = 0; i < count; i++)
-            pthread_cond_signal(&self->changed);
+        self->unwoken = count - 1;
     }
-    pthread_mutex_unlock(&self->lock);
+    pthread_mutex_unlock(&self->lock); /* before a thread is woken, which takes it first */
+    if (is_free && !error)
+        pthread_cond_signal(&self->changed);
     if (!is_free) {
         PyErr_SetString(PyExc_RuntimeError, "a round is under way, or all is stopped");
         return NULL;
