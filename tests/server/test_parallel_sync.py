@@ -122,7 +122,7 @@ class Log:
 @pytest.fixture(params=["compiled", "pure"])
 def part(request, monkeypatch) -> str:
     if request.param == "pure":
-        monkeypatch.setattr(sync_loop, "sync_round", lambda: None)
+        monkeypatch.setattr(sync_loop, "sync_round", lambda directory: None)
     return request.param
 
 
@@ -164,6 +164,36 @@ def test_a_file_that_cannot_be_synced_fails_the_directory_by_its_path(part, tmp_
     assert (error.errno, error.filename) == (errno.EIO, "the/pipe")
 
 
+def test_a_failed_sync_of_the_file_system_fails_the_directory_whatever_the_error(part, tmp_path, monkeypatch):
+    """Even for a full disk: the pages that were dropped count as written from then on."""
+
+    async def run() -> OSError | None:
+        syncer = SyncLoop(asyncio.get_running_loop(), str(tmp_path))
+        if part == "pure":
+            monkeypatch.setattr(sync_loop, "sync_file_system", full)
+        else:
+            assert syncer._round is not None
+            folder, syncer._round._folder = syncer._round._folder, 1 << 30  # no descriptor: EBADF
+            monkeypatch.setattr(sync_loop, "sync_file_system", unexpected)
+        log = Log(opened(tmp_path, MOST_FILES + 1))
+        syncer.submit(log)
+        await told([log], 1)
+        if syncer._round is not None:
+            syncer._round._folder = folder
+        syncer.stop()
+        return log.errors[0]
+
+    def full(path: str) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    def unexpected(path: str) -> None:
+        raise AssertionError("the compiled threads sync many files too")
+
+    error = asyncio.run(run())
+    assert isinstance(error, FailedSync)
+    assert (error.errno, error.filename) == (errno.EIO, str(tmp_path))
+
+
 def test_a_sync_with_a_new_directory_ends_too(part, tmp_path):
     async def run() -> None:
         syncer = SyncLoop(asyncio.get_running_loop(), str(tmp_path))
@@ -196,12 +226,13 @@ def test_a_round_without_threads_is_left_to_python(tmp_path, wake_fd):
         def begin(self, files: tuple[int, ...]) -> None:
             raise OSError(errno.EAGAIN, "no thread")
 
-    made = sync_round()
+    made = sync_round(str(tmp_path))
     assert made is not None
     made._parallel = Without()  # type: ignore[assignment]
     (file,) = opened(tmp_path, 1)
     assert not made.begin([(Log([file]), SyncWork(1, (file,), ()))], [file])
-    os.close(made.wake_fd)
+    made._parallel = compiled.ParallelSync(made.wake_fd)
+    made.stop()
 
 
 class Refuses(Log):

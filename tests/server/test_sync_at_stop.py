@@ -45,7 +45,7 @@ def test_a_failure_that_comes_during_the_stop_leaves_no_clean_mark(
         disk.is_waited_for.set()
         real_stop(self)
 
-    monkeypatch.setattr(sync_loop, "sync_round", lambda: None)
+    monkeypatch.setattr(sync_loop, "sync_round", lambda directory: None)
     monkeypatch.setattr(SyncLoop, "stop", stop)
     with TestBroker(directory=tmp_path) as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})

@@ -1,7 +1,7 @@
 """One flush for all dirty logs: the only way by which acknowledged records reach the disk.
 
-Logs are submitted by broker/replicas/partition.py; when a sync ends, `end_sync` tells each log (rules B1, E6). A few
-files are synced by `sync_round.py`, many files, and directories, by a thread here.
+Logs are submitted by broker/replicas/partition.py; when a sync ends, `end_sync` tells each log (rules B1, E6). Files
+are synced by `sync_round.py`; by a thread here where that cannot be, or where directories are to be synced too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ottla.kernel.seams import OpenFile, Syncable
 from ottla.metrics.histogram import Histogram
 from ottla.server.sync_round import MOST_FILES, SyncRound, Works, files_of, sync_round
-from ottla.storage.disk.local import sync_file_system
+from ottla.storage.disk.local import failed_sync, sync_file_system
 
 
 class SyncLoop:
@@ -35,7 +35,7 @@ class SyncLoop:
         self.times = Histogram()
         """Times of syncs, from their begin on the loop until the loop learns of their end."""
         self._began_ns = 0
-        self._round: SyncRound | None = sync_round()
+        self._round: SyncRound | None = sync_round(directory)
         if self._round is not None:
             loop.add_reader(self._round.wake_fd, self._finish_round)
         self._thread = threading.Thread(target=self._work, name="ottla-sync", daemon=True)
@@ -130,7 +130,10 @@ class SyncLoop:
                 self._pool = ThreadPoolExecutor(MOST_FILES, "ottla-sync")
             list(self._pool.map(_sync_one, files))
         else:
-            sync_file_system(self._directory)
+            try:
+                sync_file_system(self._directory)
+            except OSError as fault:
+                raise failed_sync(fault, self._directory) from fault
         for directory in sorted({directory for _, work in works for directory in work.directories}):
             _sync_directory(directory)
 

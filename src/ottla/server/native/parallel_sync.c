@@ -1,9 +1,11 @@
 /*
- * The compiled module `ottla.server._parallel_sync`: fdatasync(2) of a few files at once, by threads that run no Python.
+ * The compiled module `ottla.server._parallel_sync`: fdatasync(2) of a few files at once, or syncfs(2) of all, by threads
+ * that run no Python.
  *
  * A Python thread that comes back from a sync waits for the interpreter's lock before it can say so, for as long as the
  * loop computes; these say so by the file descriptor that the loop waits on anyway. Limited API of Python 3.11.
  */
+#define _GNU_SOURCE /* syncfs */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -26,6 +28,7 @@ typedef struct {
     int wake_fd;
     pid_t process; /* the one that has the threads: a child of it has none */
     int files[MOST_FILES];
+    int (*sync)(int file); /* what is called for each */
     int count; /* files of the round; 0 between `end` and `begin` */
     int next; /* the first one that no thread has taken */
     int unwoken; /* files for which no thread has been woken yet */
@@ -34,9 +37,9 @@ typedef struct {
     int failed; /* its place among the files */
 } ParallelSync;
 
-static int sync_file(int file)
+static int sync_file(ParallelSync *self, int file)
 {
-    while (fdatasync(file) != 0)
+    while (self->sync(file) != 0)
         if (errno != EINTR)
             return errno;
     return 0;
@@ -62,7 +65,7 @@ static void sync_next(ParallelSync *self)
     pthread_mutex_unlock(&self->lock);
     while (woken--)
         pthread_cond_signal(&self->changed);
-    int fault = sync_file(file);
+    int fault = sync_file(self, file);
     pthread_mutex_lock(&self->lock);
     if (fault && !self->fault) {
         self->fault = fault;
@@ -124,13 +127,8 @@ static int read_files(PyObject *given, int *files)
     return (int)count;
 }
 
-static PyObject *begin(PyObject *object, PyObject *given)
+static PyObject *begin_round(ParallelSync *self, int (*sync)(int), const int *files, int count)
 {
-    ParallelSync *self = (ParallelSync *)object;
-    int files[MOST_FILES];
-    int count = read_files(given, files);
-    if (count < 0)
-        return NULL;
     if (self->process != getpid()) {
         PyErr_SetString(PyExc_OSError, "the threads are those of the parent process");
         return NULL;
@@ -141,6 +139,7 @@ static PyObject *begin(PyObject *object, PyObject *given)
     if (is_free && !error) {
         for (int i = 0; i < count; i++)
             self->files[i] = files[i];
+        self->sync = sync;
         self->next = self->fault = 0;
         self->count = self->unfinished = count;
         self->unwoken = count - 1;
@@ -158,6 +157,24 @@ static PyObject *begin(PyObject *object, PyObject *given)
     }
     Py_RETURN_NONE;
 }
+
+static PyObject *begin(PyObject *object, PyObject *given)
+{
+    int files[MOST_FILES];
+    int count = read_files(given, files);
+    return count < 0 ? NULL : begin_round((ParallelSync *)object, fdatasync, files, count);
+}
+
+#ifdef __linux__
+static PyObject *begin_file_system(PyObject *object, PyObject *given)
+{
+    long file = PyLong_AsLong(given);
+    if (file == -1 && PyErr_Occurred())
+        return NULL;
+    int files[] = {(int)file};
+    return begin_round((ParallelSync *)object, syncfs, files, 1);
+}
+#endif
 
 static PyObject *end(PyObject *object, PyObject *unused)
 {
@@ -233,6 +250,9 @@ static void free_parallel_sync(PyObject *object)
 
 static PyMethodDef methods[] = {
     {"begin", begin, METH_O, "begin(files): sync these, a tuple of descriptors; OSError where no thread is to be had."},
+#ifdef __linux__
+    {"begin_file_system", begin_file_system, METH_O, "begin_file_system(file): sync all of the file system it lies on."},
+#endif
     {"end", end, METH_NOARGS, "end() -> (errno, place) of the first file that failed, (0, 0) where none did."},
     {"stop", stop, METH_NOARGS, "stop(): wait for the round under way and end the threads."},
     {NULL, NULL, 0, NULL},
