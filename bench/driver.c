@@ -14,6 +14,7 @@
  * batch=0 leaves batches to their size (about 1 MB); batch=N sends at most N records in one.
  */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 
 #include "rdkafka.h"
 
-enum { FETCHED_AT_ONCE = 10000, POLL_EVERY = 1024, PATIENCE_S = 120 };
+enum { FETCHED_AT_ONCE = 10000, POLL_EVERY = 1024, PATIENCE_S = 120, MOST_THREADS = 4096 };
 
 static struct options {
     const char *brokers, *topic, *acks;
@@ -57,6 +58,53 @@ static double cpu_seconds(void) {
     getrusage(RUSAGE_SELF, &used);
     return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+/* The beginning of what is timed, with the processor time that each thread has used before it. */
+struct start {
+    double at, cpu;
+    int threads;
+    struct { long id; double cpu; } thread[MOST_THREADS];
+};
+
+/* Note all threads of this process; those above MOST_THREADS are left out. */
+static void note_threads(struct start *start) {
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    start->threads = 0;
+    while (tasks && start->threads < MOST_THREADS && (task = readdir(tasks))) {
+        char path[300];
+        unsigned long long nanoseconds;
+        snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", task->d_name);
+        FILE *file = task->d_name[0] == '.' ? NULL : fopen(path, "r");
+        if (!file) continue;
+        if (fscanf(file, "%llu", &nanoseconds) == 1) {
+            start->thread[start->threads].id = atol(task->d_name);
+            start->thread[start->threads++].cpu = (double)nanoseconds / 1e9;
+        }
+        fclose(file);
+    }
+    if (tasks) closedir(tasks);
+}
+
+static void begin_now(struct start *start) {
+    note_threads(start);
+    start->at = now(), start->cpu = cpu_seconds();
+}
+
+/* The processor time since then of the thread that used most: librdkafka serves a connection by one thread, so no more
+ * than one core's worth of records passes through it. */
+static double busiest_thread(const struct start *start) {
+    static struct start end;
+    double most = 0;
+    note_threads(&end);
+    for (int i = 0; i < end.threads; i++) {
+        double used = end.thread[i].cpu;
+        for (int j = 0; j < start->threads; j++)
+            if (start->thread[j].id == end.thread[i].id) used -= start->thread[j].cpu;
+        if (used > most) most = used;
+    }
+    return most;
 }
 
 static void set(rd_kafka_conf_t *conf, const char *name, const char *value) {
@@ -147,10 +195,11 @@ static void *payload_of_size(void) {
     return payload;
 }
 
-static void report_rate(const char *mode, long records, double seconds, double cpu) {
+static void report_rate(const char *mode, long records, const struct start *start) {
+    double seconds = now() - start->at, cpu = cpu_seconds() - start->cpu;
     printf("{\"mode\": \"%s\", \"librdkafka\": \"%s\", \"records\": %ld, \"seconds\": %.6f, \"records_per_second\": %.1f, "
-           "\"client_cpu_seconds\": %.3f, \"failed\": %ld}\n",
-           mode, rd_kafka_version_str(), records, seconds, (double)records / seconds, cpu, failed);
+           "\"client_cpu_seconds\": %.3f, \"client_busiest_thread_seconds\": %.3f, \"failed\": %ld}\n",
+           mode, rd_kafka_version_str(), records, seconds, (double)records / seconds, cpu, busiest_thread(start), failed);
     if (failed) die("produce", rd_kafka_err2str(last_failure));
 }
 
@@ -184,9 +233,10 @@ static void produce(void) {
     rd_kafka_topic_t *topic = topic_of(client);
     void *payload = payload_of_size();
     send_all(client, topic, options.warmup ? options.warmup : options.partitions, payload);
-    double begin = now(), cpu = cpu_seconds();
+    static struct start start;
+    begin_now(&start);
     send_all(client, topic, options.records, payload);
-    report_rate("produce", options.records, now() - begin, cpu_seconds() - cpu);
+    report_rate("produce", options.records, &start);
     rd_kafka_topic_destroy(topic);
     rd_kafka_destroy(client);
     for (long i = 0; i < options.idle; i++) close(idle[i]);
@@ -232,18 +282,18 @@ static int is_record(const rd_kafka_message_t *message) {
 }
 
 /* Read `options.records`; the clock starts once `warmup` of them are taken. Returns those that it counted. */
-static long read_all(struct reader *reader, long warmup, double *begin, double *cpu) {
+static long read_all(struct reader *reader, long warmup, struct start *start) {
     rd_kafka_message_t **messages = calloc(FETCHED_AT_ONCE, sizeof *messages);
     long taken = 0, bytes = 0, before = warmup ? -1 : 0; /* records taken before the clock started */
     double deadline = now() + PATIENCE_S;
-    *begin = now(), *cpu = cpu_seconds();
+    begin_now(start);
     while (taken < options.records) {
         ssize_t count = rd_kafka_consume_batch_queue(reader->queue, 1000, messages, FETCHED_AT_ONCE);
         for (ssize_t i = 0; i < count; i++) {
             if (is_record(messages[i])) taken++, bytes += (long)messages[i]->len;
             rd_kafka_message_destroy(messages[i]);
         }
-        if (before < 0 && taken >= warmup) before = taken, *begin = now(), *cpu = cpu_seconds();
+        if (before < 0 && taken >= warmup) before = taken, begin_now(start);
         if (now() > deadline) die("consume", "the records did not come in time");
     }
     if (bytes / taken != options.size) die("consume", "records of another size came back");
@@ -253,17 +303,18 @@ static long read_all(struct reader *reader, long warmup, double *begin, double *
 
 static void consume(void) {
     struct reader reader = reader_of_all();
-    double begin, cpu;
-    long counted = read_all(&reader, options.warmup, &begin, &cpu);
-    report_rate("consume", counted, now() - begin, cpu_seconds() - cpu);
+    static struct start start;
+    long counted = read_all(&reader, options.warmup, &start);
+    report_rate("consume", counted, &start);
     close_reader(&reader);
 }
 
 static void *read_in_thread(void *unused) {
-    double begin, cpu;
+    struct start *start = malloc(sizeof *start);
     struct reader reader = reader_of_all();
-    read_all(&reader, 0, &begin, &cpu);
+    read_all(&reader, 0, start);
     close_reader(&reader);
+    free(start);
     return unused;
 }
 
@@ -273,10 +324,11 @@ static void in_thread(pthread_t *thread, void *(*run)(void *), void *argument) {
 
 static void readers(void) {
     pthread_t *threads = calloc((size_t)options.readers, sizeof *threads);
-    double begin = now(), cpu = cpu_seconds();
+    static struct start start;
+    begin_now(&start);
     for (long i = 0; i < options.readers; i++) in_thread(&threads[i], read_in_thread, NULL);
     for (long i = 0; i < options.readers; i++) pthread_join(threads[i], NULL);
-    report_rate("readers", options.readers * options.records, now() - begin, cpu_seconds() - cpu);
+    report_rate("readers", options.readers * options.records, &start);
     free(threads);
 }
 
@@ -398,9 +450,10 @@ static void transact(void) {
     void *payload = payload_of_size();
     long count = options.records / options.transaction;
     commit_all(client, topic, options.warmup / options.transaction + 1, payload);
-    double begin = now(), cpu = cpu_seconds();
+    static struct start start;
+    begin_now(&start);
     commit_all(client, topic, count, payload);
-    report_rate("transact", count * options.transaction, now() - begin, cpu_seconds() - cpu);
+    report_rate("transact", count * options.transaction, &start);
     rd_kafka_topic_destroy(topic);
     rd_kafka_destroy(client);
     free(payload);
@@ -428,12 +481,13 @@ static void crowd(void) {
     }
     wait_for_all(clients, options.connections);
     delivered = 0;
-    double begin = now(), cpu = cpu_seconds();
+    static struct start start;
+    begin_now(&start);
     long each = options.records / options.connections, total = each * options.connections;
     for (long round = 0; round < each; round++)
         for (long i = 0; i < options.connections; i++) send_one(clients[i], topics[i], 0, payload);
     wait_for_all(clients, total);
-    report_rate("crowd", total, now() - begin, cpu_seconds() - cpu);
+    report_rate("crowd", total, &start);
     fflush(stdout);
     _exit(0); /* closing hundreds of clients one by one says nothing about the broker */
 }

@@ -53,9 +53,12 @@ def test_a_line_that_is_not_reached_says_how_many_cores_its_client_and_its_broke
     def timed(ratio: float) -> Outcome:
         made = Outcome(Line("line", (RATE,), measured), ratios={"rate": ratio})
         for name, broker in (("ottla", 0.3), ("kafka", 0.6)):
-            run = {"seconds": 2.0, "client_cpu_seconds": 2.4, "broker_cpu_per_million": broker, "records": 2e6}
+            run = {"seconds": 2.0, "client_cpu_seconds": 2.4, "client_busiest_thread_seconds": 1.9,
+                   "broker_cpu_per_million": broker, "records": 2e6}  # fmt: skip
             made.runs[name] = [run] * 3
         return made
 
-    assert shares_of_missed(Race({}, [timed(1.9)])) == ["| produce | 1.20 | 0.30 | 1.50 | 1.20 | 0.60 | 1.80 |"]
+    assert shares_of_missed(Race({}, [timed(1.9)])) == [
+        "| produce | 1.20 | 0.95 | 0.30 | 1.50 | 1.20 | 0.95 | 0.60 | 1.80 |"
+    ]
     assert shares_of_missed(Race({}, [timed(2.1), outcome(100.0, 100.0)])) == []
