@@ -20,6 +20,7 @@ HOT_PATH = (
     "src/ottla/broker/replicas/fetcher.py",
     "src/ottla/broker/replicas/partition.py",
     "src/ottla/broker/requests",
+    "src/ottla/broker/waiting.py",
     "src/ottla/kernel/story.py",
     "src/ottla/records",
     "src/ottla/replication",

@@ -6,7 +6,7 @@ import random
 
 from ottla.broker.control.command_queue import Outcome
 from ottla.broker.control.metadata_follow import MetadataFollow
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import Command
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId

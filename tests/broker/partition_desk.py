@@ -5,7 +5,7 @@ from __future__ import annotations
 from hand_syncer import HandSyncer
 
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from ottla.metrics.metric import Traffic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.requests.waiting import CommitWaits, Deadlines
+from ottla.broker.waiting import CommitWaits, Deadlines
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import EndOffset, LeaderEpoch
 from ottla.kernel.story import Slot

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.requests.waiting import Deadlines
 from ottla.broker.rounds import Rounds
+from ottla.broker.waiting import Deadlines
 from ottla.sim.loop import SimLoop
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.broker.control.metadata_follow import MetadataFollow
     from ottla.broker.failures import Failures
     from ottla.broker.options import Options
-    from ottla.broker.requests.waiting import Deadlines
+    from ottla.broker.waiting import Deadlines
     from ottla.config.broker import BrokerConfig
     from ottla.kernel.ids import BrokerId
     from ottla.kernel.seams import Clock, Entropy, Syncer

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.broker.control.unclean_elections import EVERY_MS
-from ottla.broker.requests.waiting import Deadline
+from ottla.broker.waiting import Deadline
 
 if TYPE_CHECKING:
     from ottla.broker.control.unclean_elections import UncleanElections

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.replicas.reconcile import Care, Replicas
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.config.topic import TopicConfig
 from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop

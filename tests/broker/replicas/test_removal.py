@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ottla.broker.replicas.removal import Removal
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.sim.loop import SimLoop
 
 

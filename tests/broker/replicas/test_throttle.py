@@ -7,7 +7,7 @@ from one_topic import create, reassign, state, try_to_produce
 from sim_cluster import SimCluster
 
 from ottla.broker.replicas.throttle import Throttle, names
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.messages.incremental_alter_configs import (

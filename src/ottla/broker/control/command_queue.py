@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import Command, Footprint, goes_first, sharing
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.story import Slot

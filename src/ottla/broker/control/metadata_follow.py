@@ -14,7 +14,7 @@ from typing import Any
 from ottla.broker.control.command_queue import APPEND_COMMANDS, Applied, CommandQueue, Outcome, Pending
 from ottla.broker.control.lease import Lease
 from ottla.broker.control.store_trouble import StoreTrouble
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
 from ottla.cluster.commands import Command, NewCluster, RegisterBroker, Writer
 from ottla.cluster.decide import decide

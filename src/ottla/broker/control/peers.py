@@ -11,7 +11,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ottla.broker.requests.waiting import Deadline
+from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.kernel.seams import Network, Transport

@@ -12,7 +12,7 @@ from typing import Any, Generic
 
 from ottla.broker.coordinators.shard_runner import Decide, Phase, S, ShardRunner
 from ottla.broker.replicas.partition import Partition, Surroundings
-from ottla.broker.requests.waiting import Deadline
+from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import partition_for
 from ottla.kernel.story import Slot

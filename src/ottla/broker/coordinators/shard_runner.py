@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.coordinators.replay import Replayed, replay_batch
 from ottla.broker.replicas.partition import Partition, Surroundings
-from ottla.broker.requests.waiting import Deadline
+from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import LeaderEpoch
 from ottla.kernel.seams import Buffer

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.waiting import A_TURN, next_turn
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import AlterReassignment
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.waiting import A_TURN, next_turn
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import CreatePartitions
 from ottla.cluster.decide import decide
 from ottla.kernel.errors import ApiError, ErrorCode

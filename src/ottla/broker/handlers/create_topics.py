@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.requests.waiting import A_TURN, next_turn
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import Assignment, CreateTopic
 from ottla.cluster.decide import decide
 from ottla.cluster.topics import name_error

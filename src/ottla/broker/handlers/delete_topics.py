@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.requests.look_again import look_again
-from ottla.broker.requests.waiting import A_TURN, next_turn
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import DeleteTopic
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.load import as_json as load_as_json
-from ottla.broker.requests.waiting import A_TURN, next_turn
 from ottla.broker.troubles import as_json
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
 from ottla.config.describe import (
     BROKER_LOAD,

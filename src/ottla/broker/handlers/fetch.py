@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.throttle import Throttle, names
 from ottla.broker.requests.fetch_sessions import Session, Watch
-from ottla.broker.requests.waiting import Deadline
+from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.replication.leader import Refused, ReplicaKey

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.config_edits import Edit, alter
-from ottla.broker.requests.waiting import A_TURN, next_turn
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log

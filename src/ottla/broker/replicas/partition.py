@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.replicas.readers import Readers
 from ottla.broker.requests.admission import Admission, Refusal
-from ottla.broker.requests.waiting import CommitWaits, Deadlines
+from ottla.broker.waiting import CommitWaits, Deadlines
 from ottla.cluster.topics import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset

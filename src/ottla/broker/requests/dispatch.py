@@ -19,7 +19,7 @@ from ottla.broker.requests.call import Call, encode
 from ottla.broker.requests.produce_again import produce_again
 from ottla.broker.requests.refusals import refusal
 from ottla.broker.requests.request_times import ONE_IN, RequestTimes
-from ottla.broker.requests.waiting import next_turn
+from ottla.broker.waiting import next_turn
 from ottla.kernel.errors import ApiError, ErrorCode, InvariantBroken
 from ottla.kernel.story import Slot
 from ottla.schema.codec import MalformedMessage, decoder

@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.broker.requests.waiting import Deadlines
+from ottla.broker.waiting import Deadlines
 from ottla.sim.loop import SimLoop
 
 

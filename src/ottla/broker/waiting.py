@@ -1,7 +1,6 @@
 """Waits: one heap of deadlines with one timer for the whole broker, and the waits for a partition's commits.
 
-Used through broker/replicas/partition.py and broker/requests/fetch_sessions.py; no request has a timer of its own (rule
-E1).
+All parts of the broker set their deadlines here. No request has a timer of its own (rule E1).
 """
 
 from __future__ import annotations
