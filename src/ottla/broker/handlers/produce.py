@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
-from ottla.broker.requests.admission import Refusal, RefusedAt
+from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
 from ottla.storage.values import Appended
@@ -22,6 +22,7 @@ from ottla.wire.hot_answers import encode_produced, not_produced
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
     from ottla.broker.requests.produce_in_transaction import Cleared
+    from ottla.broker.requests.produce_refused import RefusedAt
     from ottla.messages.produce import ProduceResponse
 
 _ADMIN_CLIENT = "__admin_client"
@@ -70,6 +71,8 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
             else:
                 failed = True
                 if outcome.__class__ is Refusal:
+                    from ottla.broker.requests.produce_refused import RefusedAt
+
                     explained.append(RefusedAt(len(answers) - 1, len(partitions), outcome))
                 partitions.append(not_produced(index, _refused(call, partition, outcome)))  # type: ignore[arg-type]
     # All waits begin now: they belong to this epoch (rule A9), and share one timeout.

@@ -7,7 +7,7 @@ the topic requires another codec or another timestamp in the header.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch, RecordError, check_batch, produced_batch, scan_records, seal
@@ -38,14 +38,6 @@ class Refusal:
         self.error = error
         self.message = message
         self.record_errors = record_errors
-
-
-class RefusedAt(NamedTuple):
-    """A refused batch with the place of its partition in the answer."""
-
-    topic: int
-    partition: int
-    refusal: Refusal
 
 
 class Admission:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.produce import (
@@ -15,11 +15,19 @@ from ottla.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.admission import RefusedAt
+    from ottla.broker.requests.admission import Refusal
     from ottla.broker.requests.call import Call
     from ottla.wire.hot import ProducedTopic
 
 _LEADERSHIP = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class RefusedAt(NamedTuple):
+    """A refused batch with the place of its partition in the answer."""
+
+    topic: int
+    partition: int
+    refusal: Refusal
 
 
 def explain(call: Call, answers: list[ProducedTopic], explained: list[RefusedAt]) -> ProduceResponse:
