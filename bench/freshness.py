@@ -17,6 +17,7 @@ PAGE = ROOT / "docs" / "reference" / "performance.md"
 HOT_PATH = (
     "src/ottla/broker/handlers/fetch.py",
     "src/ottla/broker/handlers/produce.py",
+    "src/ottla/broker/replicas/admission.py",
     "src/ottla/broker/replicas/fetcher.py",
     "src/ottla/broker/replicas/partition.py",
     "src/ottla/broker/requests",

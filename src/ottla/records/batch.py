@@ -1,6 +1,6 @@
 """A record batch by its 61-byte header: read at once, patched in place, its records left alone.
 
-Used by broker/requests/admission.py and storage; `scan_records` is the one place where a broker looks inside.
+Used by broker/replicas/admission.py and storage; `scan_records` is the one place where a broker looks inside.
 """
 
 from __future__ import annotations

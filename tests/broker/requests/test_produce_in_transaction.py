@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from transactional import OK, Producer, Scene, ready
 
+from ottla.broker.replicas.admission import Refusal
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.requests.admission import Refusal
 from ottla.broker.requests.produce_in_transaction import _told
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.replicas.admission import Refusal
 from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
-from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
 from ottla.storage.values import Appended

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.replicas.admission import Admission, Refusal
 from ottla.broker.replicas.readers import Readers
-from ottla.broker.requests.admission import Admission, Refusal
 from ottla.broker.waiting import CommitWaits, Deadlines
 from ottla.cluster.topics import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.coordinators.verification import Question
+from ottla.broker.replicas.admission import Refusal
 from ottla.broker.replicas.partition import Partition
-from ottla.broker.requests.admission import Refusal
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import run_story

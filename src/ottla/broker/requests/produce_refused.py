@@ -15,7 +15,7 @@ from ottla.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.admission import Refusal
+    from ottla.broker.replicas.admission import Refusal
     from ottla.broker.requests.call import Call
     from ottla.wire.hot import ProducedTopic
 

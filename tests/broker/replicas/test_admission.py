@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.requests.admission import Admission, Refusal
+from ottla.broker.replicas.admission import Admission, Refusal
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
