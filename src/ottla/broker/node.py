@@ -40,8 +40,8 @@ from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.endpoints import Endpoints
 from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.requests.metadata_fragments import Fragments
+from ottla.broker.requests.services import Services
 from ottla.broker.rounds import Rounds
-from ottla.broker.services import Services
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.partitions import DECIDING
 from ottla.cluster.upkeep import Upkeep

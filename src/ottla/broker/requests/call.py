@@ -10,7 +10,7 @@ from ottla.schema.codec import encoder
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
-    from ottla.broker.services import Services
+    from ottla.broker.requests.services import Services
     from ottla.kernel.ids import BrokerId
     from ottla.wire.connection import Part, ServerConnection
 

@@ -29,7 +29,7 @@ from ottla.wire.hot import decode_fetch, decode_produce
 from ottla.wire.hot_shape import ProduceShape, shape_of
 
 if TYPE_CHECKING:
-    from ottla.broker.services import Services
+    from ottla.broker.requests.services import Services
 
 PRODUCE, FETCH, JOIN_GROUP, SYNC_GROUP, API_VERSIONS = 0, 1, 11, 14, 18
 _PROVING = frozenset({SASL_HANDSHAKE_KEY, SASL_AUTHENTICATE_KEY})

@@ -16,7 +16,7 @@ from ottla.wire.hot_answers import not_produced
 
 if TYPE_CHECKING:
     from ottla.broker.requests.request_times import Timing
-    from ottla.broker.services import Services
+    from ottla.broker.requests.services import Services
     from ottla.wire.connection import Exchange, Part, ServerConnection
     from ottla.wire.hot_shape import ProduceShape
 
