@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from ottla.broker.control.command_queue import Outcome
-from ottla.broker.control.metadata_follow import MetadataFollow
+from ottla.broker.metadata_log.command_queue import Outcome
+from ottla.broker.metadata_log.metadata_follow import MetadataFollow
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.commands import Command
 from ottla.coordination.memory import MemoryStore

@@ -206,7 +206,7 @@ CLUSTER_MUTANTS = (
     ),
     Mutant(
         "a lease ends before others take over",
-        "broker/control/metadata_follow.py",
+        "broker/metadata_log/metadata_follow.py",
         "return self._acting and self.lease.holds()",
         "return self._acting",
         ("long pause", "cut coordination"),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.control.metadata_follow import MetadataFollow
     from ottla.broker.failures import Failures
+    from ottla.broker.metadata_log.metadata_follow import MetadataFollow
     from ottla.broker.options import Options
     from ottla.broker.waiting import Deadlines
     from ottla.config.broker import BrokerConfig

@@ -14,7 +14,6 @@ from ottla.broker.control.doubts import Doubts
 from ottla.broker.control.early_fence import EarlyFence
 from ottla.broker.control.incarnations import refuse_older_store
 from ottla.broker.control.longest_logs import LongestLogs
-from ottla.broker.control.metadata_follow import MetadataFollow
 from ottla.broker.control.peers import Peers
 from ottla.broker.control.producer_ids import ProducerIds
 from ottla.broker.control.unclean_elections import UncleanElections
@@ -27,6 +26,7 @@ from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC,
 from ottla.broker.coordinators.verification import Verification
 from ottla.broker.environment import Environment
 from ottla.broker.failures import Failures
+from ottla.broker.metadata_log.metadata_follow import MetadataFollow
 from ottla.broker.options import Options
 from ottla.broker.replicas.compactor import CompactionWork, Compactor, InTurns
 from ottla.broker.replicas.doubtful_replicas import by_topic

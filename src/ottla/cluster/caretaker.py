@@ -1,8 +1,8 @@
 """Turns the store's advice about live brokers into fences, and this broker's own return into an unfence.
 
-`broker/control/metadata_follow.py` gives it a turn whenever the live set may have changed and now and then. The live
-broker with the lowest epoch acts at once, the others only on a death that was left unhandled (architecture, decision
-3).
+`broker/metadata_log/metadata_follow.py` gives it a turn whenever the live set may have changed and now and then. The
+live broker with the lowest epoch acts at once, the others only on a death that was left unhandled (architecture,
+decision 3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Commands to the cluster: they carry an intent and the state that it was based on, never its result (rule C3).
 
-Handlers and machines make them, `broker/control/metadata_follow.py` submits them, `decide.py` answers with entries.
-`footprint` names what a command reads and writes: commands with different footprints may share one append.
+Handlers and machines make them, `broker/metadata_log/metadata_follow.py` submits them, `decide.py` answers with
+entries. `footprint` names what a command reads and writes: commands with different footprints may share one append.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a command and the state to entries, or to the error for the caller. Pure: the same on every broker.
 
-`broker/control/metadata_follow.py` calls this with the commands of handlers and machines, and appends the entries; on a
-conflict it catches up and decides again.
+`broker/metadata_log/metadata_follow.py` calls this with the commands of handlers and machines, and appends the entries;
+on a conflict it catches up and decides again.
 """
 
 from __future__ import annotations

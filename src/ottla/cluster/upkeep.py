@@ -3,7 +3,7 @@
 Leaderships return to preferred replicas, internal topics get their full number of replicas once there are enough
 brokers, and a release's new entries are written once all brokers can read them.
 
-`broker/control/metadata_follow.py` gives it a turn beside the caretaker's. One broker acts, the caretaker.
+`broker/metadata_log/metadata_follow.py` gives it a turn beside the caretaker's. One broker acts, the caretaker.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Counts the growth of the metadata log behind its last snapshot, and says when the next one is due.
 
-Pure: `broker/control/metadata_follow.py` counts here the entries that it applies.
+Pure: `broker/metadata_log/metadata_follow.py` counts here the entries that it applies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The whole state as bytes: the shortest run of entries that makes it again.
 
-`broker/control/metadata_follow.py` saves one now and then, so that the log can be cut and a newcomer need not read it
-all.
+`broker/metadata_log/metadata_follow.py` saves one now and then, so that the log can be cut and a newcomer need not
+read it all.
 """
 
 from __future__ import annotations

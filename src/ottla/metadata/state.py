@@ -1,7 +1,7 @@
 """The cluster as the metadata log tells it: one state, written only by `apply`.
 
-`broker/control/metadata_follow.py` applies entries in order; all other parts read. Each topic carries the version of
-the last entry that touched it, by which answers made of it are cached (rule E8).
+`broker/metadata_log/metadata_follow.py` applies entries in order; all other parts read. Each topic carries the version
+of the last entry that touched it, by which answers made of it are cached (rule E8).
 """
 
 from __future__ import annotations

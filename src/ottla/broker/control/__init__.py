@@ -1,1 +1,1 @@
-"""This broker among the others: the metadata log followed and written, the lease, its peers, deaths and departures."""
+"""This broker among the others: its incarnation, its peers, deaths and departures."""

@@ -5,7 +5,7 @@ Called by broker/handlers/init_producer_id.py. Ids of a block that are left when
 
 from __future__ import annotations
 
-from ottla.broker.control.metadata_follow import MetadataFollow
+from ottla.broker.metadata_log.metadata_follow import MetadataFollow
 from ottla.cluster.commands import AllocateProducerIds
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import ProducerId

@@ -20,7 +20,7 @@ from ottla.messages.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.control.command_queue import Outcome
+    from ottla.broker.metadata_log.command_queue import Outcome
     from ottla.broker.requests.call import Call
 
 

@@ -28,7 +28,7 @@ from ottla.messages.create_topics import (
 from ottla.metadata.entries import Body, PartitionsCreated
 
 if TYPE_CHECKING:
-    from ottla.broker.control.command_queue import Outcome
+    from ottla.broker.metadata_log.command_queue import Outcome
     from ottla.broker.requests.call import Call
 
 

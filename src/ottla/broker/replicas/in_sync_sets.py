@@ -15,8 +15,8 @@ from ottla.kernel.ids import BrokerId, EndOffset, TopicId
 from ottla.replication.in_sync import Proposal
 
 if TYPE_CHECKING:
-    from ottla.broker.control.command_queue import Outcome
     from ottla.broker.environment import Environment
+    from ottla.broker.metadata_log.command_queue import Outcome
     from ottla.broker.replicas.partition import Partition
     from ottla.kernel.story import Slot
     from ottla.replication.in_sync import InSyncKeeper

@@ -17,8 +17,8 @@ from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicId
 
 if TYPE_CHECKING:
-    from ottla.broker.control.command_queue import Outcome
     from ottla.broker.environment import Environment
+    from ottla.broker.metadata_log.command_queue import Outcome
 
 log = logging.getLogger("ottla.replicas")
 _AGAIN_MS = 500

@@ -19,9 +19,9 @@ from ottla.storage.directory.refetch import Contradiction, Refetched
 from ottla.storage.log import FULL_DISK
 
 if TYPE_CHECKING:
-    from ottla.broker.control.command_queue import Outcome
     from ottla.broker.control.peers import Peers
     from ottla.broker.environment import Environment
+    from ottla.broker.metadata_log.command_queue import Outcome
     from ottla.broker.replicas.compactor import Compactor
     from ottla.broker.replicas.partition import Partition
     from ottla.broker.replicas.reconcile import Replicas

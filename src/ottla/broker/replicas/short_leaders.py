@@ -15,8 +15,8 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicId
 
 if TYPE_CHECKING:
-    from ottla.broker.control.command_queue import Outcome
     from ottla.broker.environment import Environment
+    from ottla.broker.metadata_log.command_queue import Outcome
     from ottla.broker.replicas.partition import Partition
     from ottla.replication.follower import FollowerReplica
 

@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ottla.broker.control.command_queue import APPEND_COMMANDS, Applied, CommandQueue, Outcome, Pending
-from ottla.broker.control.lease import Lease
-from ottla.broker.control.store_trouble import StoreTrouble
+from ottla.broker.metadata_log.command_queue import APPEND_COMMANDS, Applied, CommandQueue, Outcome, Pending
+from ottla.broker.metadata_log.lease import Lease
+from ottla.broker.metadata_log.store_trouble import StoreTrouble
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import Caretaker, Incarnation
 from ottla.cluster.commands import Command, NewCluster, RegisterBroker, Writer

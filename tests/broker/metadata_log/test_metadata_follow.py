@@ -8,7 +8,7 @@ import random
 import pytest
 from followers import SESSION_MS, Cluster
 
-from ottla.broker.control.command_queue import Applied, Outcome
+from ottla.broker.metadata_log.command_queue import Applied, Outcome
 from ottla.cluster.brokers import LATEST_METADATA_VERSION
 from ottla.cluster.commands import (
     AllocateProducerIds,
