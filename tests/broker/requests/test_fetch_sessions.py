@@ -176,8 +176,8 @@ def test_a_waiting_session_is_woken_once_per_turn_however_many_marks_come():
     woken: list[int] = []
     session.wait().when_full(lambda: woken.append(cache.loop.turns))
     for watch in session.watches.values():
-        session.mark(watch)
-        session.mark(watch)
+        watch.mark()
+        watch.mark()
     assert woken == []
     cache.loop.run_for(0)
     assert len(woken) == 1

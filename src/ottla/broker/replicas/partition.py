@@ -343,7 +343,7 @@ class Partition:
         traffic.messages_in += batch.records_count
         traffic.bytes_in += batch.size
         for watch in self.readers.replicas:
-            watch.session.mark(watch)
+            watch.mark()
         if self.config.write_caching:
             self.on_synced(log.end_offset)
             if log.flush_due(wall_ms):

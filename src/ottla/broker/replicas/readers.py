@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from ottla.broker.requests.fetch_sessions import Watch
+
+class Watch(Protocol):
+    """A reader's watch on the partition: broker/requests/fetch_sessions.py."""
+
+    def mark(self) -> None:
+        """Note that something has changed that the reader sees."""
 
 
 class Readers:
@@ -19,10 +23,10 @@ class Readers:
         self.replicas: dict[Watch, None] = {}
         self._listeners: list[Callable[[int], None]] = []
 
-    def add(self, watch: Watch) -> None:
-        """Tell the session of this watch about changes that its reader sees."""
+    def add(self, watch: Watch, *, follows: bool) -> None:
+        """Mark this watch when its reader sees a change; `follows` if that is a follower."""
         self._watches[watch] = None
-        if watch.session.replica:
+        if follows:
             self.replicas[watch] = None
 
     def remove(self, watch: Watch) -> None:
@@ -34,9 +38,9 @@ class Readers:
         return bool(self._watches)
 
     def mark(self) -> None:
-        """Tell all watches that something has changed that readers see."""
+        """Mark all watches: something has changed that readers see."""
         for watch in self._watches:
-            watch.session.mark(watch)
+            watch.mark()
 
     def when_committed(self, listener: Callable[[int], None]) -> None:
         """Call `listener` with each new high watermark; for the coordinators' shards."""
@@ -46,8 +50,8 @@ class Readers:
         self._listeners.remove(listener)
 
     def committed(self, high_watermark: int) -> None:
-        """Tell the listeners of a new high watermark."""
+        """Mark all watches, and tell the listeners of a new high watermark."""
         for watch in self._watches:
-            watch.session.mark(watch)
+            watch.mark()
         for listener in self._listeners:
             listener(high_watermark)

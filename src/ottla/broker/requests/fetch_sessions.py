@@ -61,11 +61,20 @@ class Watch:
     def move(self, asked: FetchedFrom) -> None:
         _, self.current_leader_epoch, self.fetch_offset, self.last_fetched_epoch, self.log_start, self.max_bytes = asked
 
+    def mark(self) -> None:
+        """Note that the partition has changed: it is looked at when this turn ends, or with the next fetch."""
+        session = self.session
+        if not self.dirty:
+            self.dirty = True
+            session.dirty[self] = None
+        if session.waiting is not None:
+            session.wakeups.add(session)
+
 
 class Session:
     """The watches of one reader, the marked ones, and the waiting fetch."""
 
-    __slots__ = ("_waiting", "by_id", "dirty", "epoch", "id", "principal", "replica", "used_ms", "wakeups", "watches")
+    __slots__ = ("by_id", "dirty", "epoch", "id", "principal", "replica", "used_ms", "waiting", "wakeups", "watches")
 
     def __init__(self, session_id: int, principal: str, wakeups: Wakeups, *, by_id: bool) -> None:
         self.id = session_id
@@ -79,7 +88,8 @@ class Session:
         """Marked watches, first in, first out: a partition that was sent goes to the end, so that none starves."""
         self.used_ms = 0
         self.wakeups = wakeups
-        self._waiting: Slot[None] | None = None
+        self.waiting: Slot[None] | None = None
+        """The wait of the fetch that has found too little so far."""
 
     def add(self, name: str, topic_id: bytes, asked: FetchedFrom) -> Watch:
         """Watch a partition, or move the watch on it."""
@@ -89,7 +99,7 @@ class Session:
             watch = self.watches[key] = Watch(self, name, topic_id, asked)
         else:
             watch.move(asked)
-        self.mark(watch)
+        watch.mark()
         return watch
 
     def forget(self, name: str, topic_id: bytes, index: int) -> None:
@@ -104,29 +114,21 @@ class Session:
             self.unwatch(watch)
             watch.partition = partition
             if partition is not None:
-                partition.readers.add(watch)
+                partition.readers.add(watch, follows=self.replica)
 
     def unwatch(self, watch: Watch) -> None:
         if watch.partition is not None:
             watch.partition.readers.remove(watch)
             watch.partition = None
 
-    def mark(self, watch: Watch) -> None:
-        """Mark a changed partition: it is looked at when this turn ends, or with the next fetch."""
-        if not watch.dirty:
-            watch.dirty = True
-            self.dirty[watch] = None
-        if self._waiting is not None:
-            self.wakeups.add(self)
-
     def wait(self) -> Slot[None]:
         """A slot that is filled once a watch is marked; `wake` fills it too."""
         self.wake()
-        self._waiting = Slot()
-        return self._waiting
+        self.waiting = Slot()
+        return self.waiting
 
     def wake(self) -> None:
-        waiting, self._waiting = self._waiting, None
+        waiting, self.waiting = self.waiting, None
         if waiting is not None:
             waiting.fill(None)
 
