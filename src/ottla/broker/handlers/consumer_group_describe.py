@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.describe_groups import GROUP_OPERATIONS
+from ottla.broker.requests.operations import GROUP_OPERATIONS
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_describe import (

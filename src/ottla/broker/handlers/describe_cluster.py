@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.requests.operations import CLUSTER_OPERATIONS
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
 _BROKERS, _CONTROLLERS = 1, 2
-CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""Create, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite: nothing is forbidden yet."""
 
 
 async def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:

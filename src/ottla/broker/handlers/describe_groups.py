@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.group_coordinator import caller_of
+from ottla.broker.requests.operations import GROUP_OPERATIONS
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
 _OPERATIONS_SINCE = 3
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Read, delete, describe, and describe and alter configs, by their numbers in ACLs: all operations on groups, all of
-which every client may do."""
 
 
 async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:

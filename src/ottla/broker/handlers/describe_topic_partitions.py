@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.requests.operations import TOPIC_OPERATIONS
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import INTERNAL_TOPICS, name_error
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -21,9 +22,6 @@ from ottla.metadata.state import Metadata, PartitionState
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
-
-TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs: nothing is forbidden yet."""
 
 
 async def handle(call: Call, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
