@@ -8,7 +8,7 @@ from typing import Any
 from partition_desk import TOPIC_ID, PartitionDesk
 
 from ottla.broker.handlers import produce as produce_handler
-from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
+from ottla.broker.replicas.partition import ALL_IN_SYNC, ANY_EPOCH, Partition
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch
@@ -83,6 +83,28 @@ def test_a_commit_is_not_told_once_the_lease_has_ended():
     place.sync()
     assert waits.result() == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.committed(1, TIMEOUT_MS) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_leader_answers_in_its_own_epoch_alone():
+    place = Place()
+    partition = place.partitions[0]
+    place.lead_alone(partition, 5)
+    assert [partition.epoch_error(epoch) for epoch in (ANY_EPOCH, 4, 5, 6)] == [
+        ErrorCode.NONE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ]
+
+
+def test_neither_a_follower_nor_a_leader_without_its_lease_answers_in_any_epoch():
+    place = Place()
+    partition = place.partitions[0]
+    place.lease = False
+    assert {partition.epoch_error(epoch) for epoch in (ANY_EPOCH, 0, 1, 2)} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    place.lease = True
+    partition.follow(BrokerId(2), LeaderEpoch(2))
+    assert {partition.epoch_error(epoch) for epoch in (ANY_EPOCH, 1, 2, 3)} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 def test_who_waits_is_answered_when_write_caching_is_turned_on():

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.list_offsets import SETTLE_MS, epoch_error
+from ottla.broker.handlers.list_offsets import SETTLE_MS
+from ottla.broker.replicas.partition import ANY_EPOCH
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.kernel.story import Slot
@@ -76,7 +77,7 @@ def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorC
         return -1, partition
     if partition.is_internal:
         return -1, ErrorCode.INVALID_TOPIC_EXCEPTION
-    error = epoch_error(call, partition, -1)
+    error = partition.epoch_error(ANY_EPOCH)
     if error:
         return -1, error
     if "delete" not in partition.config.cleanup_policy and partition.config.cleanup_policy:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.list_offsets import epoch_error
+from ottla.broker.replicas.partition import ANY_EPOCH
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.describe_producers import (
@@ -37,7 +37,7 @@ def _describe(call: Call, name: str, index: int) -> PartitionResponse:
     partition = call.node.partition(name, NO_TOPIC_ID, index)
     if isinstance(partition, ErrorCode):
         return PartitionResponse(partition_index=index, error_code=partition)
-    error = epoch_error(call, partition, -1)
+    error = partition.epoch_error(ANY_EPOCH)
     if error:
         return PartitionResponse(partition_index=index, error_code=error)
     return PartitionResponse(

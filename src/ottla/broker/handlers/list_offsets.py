@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.control.longest_logs import ANY_REPLICA, log_end
-from ottla.broker.replicas.partition import Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.kernel.story import Slot
@@ -24,6 +23,7 @@ from ottla.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.replicas.partition import Partition
     from ottla.broker.requests.call import Call
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -98,7 +98,7 @@ def _look_up(call: Call, name: str, asked: ListOffsetsPartition, isolation_level
     partition = call.node.partition(name, NO_TOPIC_ID, asked.partition_index)
     if isinstance(partition, ErrorCode):
         return ListOffsetsPartitionResponse(error_code=partition)
-    error = epoch_error(call, partition, asked.current_leader_epoch)
+    error = partition.epoch_error(asked.current_leader_epoch)
     if error:
         return ListOffsetsPartitionResponse(error_code=error)
     log = partition.log
@@ -136,13 +136,3 @@ def _knows_committed(partition: Partition) -> bool:
 def _not_yet(call: Call) -> ErrorCode:
     known = call.api_version >= _OFFSET_NOT_AVAILABLE_SINCE
     return ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE
-
-
-def epoch_error(call: Call, partition: Partition, current_leader_epoch: int) -> ErrorCode:
-    """The error if we do not lead, or not in the epoch that the client knows (kafka-protocol 2.10)."""
-    if partition.leader is None or not call.node.may_lead():
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if current_leader_epoch not in (-1, partition.leader_epoch):
-        older = current_leader_epoch < partition.leader_epoch
-        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-    return ErrorCode.NONE

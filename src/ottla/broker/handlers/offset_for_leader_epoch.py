@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.list_offsets import epoch_error
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.offset_for_leader_epoch import (
@@ -37,7 +36,7 @@ def _end(call: Call, name: str, index: int, current_leader_epoch: int, leader_ep
     partition = call.node.partition(name, NO_TOPIC_ID, index)
     if isinstance(partition, ErrorCode):
         return EpochEndOffset(partition=index, error_code=partition)
-    error = epoch_error(call, partition, current_leader_epoch)
+    error = partition.epoch_error(current_leader_epoch)
     if error:
         return EpochEndOffset(partition=index, error_code=error)
     found = partition.log.epoch_end(leader_epoch)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ottla.storage.log import Log
 
 ALL_IN_SYNC = -1
+ANY_EPOCH = -1
+"""The leader epoch in the request of a client that knows none."""
 NEVER_CHANGED = PartitionEpoch(-1)
 
 
@@ -254,6 +256,15 @@ class Partition:
         log.listen(on_synced=self.on_synced)
         self._take_synced()
         self.mark()
+
+    def epoch_error(self, current_leader_epoch: int) -> ErrorCode:
+        """NONE if we lead in the epoch that a client knows, or `ANY_EPOCH` (KIP-320)."""
+        if self.leader is None or not self._around.may_lead():
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if current_leader_epoch not in (ANY_EPOCH, self.leader_epoch):
+            older = current_leader_epoch < self.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE
 
     # --- where the log starts ---
 
