@@ -8,7 +8,7 @@ import pytest
 from plain_requests import a_deletion_of_records
 from sim_broker import SimBroker
 
-from ottla.broker.handlers.list_offsets import SETTLE_MS
+from ottla.broker.replicas.partition import SETTLE_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.handlers.list_offsets import SETTLE_MS
-from ottla.broker.replicas.partition import ANY_EPOCH
+from ottla.broker.replicas.partition import ANY_EPOCH, SETTLE_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.kernel.story import Slot

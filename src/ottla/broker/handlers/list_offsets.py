@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.control.longest_logs import ANY_REPLICA, log_end
+from ottla.broker.replicas.partition import SETTLE_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.kernel.story import Slot
@@ -38,8 +39,6 @@ _SINCE_VERSION = {
 _NEVER = 1 << 15
 _NO_WAIT = frozenset({EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
 _OFFSET_NOT_AVAILABLE_SINCE = 5
-SETTLE_MS = 500
-"""The longest wait of a request for the commit of what its log holds."""
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:

@@ -34,6 +34,8 @@ ALL_IN_SYNC = -1
 ANY_EPOCH = -1
 """The leader epoch in the request of a client that knows none."""
 NEVER_CHANGED = PartitionEpoch(-1)
+SETTLE_MS = 500
+"""The longest wait of a request that needs what the log holds to be committed."""
 
 
 class Surroundings(Protocol):
