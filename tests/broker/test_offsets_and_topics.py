@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient
 from raw_connection import RawConnection
 
+from ottla.broker.requests.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.find_coordinator import FindCoordinatorRequest
@@ -15,6 +18,7 @@ from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.storage import lookup
 from ottla.testing import TestBroker
 
+NOT_ASKED = -0x80000000
 LIST_OFFSETS, METADATA, FIND_COORDINATOR, DELETE_RECORDS = 2, 3, 10, 21
 
 
@@ -53,6 +57,35 @@ def test_a_topic_asked_for_twice_is_described_once(connection: RawConnection, to
     assert [each.name for each in response.topics] == [topic, "no/topic"]
     asked = [MetadataRequestTopic(name=None, topic_id=response.topics[0].topic_id)] * 3
     assert len(connection.ask(METADATA, 12, MetadataRequest(topics=asked)).topics) == 1
+
+
+@pytest.mark.parametrize("version", range(8, 14))
+def test_allowed_operations_come_with_topics_and_the_cluster_to_those_who_ask(
+    connection: RawConnection, topic: str, version: int
+) -> None:
+    asked = [MetadataRequestTopic(name=topic), MetadataRequestTopic(name="missing")]
+    for wanted in (True, False):
+        cluster = wanted and version <= 10
+        request = MetadataRequest(
+            topics=asked,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=wanted,
+            include_cluster_authorized_operations=cluster,
+        )
+        answer = connection.ask(METADATA, version, request)
+        here, missing = answer.topics
+        assert here.partitions and here.topic_authorized_operations == (TOPIC_OPERATIONS if wanted else NOT_ASKED)
+        assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert missing.topic_authorized_operations == NOT_ASKED
+        assert answer.cluster_authorized_operations == (CLUSTER_OPERATIONS if cluster else NOT_ASKED)
+
+
+def test_librdkafka_describes_a_topic_and_the_cluster_with_what_is_allowed(kafka: TestBroker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    described = admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True)[topic].result(30)
+    assert {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE} <= set(described.authorized_operations)
+    cluster = admin.describe_cluster(include_authorized_operations=True).result(30)
+    assert {AclOperation.CREATE, AclOperation.ALTER} <= set(cluster.authorized_operations)
 
 
 def test_records_of_an_internal_topic_are_not_deleted(connection: RawConnection) -> None:

@@ -2,7 +2,8 @@
 
 A missing topic that is requested by name is created if the client and the broker allow it. The answer is
 LEADER_NOT_AVAILABLE until the topic is ready, or complete if creating it was quick; Apache Kafka 4.3.1 answers
-UNKNOWN_TOPIC_OR_PARTITION first. Topics by id from version 10 on (KIP-516).
+UNKNOWN_TOPIC_OR_PARTITION first. Topics by id from version 10 on (KIP-516), allowed operations from version 8 on if
+the client asks for them (KIP-430).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from ottla.broker.requests.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
 from ottla.kernel.errors import ErrorCode
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _SIZE_AND_CORRELATION = Struct(">ii")
 _INT32 = Struct(">i")
 _FLEXIBLE = 9
+_NOT_ASKED = -0x80000000
+"""Instead of operations, where the client did not ask for them."""
 
 
 async def handle(call: Call, request: MetadataRequest) -> list[Part]:
@@ -59,7 +63,18 @@ async def handle(call: Call, request: MetadataRequest) -> list[Part]:
                 fragments.append(node.fragments.topic(metadata, found, version))
             else:
                 fragments.append(_refused(asked.name, asked.topic_id, found, version))
-    return [_encode(call, fragments)]
+    if request.include_topic_authorized_operations:
+        fragments = [_with_operations(fragment, version) for fragment in fragments]
+    cluster = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
+    return [_encode(call, fragments, cluster)]
+
+
+def _with_operations(fragment: bytes, version: int) -> bytes:
+    """The same topic with its allowed operations, which are its last field; tags, of which it has none, follow it."""
+    if fragment[0] or fragment[1]:  # an error: no such topic
+        return fragment
+    tags = fragment[len(fragment) - (version >= _FLEXIBLE) :]
+    return fragment[: -4 - len(tags)] + _INT32.pack(TOPIC_OPERATIONS) + tags
 
 
 def _each_once(topics: list[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
@@ -87,7 +102,7 @@ def _refused(name: str | None, topic_id: bytes, error: ErrorCode, version: int) 
     return bytes(out)
 
 
-def _encode(call: Call, fragments: list[bytes]) -> bytes:
+def _encode(call: Call, fragments: list[bytes], cluster_operations: int) -> bytes:
     """The whole answer: the declared message without its topics, with the fragments put in their place."""
     version = call.api_version
     node = call.node
@@ -98,6 +113,7 @@ def _encode(call: Call, fragments: list[bytes]) -> bytes:
         ],
         cluster_id=node.metadata.cluster_id,
         controller_id=node.controller_for_clients(),
+        cluster_authorized_operations=cluster_operations,
     )
     out = bytearray(_SIZE_AND_CORRELATION.pack(0, call.correlation_id))
     if version >= _FLEXIBLE:
