@@ -168,9 +168,14 @@ def test_a_failed_sync_stops_the_broker():
     assert "t-0" in broker.here.fatal
 
 
-def test_a_start_and_a_stop_that_a_failed_sync_ends_leave_the_mark_for_the_next_recovery():
-    """Pages that the failed sync dropped stay in the page cache, and another sync does not write them to the disk."""
+def test_a_start_and_a_stop_that_a_failed_sync_ends_leave_the_mark_for_the_next_recovery(caplog):
+    """Pages that the failed sync dropped stay in the page cache, and another sync does not write them to the disk.
+
+    A start whose question for lost writes fails goes on, and writes them again.
+    """
+    heard = 0
     for skip in range(30):
+        caplog.clear()
         broker = SimBroker()
         create(broker, partitions=1)
         broker.machine.vanish()
@@ -183,8 +188,13 @@ def test_a_start_and_a_stop_that_a_failed_sync_ends_leave_the_mark_for_the_next_
                 broker.here.stop(clean=True).result()
         if disk.to_fail:
             break  # there are no further syncs
-        assert disk.exists(f"/data/{SYNC_FAILED}"), skip
+        if "written again" in caplog.text:
+            heard += 1
+            assert broker.here.fatal is None
+        else:
+            assert disk.exists(f"/data/{SYNC_FAILED}"), skip
     assert 5 < skip < 29
+    assert heard == 1
 
 
 def test_a_full_disk_refuses_writes_and_nothing_more():

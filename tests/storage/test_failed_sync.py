@@ -37,6 +37,46 @@ def test_what_the_cache_still_shows_is_put_on_the_disk_before_it_is_served():
     assert again.damaged_at is None
 
 
+def test_a_failure_that_nobody_heard_of_is_heard_of_by_the_next_start(caplog):
+    """World 231405: the broker was killed between a failed sync and its mark, and its pages counted as written."""
+    disk = SimDisk()
+    directory = a_directory(disk)
+    log = new_log(directory)
+    put(log, a_batch(b"kept"))
+    sync(log)
+    put(log, a_batch(b"dropped"))
+    disk.fail("sync", errno.EIO)
+    with pytest.raises(OSError, match="sync"):
+        log.active.file.sync()
+    directory.abandon()
+    assert not disk.exists(MARK)
+    shown = values_of(only_log(a_directory(disk)))
+    assert shown == [b"kept", b"dropped"]
+    assert "is written again" in caplog.text
+    disk.lose_unsynced()
+    assert values_of(only_log(a_directory(disk))) == shown
+
+
+def test_a_sync_of_all_that_fails_when_a_start_asks_for_it_lets_it_write_again():
+    disk = SimDisk()
+    directory = a_directory(disk)
+    put(new_log(directory), a_batch(b"dropped"))
+    directory.abandon()
+    disk.fail("sync", errno.EIO)
+    shown = values_of(only_log(a_directory(disk)))
+    disk.lose_unsynced()
+    assert values_of(only_log(a_directory(disk))) == shown == [b"dropped"]
+
+
+def test_a_clean_close_and_a_new_directory_ask_nothing_of_the_disk(monkeypatch):
+    disk = SimDisk()
+    monkeypatch.setattr(disk, "lost_writes", lambda path: pytest.fail("a sync of the whole file system"))
+    directory = a_directory(disk)
+    put(new_log(directory), a_batch())
+    directory.close(clean=True)
+    only_log(a_directory(disk))
+
+
 def test_a_disk_with_no_room_for_the_mark_does_not_make_the_cache_believed():
     """A volume that ran out of blocks fails the sync and the mark alike."""
     disk = SimDisk()

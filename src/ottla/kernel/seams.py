@@ -85,6 +85,13 @@ class Disk(Protocol):
         All of them must lie under the paths.
         """
 
+    def lost_writes(self, path: str) -> bool:
+        """Sync all that earlier processes wrote under the path; True if that fails, or if a sync of theirs had failed.
+
+        A process that was killed during a sync may not have heard of its failure, and a sync skips the pages that a
+        failed one has dropped.
+        """
+
     def alone_in(self, directory: str) -> AbstractContextManager[None]:
         """Inside, names in the directory change by calls of this disk alone: it may answer from one listing."""
 

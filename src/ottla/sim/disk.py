@@ -93,6 +93,7 @@ class SimFile:
             self._disk.operate("sync", self.path)
         except OSError as fault:
             self._file.pending = []
+            self._disk.note_failed_sync(self.path)
             raise _failed_sync(fault, self.path) from fault
         if at_once or not self._disk.put_off():
             self._file.settle()
@@ -135,6 +136,11 @@ class SimDisk:
         self._gathering = False
         self._put_off = False
         """True if a sync was put off since `gathered` began."""
+        self._untold: set[str] = set()
+        """The file systems, one for each name at the root, with a failed sync since the last sync of all of it.
+
+        That one tells of it, as syncfs does.
+        """
 
     # -- faults ---
 
@@ -251,6 +257,7 @@ class SimDisk:
 
     def _reboot(self) -> None:
         self.crashes += 1
+        self._untold.clear()
         self.forget_faults()
 
     def legal_states(self, limit: int = 100_000) -> Iterator[SimDisk]:
@@ -354,6 +361,17 @@ class SimDisk:
             if self._put_off:
                 self._sync_below(paths)
 
+    def lost_writes(self, path: str) -> bool:
+        try:
+            self._sync_below((path,))
+        except FailedSync:
+            return True
+        return False
+
+    def note_failed_sync(self, path: str) -> None:
+        """Keep the failure until the next sync of all: the process may be killed before it hears of it."""
+        self._untold.add(_names(path)[0])
+
     def alone_in(self, directory: str) -> AbstractContextManager[None]:
         """Do nothing: here every look-up is an operation, so that each can fail."""
         return nullcontext()
@@ -364,9 +382,15 @@ class SimDisk:
         return self._gathering
 
     def _sync_below(self, paths: tuple[str, ...]) -> None:
-        """Sync everything below the paths, each file by itself; pages of a failed sync are dropped."""
+        """Sync everything below the paths, each file by itself; pages of a failed sync are dropped.
+
+        Also raises if a file's sync has failed before, to tell of it once.
+        """
         fault: OSError | None = None
         for path in paths:
+            if _names(path)[0] in self._untold:
+                self._untold.remove(_names(path)[0])
+                fault = _failed_sync(OSError(errno.EIO, "an earlier one"), path)
             directory = self._directory(path)
             try:
                 self.operate("sync", path)

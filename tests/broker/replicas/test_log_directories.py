@@ -27,6 +27,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.storage.checkpoint import SYNC_FAILED
 
 
 @pytest.fixture
@@ -218,6 +219,16 @@ def test_a_broker_starts_without_a_directory_that_cannot_be_opened(broker: SimBr
     assert described(broker)["/b"].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     broker.loop.run_for(5000)
     assert not broker.machine.disk.exists("/data/t-1")  # not made anew, empty
+
+
+def test_a_failure_that_a_file_system_tells_of_once_lets_all_its_directories_write_again(broker: SimBroker):
+    """The first one that asks is told, whichever's sync had failed."""
+    for index in (0, 1):
+        assert produce(broker, index) == ErrorCode.NONE
+    broker.machine.vanish()
+    broker.machine.disk.note_failed_sync("/data/t-0/log")
+    broker.start()
+    assert all(broker.machine.disk.exists(f"{path}/{SYNC_FAILED}") for path in BOTH)
 
 
 def test_a_directory_whose_log_cannot_be_recovered_is_offline(broker: SimBroker):

@@ -42,6 +42,14 @@ def test_a_gathered_sync_that_fails_is_an_error_of_the_disk_and_names_the_direct
     assert synced == paths
 
 
+@pytest.mark.parametrize("error", [errno.EIO, *_AS_OF_A_FULL_DISK])
+def test_a_file_system_that_has_a_failure_to_tell_of_has_lost_writes(tmp_path, monkeypatch, error):
+    disk = LocalDisk()
+    assert not disk.lost_writes(str(tmp_path))
+    monkeypatch.setattr("ottla.storage.disk.local.sync_file_system", failing(error))
+    assert disk.lost_writes(str(tmp_path))
+
+
 def test_gathered_syncs_of_several_disks_that_fail_are_an_error_of_none_of_them_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("ottla.storage.disk.local.sync_file_system", failing(errno.ENOSPC))
     disk = LocalDisk()

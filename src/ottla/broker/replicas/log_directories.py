@@ -111,6 +111,10 @@ class LogDirectories:
                 self.online.append(directory)
                 self._by_path[path] = directory
                 self.incarnations.look_at(directory)
+        if any(directory.lost_writes for directory in self.online):
+            for directory in self.online:  # on one file system, which tells of a failure once
+                if not directory.lost_writes:
+                    directory.write_again()
         misnamed = sort_misnamed(self.online, self._around.metadata, self.placed_here)
         twins = sort_twins(self.disk, self.online, self._topic_of, self.known, self.incarnations)
         for directory in list(self.online):

@@ -51,6 +51,8 @@ class LogDirectory:
         """True if the last close was a clean one."""
         self.unopened = False
         """True if a partition that was found could not be opened: a failed sync may have dropped bytes of it."""
+        self.lost_writes = False
+        """True if a write has failed before this start, and the process that was to hear of it was killed."""
         self.cache_kept = False
         """True if all that was written before is there, synced or not (page_cache.py)."""
         self.failed: str | None = None
@@ -98,9 +100,13 @@ class LogDirectory:
                     f"{path} is in use: another process (a second ottla, or Apache Kafka) holds its {LOCK} file."
                 )
         directory = cls(disk, path, held)
+        is_new = not disk.exists(posixpath.join(path, checkpoint.META_PROPERTIES))
         try:
             directory.directory_id = identified(disk, path, cluster_id, node_id, new_directory_id)
             directory._remember(registering)
+            if not directory.clean and not is_new and disk.lost_writes(path):
+                directory.lost_writes = True
+                directory.write_again()
         except BaseException:
             if held is not None:
                 held.release()
@@ -128,6 +134,14 @@ class LogDirectory:
         if self.clean:  # gone before anything is written: the next crash must not look clean
             self.disk.remove(marker)
             self.disk.sync_directory(self.path)
+
+    def write_again(self) -> None:
+        """Let recovery write again what a failed sync may have dropped; a clean close has left nothing to recover."""
+        if not self.clean:
+            storage_log.warning(
+                "%s: a write failed before this start: what may be missing on the disk is written again", self.path
+            )
+            checkpoint.mark_failed_sync(self.disk, self.path)
 
     # -- logs ---
 

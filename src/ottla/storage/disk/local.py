@@ -324,6 +324,14 @@ class LocalDisk:
             if _gathering.put_off:
                 _sync_each(paths)
 
+    def lost_writes(self, path: str) -> bool:
+        """Linux (5.8) keeps a failure of a file system until a syncfs has told somebody of it."""
+        try:
+            sync_file_system(path)
+        except OSError:
+            return True
+        return False
+
     def file_size(self, path: str) -> int:
         return os.stat(path).st_size
 

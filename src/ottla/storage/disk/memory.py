@@ -123,6 +123,9 @@ class MemoryDisk:
     def gathered(self, *paths: str) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def lost_writes(self, path: str) -> bool:
+        return False
+
     def alone_in(self, directory: str) -> AbstractContextManager[None]:
         return nullcontext()
 

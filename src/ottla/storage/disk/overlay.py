@@ -202,6 +202,10 @@ class OverlayDisk:
     def gathered(self, *paths: str) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def lost_writes(self, path: str) -> bool:
+        """Nothing is synced here, and the next start is to hear of a failure."""
+        return False
+
     def alone_in(self, directory: str) -> AbstractContextManager[None]:
         return nullcontext()
 
