@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from group_dialogue import Dialogue, Wire
 
+from ottla.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.messages.delete_groups import DeleteGroupsRequest
 from ottla.messages.describe_groups import DescribeGroupsRequest
 from ottla.messages.find_coordinator import FindCoordinatorRequest
@@ -37,6 +39,11 @@ def describe(talk: Dialogue, wire: Wire, version: int = 6) -> None:
     talk.ask(
         "described", wire, version, DescribeGroupsRequest(groups=[talk.group], include_authorized_operations=False)
     )
+
+
+def describe_as_consumer_group(talk: Dialogue, wire: Wire) -> None:
+    request = ConsumerGroupDescribeRequest(group_ids=[talk.group], include_authorized_operations=False)
+    talk.ask("described as a consumer group", wire, 1, request)
 
 
 def commit(talk: Dialogue, offset: int = 5, topic: str = "t", partition: int = 0, **options) -> OffsetCommitRequest:
@@ -133,6 +140,18 @@ def a_group_that_is_not_there(talk: Dialogue):
     for version in range(2, 10):
         talk.ask("commit", wire, version, commit(talk, member_id="nobody", generation_id_or_member_epoch=1))
     talk.ask("delete offsets", wire, 0, OffsetDeleteRequest(group_id=talk.group, topics=[_deleted("t", 0)]))
+
+
+@scene
+def a_consumer_group_that_is_not_there(talk: Dialogue):
+    """KIP-848's APIs about no group, and about a group of the classic protocol."""
+    wire = talk.wire()
+    for epoch in (1, -1):
+        beat = ConsumerGroupHeartbeatRequest(group_id=talk.group, member_id="m", member_epoch=epoch)
+        talk.ask(f"heartbeat {epoch}", wire, 1, beat)
+    describe_as_consumer_group(talk, wire)
+    stable(talk)
+    describe_as_consumer_group(talk, wire)
 
 
 @scene

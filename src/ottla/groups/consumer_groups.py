@@ -80,7 +80,8 @@ class ConsumerGroups:
             return
         group = self.groups.get(request.group_id) or upgraded
         if group is None and (request.member_epoch != JOINING or taken):
-            turn.answer(_no_group(request.group_id))
+            message = f"Consumer group {clipped(request.group_id)} not found."
+            turn.answer(refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
             return
         if not request.member_id:
             request.member_id = self.new_id()
@@ -158,7 +159,7 @@ class ConsumerGroups:
     def _leave(self, request: ConsumerGroupHeartbeatRequest, turn: Turn) -> None:
         group = self.groups.get(request.group_id)
         if group is None:
-            turn.answer(_no_group(request.group_id))
+            turn.answer(refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {clipped(request.group_id)} not found."))
             return
         if request.instance_id is None:
             member = group.members.get(request.member_id)
@@ -277,7 +278,3 @@ class ConsumerGroups:
         for member_id in group.members:
             self._forget_deadlines(group.group_id, member_id)
         self._regexes.forget(group.group_id)
-
-
-def _no_group(group_id: str) -> ConsumerGroupHeartbeatResponse:
-    return refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {clipped(group_id)} not found.")

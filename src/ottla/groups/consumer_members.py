@@ -96,12 +96,13 @@ def described(group: ConsumerGroup, assignor: str, topics: Topics) -> DescribedG
     )
 
 
-def not_described(group_id: str) -> DescribedGroup:
+def not_described(group_id: str, *, classic: bool) -> DescribedGroup:
+    """The answer about a group that does not exist, or that is `classic`: of the classic protocol."""
     if not group_id:
         return DescribedGroup(
             group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID, error_message="The group id must not be empty."
         )
-    message = f"Consumer group {clipped(group_id)} not found."
+    message = f"Group {clipped(group_id)} " + ("is not a consumer group." if classic else "not found.")
     return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message)
 
 

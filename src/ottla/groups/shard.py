@@ -293,7 +293,7 @@ class GroupShard:
         out = Decision()
         group = self.consumers.groups.get(group_id)
         if group is None:
-            out.answer(ticket, consumer_members.not_described(group_id))
+            out.answer(ticket, consumer_members.not_described(group_id, classic=group_id in self.groups))
         else:
             out.answer(ticket, self._described_consumers(group))
         return out
