@@ -170,6 +170,17 @@ def test_what_is_no_number_is_refused_also_where_an_option_has_no_effect() -> No
     assert (done.returncode, done.stderr) == (1, "Cannot parse argument 'abc' of option timeout\n")
 
 
+def test_kafka_topics_looks_at_numbers_after_the_rest_of_its_command_line(ottla: Ottla, name: str) -> None:
+    """As Apache Kafka's tool does, it says on standard output that it failed."""
+    for words in (("--create", "--partitions"), ("--create", "--replication-factor"), ("--alter", "--partitions")):
+        done = ottla("kafka-topics", "--topic", name, *words, "abc")
+        fault = f"Cannot parse argument 'abc' of option {words[1].removeprefix('--')}"
+        assert (done.returncode, done.stdout) == (1, f"Error while executing topic command : {fault}\n")
+    incomplete = ottla("kafka-topics", "--create", "--partitions", "abc")
+    assert (incomplete.returncode, incomplete.stdout) == (1, "")
+    assert incomplete.stderr.startswith('Missing required argument "[topic]"\n')
+
+
 def test_a_group_without_offsets_cannot_be_reset_without_a_topic(ottla: Ottla, name: str) -> None:
     done = ottla("group", "reset", name, "--to", "earliest")
     assert (done.returncode, "--topic" in done.stderr) == (1, True)

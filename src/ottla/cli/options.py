@@ -97,8 +97,8 @@ class Parser:
         self._short = {option.short: option.name for option in self.options.values() if option.short is not None}
         self._words = words
 
-    def parse(self, arguments: Sequence[str]) -> Given:
-        """Read a command line; raises Misuse."""
+    def parse(self, arguments: Sequence[str], *, unchecked_numbers: bool = False) -> Given:
+        """Read a command line; raises Misuse. Leave `check_numbers` to the caller if `unchecked_numbers`."""
         given = Given(self)
         waiting = list(arguments)
         while waiting:
@@ -127,13 +127,14 @@ class Parser:
                 values.append(waiting.pop(0))
             elif not option.optional:
                 raise Misuse(f"Option {name} requires an argument")
-        given.check_numbers()
+        if not unchecked_numbers:
+            given.check_numbers()
         return given
 
-    def read(self, arguments: Sequence[str]) -> Given:
+    def read(self, arguments: Sequence[str], *, unchecked_numbers: bool = False) -> Given:
         """Like `parse`, but answer help, version and errors as Kafka's tools do; may end the program."""
         try:
-            given = self.parse(arguments)
+            given = self.parse(arguments, unchecked_numbers=unchecked_numbers)
         except Misuse as fault:
             sys.stderr.write(f"{fault}\n")
             sys.exit(1)

@@ -63,12 +63,14 @@ PARSER = Parser(
 
 
 def command(arguments: Sequence[str]) -> int:
-    given = PARSER.read(arguments)
+    # Kafka's tool looks at numbers after everything else, and tells of a wrong one on standard output.
+    given = PARSER.read(arguments, unchecked_numbers=True)
     chosen = [action for action in _ACTIONS if action in given]
     if len(chosen) != 1:
         PARSER.usage("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     try:
         _check(given, chosen[0])
+        given.check_numbers()
         with admin_from(given.need("bootstrap-server"), given.text("command-config")) as admin:
             {"create": _create, "list": _list, "alter": _alter, "describe": _describe, "delete": _delete}[chosen[0]](
                 admin, given
