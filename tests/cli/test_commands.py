@@ -165,6 +165,16 @@ def test_a_file_of_a_log_that_cannot_be_read_is_one_sentence_and_exit_status_1(t
     assert (done.returncode, done.stderr) == (0, f"Found 14 invalid bytes at the end of {cut.name}\n")
 
 
+def test_kafka_dump_log_ignores_what_is_no_file_of_a_log_there_or_not(tmp_path: Path) -> None:
+    for name in ("partition.metadata.none", "notes.txt"):
+        path = tmp_path / name
+        done = run_ottla("kafka-dump-log", "--files", str(path))
+        assert (done.returncode, done.stdout) == (0, f"Dumping {path}\n")
+        assert done.stderr == f"Ignoring unknown file {path}\n"
+        path.touch()
+        assert run_ottla("kafka-dump-log", "--files", str(path)).stdout == done.stdout
+
+
 def test_what_is_no_number_is_refused_also_where_an_option_has_no_effect() -> None:
     done = run_ottla("kafka-consumer-groups", "--bootstrap-server", "x:1", "--list", "--timeout", "abc")
     assert (done.returncode, done.stderr) == (1, "Cannot parse argument 'abc' of option timeout\n")

@@ -25,6 +25,10 @@ from ottla.storage.segment.scan import Header, scan_batches, scan_headers
 from ottla.storage.segment.segment import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, counted_timestamp
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX, SNAPSHOT)
+_OFFSET_CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.REPLICATION, checkpoint.CLEANER)
+_PROPERTIES = (checkpoint.PARTITION_METADATA, checkpoint.META_PROPERTIES)
+_NAMES = (*_OFFSET_CHECKPOINTS, checkpoint.LEADER_EPOCHS, *_PROPERTIES)
 Decode = Callable[[Record], tuple[str, str]]
 """Key and payload of a record as texts: for topics whose records have a known form."""
 
@@ -64,13 +68,16 @@ DEFAULT_OPTIONS = DumpOptions()
 
 
 def dump_file(disk: Disk, path: str, options: DumpOptions = DEFAULT_OPTIONS) -> Iterator[str]:
-    """The lines for one file, by the kind that its name tells; UnknownFile for other names; UnreadableFile."""
+    """The lines for one file, by the kind that its name tells; UnknownFile for other names; UnreadableFile.
+
+    An unknown name is not looked for on the disk, as by Kafka's tool, unless it is that of a directory.
+    """
     name = posixpath.basename(path)
     stem, suffix = posixpath.splitext(name)
-    if not disk.exists(path):
-        raise UnreadableFile(f"{path}: no such file")
     if disk.is_directory(path):
         raise UnreadableFile(f"{path}: a directory, not a file of a log")
+    if (suffix in _SUFFIXES or name in _NAMES) and not disk.exists(path):
+        raise UnreadableFile(f"{path}: no such file")
     if suffix in (LOG, INDEX, TIME_INDEX) and not stem.isdigit():
         raise UnreadableFile(f"{path}: its name is not an offset, as those of a log's files are")
     yield f"Dumping {path}"
@@ -84,13 +91,13 @@ def dump_file(disk: Disk, path: str, options: DumpOptions = DEFAULT_OPTIONS) -> 
         yield from _dump_aborted(disk, path)
     elif suffix == SNAPSHOT:
         yield from _dump_snapshot(disk, path)
-    elif name in (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.REPLICATION, checkpoint.CLEANER):
+    elif name in _OFFSET_CHECKPOINTS:
         for place, offset in sorted(checkpoint.read_offsets(disk, path).items()):
             yield f"topic: {place.topic} partition: {place.partition} offset: {offset}"
     elif name == checkpoint.LEADER_EPOCHS:
         for epoch, start in checkpoint.read_epochs(disk, path):
             yield f"leaderEpoch: {epoch} startOffset: {start}"
-    elif name in (checkpoint.PARTITION_METADATA, checkpoint.META_PROPERTIES):
+    elif name in _PROPERTIES:
         for key, value in checkpoint.parse_properties(disk.read(path).decode("utf-8", "replace")).items():
             yield f"{key}: {value}"
     else:
