@@ -22,8 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(ROOT / "tests" / "compat"), str(ROOT / "tests" / "server")]
 
 import compat_report  # noqa: E402
+from apache_kafka import KafkaFailed  # noqa: E402
 from compat_suites import SUITES, Result, Results, Suite, SuiteFailed  # noqa: E402
 from moving_leaders import MovingLeaders, StoodStill  # noqa: E402
+from ottla_process import OttlaFailed  # noqa: E402
 
 EXPECTED = ROOT / "tests" / "compat" / "expected"
 RESULTS = ROOT / "tests" / "compat" / "results"
@@ -32,12 +34,13 @@ _RANK = {"passed": 2, "skipped": 1, "failed": 0}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One suite against both brokers; `kafka` is empty where Apache Kafka was left out."""
+    """One suite against both brokers; `kafka` is empty where Apache Kafka was left out, or `without_kafka` says why."""
 
     suite: Suite
     ottla: Results
     kafka: Results
     seconds: float
+    without_kafka: str = ""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -53,13 +56,16 @@ def main(arguments: Sequence[str]) -> int:
             continue
         try:
             outcome = run(suite, folder / suite.name, options.only, with_kafka=not options.no_kafka)
-        except (SuiteFailed, StoodStill) as fault:
+        except (SuiteFailed, StoodStill, OttlaFailed) as fault:
             faults.append(f"{suite.name}: {fault}")
+            print(f"{suite.name}: no result", flush=True)
             continue
         print(summary(outcome), flush=True)
         if options.accept:
             accept(outcome)
         found = compare(outcome, expectation(suite), whole=not options.only)
+        if outcome.without_kafka:
+            found.append(f"no result on Apache Kafka: {outcome.without_kafka}")
         faults += [f"{suite.name}: {fault}" for fault in found]
         if not options.only:
             keep(outcome)
@@ -88,13 +94,22 @@ def run(suite: Suite, folder: Path, only: Sequence[str], *, with_kafka: bool) ->
             raise SuiteFailed(f"the broker ended:\n{broker.last_words()}")
         if isinstance(broker, MovingLeaders):
             print(f"{suite.name}: {broker.end_of_moves()}", flush=True)
-    kafka: Results = {}
-    if with_kafka:
-        with suite.kafka(dict(suite.settings)) as reference:
-            kafka = judge(suite, reference.bootstrap, folder / "kafka", only)
     if not any(result.state == "passed" for result in ottla.values()):
         raise SuiteFailed(f"nothing passed, or nothing ran: see {folder}")
-    return Outcome(suite, ottla, kafka, time.monotonic() - started)
+    kafka, why = on_kafka(suite, folder / "kafka", only) if with_kafka else ({}, "")
+    return Outcome(suite, ottla, kafka, time.monotonic() - started, why)
+
+
+def on_kafka(suite: Suite, folder: Path, only: Sequence[str]) -> tuple[Results, str]:
+    """The suite's results on Apache Kafka, or why there are none: those on ottla are kept all the same."""
+    try:
+        with suite.kafka(dict(suite.settings)) as reference:
+            results = judge(suite, reference.bootstrap, folder, only)
+            if isinstance(reference, MovingLeaders):
+                print(f"{suite.name}, Apache Kafka: {reference.end_of_moves()}", flush=True)
+    except (KafkaFailed, StoodStill) as fault:
+        return {}, str(fault)
+    return results, "" if results else f"nothing ran: see {folder}"
 
 
 def judge(suite: Suite, bootstrap: str, folder: Path, only: Sequence[str]) -> Results:

@@ -9,12 +9,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -32,6 +33,9 @@ CACHE = ROOT / ".cache" / "compat"
 RDKAFKA_PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
 KAFKA_PYTHON = "3.0.12"
 KAFKA_VERSION = "4.3.1"
+
+_OWN_TESTS_S = 3600
+_LAST_WORDS_S = 60
 
 Results = dict[str, "Result"]
 
@@ -79,15 +83,28 @@ class Suite:
 def execute(
     command: Sequence[str], *, log: Path, cwd: Path = ROOT, timeout: float, env: Mapping[str, str] | None = None
 ) -> int:
-    """Run with all output in the log; return the status, or 124 if time ran out."""
+    """Run with all output in the log; return the status, or 124 if time ran out. Nothing that it started runs on."""
     with log.open("wb") as output:
+        process = subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=cwd,
+            env={**os.environ, **(env or {})}, start_new_session=True,
+        )  # fmt: skip
         try:
-            return subprocess.run(
-                list(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=cwd, timeout=timeout,
-                env={**os.environ, **(env or {})}, check=False,
-            ).returncode  # fmt: skip
+            return process.wait(timeout)
         except subprocess.TimeoutExpired:
+            interrupt(process)
             return 124
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Have a program end by SIGINT, and give it a minute: pytest reports the tests that have ended."""
+    process.send_signal(signal.SIGINT)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_LAST_WORDS_S)
 
 
 def must(command: Sequence[str], *, log: Path, cwd: Path = ROOT, timeout: float = 1800) -> None:
@@ -132,7 +149,7 @@ def run_own(clients: Sequence[str], bootstrap: str, folder: Path, only: Sequence
     command = [sys.executable, "-m", "pytest", "-q", "-m", "compat or not compat", f"--junitxml={report}"]
     command += ["-p", "no:cacheprovider", *options, *(f"tests/compat/test_{client}.py" for client in clients)]
     command += ["-k", " or ".join(name.partition("::")[2].partition("[")[0] for name in only)] if only else []
-    execute(command, log=folder / "clients.log", timeout=1200, env=environment)
+    execute(command, log=folder / "clients.log", timeout=_OWN_TESTS_S, env=environment)
     return from_junit(report)
 
 

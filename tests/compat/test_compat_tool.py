@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import select
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from apache_kafka import KafkaFailed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
@@ -45,6 +51,72 @@ def test_a_failure_that_apache_kafka_does_not_share_needs_a_reason() -> None:
 def test_a_suite_that_ran_nothing_fails(tmp_path: Path) -> None:
     with pytest.raises(SuiteFailed, match="nothing"):
         compat.run(SUITE, tmp_path, [], with_kafka=False)
+
+
+@contextmanager
+def no_kafka(_: dict[str, str]) -> Iterator[SimpleNamespace]:
+    raise KafkaFailed("it did not start")
+    yield
+
+
+def suite_on(run: object, kafka: object) -> Suite:
+    broker = SimpleNamespace(bootstrap="nowhere", running=True)
+    return Suite("some", "Some suite", lambda: None, run, {}, lambda _: nullcontext(broker), kafka)
+
+
+def test_what_ottla_did_is_kept_where_apache_kafka_gives_no_result(tmp_path: Path) -> None:
+    outcome = compat.run(suite_on(lambda *_: {"a": PASSED}, no_kafka), tmp_path, [], with_kafka=True)
+    assert (outcome.ottla, outcome.kafka, outcome.without_kafka) == ({"a": PASSED}, {}, "it did not start")
+    answers = iter([{"a": PASSED}, {}])
+    broker = SimpleNamespace(bootstrap="nowhere")
+    suite = suite_on(lambda *_: next(answers), lambda _: nullcontext(broker))
+    assert "nothing ran" in compat.run(suite, tmp_path, [], with_kafka=True).without_kafka
+
+
+def test_a_missing_result_of_apache_kafka_is_a_fault_and_the_next_suite_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suites = [suite_on(lambda *_: {"a": PASSED}, no_kafka) for _ in range(2)]
+    monkeypatch.setattr(compat, "SUITES", suites)
+    monkeypatch.setattr(compat, "expectation", lambda _: {"a": {"ottla": "passed"}})
+    assert compat.main(["--only", "a", "--keep", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "FAULT some: no result on Apache Kafka: it did not start\n" * 2
+
+
+CHILD = "import os, sys, time; os.open(sys.argv[1], os.O_WRONLY); print('opened', flush=True); time.sleep(600)"
+PARENT = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {CHILD!r}, sys.argv[1]], stdout=subprocess.PIPE)
+assert child.stdout.readline() == b"opened\\n"
+"""
+
+
+def test_nothing_that_a_suite_started_runs_on_after_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "held-open-by-the-child"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    command = [sys.executable, "-c", PARENT, str(pipe)]
+    assert compat_suites.execute(command, log=tmp_path / "log", timeout=300) == 0
+    assert select.select([end], [], [], 300)[0] and os.read(end, 1) == b""
+    os.close(end)
+
+
+REPORTS = """
+import signal
+try:
+    print("ready", flush=True)
+    signal.pause()
+except KeyboardInterrupt:
+    print("report")
+"""
+
+
+def test_a_suite_whose_time_is_over_may_still_report() -> None:
+    process = subprocess.Popen([sys.executable, "-c", REPORTS], stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        compat_suites.interrupt(process)
+        assert (process.returncode, process.stdout.read()) == (0, b"report\n")
 
 
 def test_a_suites_result_is_kept_before_the_next_suite_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
