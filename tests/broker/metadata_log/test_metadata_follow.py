@@ -17,6 +17,7 @@ from ottla.cluster.commands import (
     DeleteTopic,
     FenceBroker,
     ReplicaEpoch,
+    UnregisterBroker,
 )
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -284,6 +285,19 @@ def test_a_broker_stops_when_another_process_registers_as_it():
     assert cluster.until(lambda: bool(stopped))
     assert "registered as broker 1" in stopped[0]
     assert not first.lease_valid()
+
+
+def test_a_broker_that_is_unregistered_while_it_runs_stops_and_may_register_again():
+    cluster = Cluster()
+    cluster.up(1, 2)
+    stopped: list[str] = []
+    cluster.follow[2].on_fatal = stopped.append
+    assert isinstance(cluster.ask(1, UnregisterBroker(2)), Applied)
+    assert cluster.until(lambda: bool(stopped))
+    assert "Broker 2 was unregistered" in stopped[0]
+    assert not cluster.follow[2].lease_valid()
+    cluster.up(2)
+    assert cluster.until(lambda: cluster.follow[1].metadata.is_active(2))
 
 
 @pytest.mark.parametrize("form", [0, 2], ids=["of an unknown type", "in an unknown form"])

@@ -1,6 +1,7 @@
 """UnregisterBroker (key 64, version 0): the cluster forgets a broker (KIP-631).
 
-Its replicas stay assigned until they are moved.
+Its replicas stay assigned until they are moved. A broker that runs loses its leaderships and stops; it registers again
+when it is started.
 """
 
 from __future__ import annotations

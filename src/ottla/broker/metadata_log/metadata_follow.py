@@ -28,7 +28,7 @@ from ottla.metadata.growth import LogGrowth
 from ottla.metadata.reading import take_entry, take_snapshot_of
 from ottla.metadata.seal import read_entry, sealed_append
 from ottla.metadata.snapshot import take_snapshot
-from ottla.metadata.state import Changes, Listener, Metadata
+from ottla.metadata.state import BrokerState, Changes, Listener, Metadata
 from ottla.records.checksum import crc32c
 
 COMMAND_TIMEOUT_MS = 30_000
@@ -347,7 +347,7 @@ class MetadataFollow:
         if me is None or me.incarnation != self.incarnation:
             if self.broker_epoch != UNREGISTERED:
                 self._acting = False
-                self._stop(f"Another process has registered as broker {self.broker}: this one stops.")
+                self._stop(f"{_why_replaced(self.broker, me)}: this process stops.")
             return
         self.broker_epoch = me.epoch
         self._acting = not me.fenced
@@ -431,6 +431,13 @@ class MetadataFollow:
         slot: Slot[None] = Slot()
         self._deadlines.after(delay_ms, lambda: slot.fill(None))
         await slot
+
+
+def _why_replaced(broker: BrokerId, registered: BrokerState | None) -> str:
+    """The reason why this process is a broker no more, by what is registered under its number."""
+    if registered is None:
+        return f"Broker {broker} was unregistered by an administrator, and registers again when it is started"
+    return f"Another process has registered as broker {broker}"
 
 
 def _ignore(changes: Changes) -> None:

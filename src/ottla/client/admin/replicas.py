@@ -215,6 +215,7 @@ def _fixed(request: AlterReplicaLogDirsRequest) -> Callable[[int], object]:
 async def unregister_broker(plan: ClusterPlan, broker: int) -> None:
     """Forget a broker that does not come back, by its id. Its replicas stay assigned until they are moved.
 
+    A broker of ottla that still runs stops, and registers again when it is started.
     Raises `ApiError` BROKER_ID_NOT_REGISTERED where there is none.
     """
     response = await plan.ask_controller(
