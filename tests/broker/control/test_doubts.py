@@ -1,12 +1,14 @@
-"""Metadata requests while a broker may have died wait a short time, and then name the right leader."""
+"""Requests for leaders and coordinators wait a short time while a broker may have died, and then name the right one."""
 
 from __future__ import annotations
 
 from sim_cluster import SimCluster
 
 from ottla.broker.control.doubts import SETTLED_IN_MS
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import run_story
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
@@ -49,6 +51,20 @@ def test_a_broker_that_is_cut_off_is_looked_at_and_metadata_waits_for_its_fence(
     assert leader not in (doubting.leader, -1)
     assert waited_ms < SETTLED_IN_MS
     assert doubting.ask()[1] < 10
+
+
+def test_no_client_is_sent_to_a_coordinator_that_has_just_died():
+    doubting = Doubting()
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=[f"group-{number}" for number in range(50)])
+    before = doubting.cluster.ask(1, request).coordinators
+    dead = next(each.node_id for each in before if each.node_id != 1)
+    doubting.cluster.loop.run_for(1000)
+    doubting.cluster.kill(dead)
+    doubting.cluster.until(lambda: doubting.looked, 100)
+    assert not doubting.node.metadata.brokers[dead].fenced, "its death is not known yet"
+    after = doubting.cluster.end_of(run_story(doubting.peer.ask(request))).coordinators
+    assert {each.error_code for each in after} == {ErrorCode.NONE}
+    assert dead not in {each.node_id for each in after}
 
 
 def test_the_answer_that_waited_for_the_fence_still_lists_the_dead_broker():

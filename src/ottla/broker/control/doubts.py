@@ -1,7 +1,8 @@
-"""Brokers that may just have died: Metadata waits for a moment until that is known.
+"""Brokers that may just have died: Metadata and FindCoordinator wait for a moment until that is known.
 
 A client that loses its leader asks any broker at once for the new one; if it gets the old leader, librdkafka asks
-again only after a second. peers.py reports ended connections, the node reports changed brokers.
+again only after a second. A member that is sent to the old coordinator asks again after `retry.backoff.ms`, with Java
+a tenth of a second. peers.py reports ended connections, the node reports changed brokers.
 """
 
 from __future__ import annotations

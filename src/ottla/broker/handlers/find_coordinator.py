@@ -34,6 +34,8 @@ class _Found(NamedTuple):
 
 
 async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if (settled := call.node.doubts.settled()) is not None:  # a coordinator may just have died
+        await settled
     if call.api_version < _BATCHED_SINCE:
         found = await _find(call, request.key_type, request.key)
         message = found.message or (found.error.message if found.error else "NONE")  # Java's name for no error
