@@ -9,6 +9,7 @@ import pytest
 from partition_desk import ME, TOPIC_ID, PartitionDesk
 
 from ottla.broker.coordinators import group_coordinator
+from ottla.broker.coordinators.early_asks import PATIENCE_MS
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.coordinators.shard_runner import LOOK_AGAIN_MS
 from ottla.broker.replicas.partition import Partition
@@ -270,13 +271,68 @@ def test_without_an_offsets_topic_nobody_is_the_coordinator():
     assert place.commit(5).result() == ErrorCode.NOT_COORDINATOR
 
 
-def test_while_it_loads_a_shard_says_so():
+def test_requests_wait_for_a_shard_that_loads_and_are_answered_in_their_order():
     place = Place()
     place.lead()
     assert place.groups.loading
-    assert place.commit(5).result() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    committed, fetched = place.commit(5), place.fetch()
+    assert not committed.full
     place.clock.run_for(0)
-    assert place.fetched() == -1
+    place.sync()
+    assert committed.result().topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert fetched.result().topics[0].partitions[0].committed_offset == 5
+
+
+def test_requests_that_waited_for_a_shard_give_the_loop_back_after_each_slice_and_keep_their_order():
+    place = Place()
+    place.lead()
+    order: list[int] = []
+
+    def ask(number: int) -> Slot[Any]:
+        def decide(shard: Any, ticket: Slot[Any], _: Any) -> Any:
+            place.clock.now_us += 1000
+            order.append(number)
+            return shard.list_groups(ListGroupsRequest(), ticket)
+
+        return place.groups.ask("g", decide)
+
+    slots = [ask(number) for number in range(30)]
+    assert not any(slot.full for slot in slots)
+    place.sync()
+    turns: list[int] = []
+    while len(order) < len(slots):
+        if order and len(slots) == 30:
+            slots.append(ask(30))
+            assert not slots[-1].full, "it waits behind those that came before it"
+        turn_began_us = place.clock.now_us
+        assert place.clock.turn()
+        turns.append(place.clock.now_us - turn_began_us)
+    assert order == list(range(31))
+    assert max(turns) <= 10_000
+    assert all(slot.full for slot in slots)
+
+
+def test_a_shard_that_loads_for_long_says_so():
+    place = Place().ready()
+    place.commit(5)
+    place.groups.resign(0)
+    place.lead()
+    slot = place.fetch()
+    place.clock.run_for(PATIENCE_MS - 1)
+    assert not slot.full
+    place.clock.run_for(1)
+    assert slot.result() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert place.fetch().result() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    place.sync()
+    assert place.fetched() == 5
+
+
+def test_requests_that_wait_for_a_shard_are_sent_away_with_its_leadership():
+    place = Place()
+    place.lead()
+    slot = place.commit(5)
+    place.groups.resign(0)
+    assert slot.result() == ErrorCode.NOT_COORDINATOR
 
 
 def test_a_new_leadership_reads_everything_back():
@@ -297,10 +353,11 @@ def test_it_loads_to_the_end_and_serves_when_that_is_committed():
     place.lead()
     place.clock.run_for(100)
     assert place.groups.loading
-    assert place.fetch().result() == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    slot = place.fetch()
+    assert not slot.full
     place.sync()
     assert not place.groups.loading
-    assert place.fetched() == 5
+    assert slot.result().topics[0].partitions[0].committed_offset == 5
 
 
 def test_with_leadership_all_who_wait_are_sent_away():

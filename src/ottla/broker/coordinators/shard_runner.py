@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from ottla.broker.coordinators.early_asks import EarlyAsks
 from ottla.broker.coordinators.replay import Replayed, replay_batch
 from ottla.broker.replicas.partition import Partition, Surroundings
 from ottla.broker.waiting import Deadline
@@ -127,21 +128,40 @@ class ShardRunner(Generic[S]):
         self._replay_ended = False
         self._waits_for_lease = False
         self._told: list[Callable[[S], Outcome[Any]]] = []
+        self._early: EarlyAsks[Decide[S]] = EarlyAsks(around.deadlines)
         partition.readers.when_committed(self._committed)
         around.clock.call_soon(self._load)
 
     # Asking
 
     def ask(self, decide: Decide[S]) -> Slot[Any]:
-        """Ask the shard. The slot is filled when the answer may leave, or with an ErrorCode if it does not serve."""
+        """Ask the shard. The slot is filled when the answer may leave, or with an ErrorCode if it does not serve.
+
+        A request waits for a shard that is loading (early_asks.py), and for those that came before it.
+        """
+        error = self._not_serving()
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or (self._early and not error):
+            return self._early.put(decide)
         slot: Slot[Any] = Slot()
+        self._answer(decide, slot)
+        return slot
+
+    def _answer(self, decide: Decide[S], slot: Slot[Any]) -> None:
         error = self._not_serving()
         if error:
             slot.fill(error)
         else:
             self._carry_out(decide(self.shard, slot, self._now()))
             self._say_deadline()
-        return slot
+
+    def _answer_early(self) -> None:
+        """Answer requests that came before the shard served, a slice at a time."""
+        end_ms = self._around.clock.mono_ms() + SLICE_MS
+        while (asked := self._early.take()) is not None:
+            self._answer(*asked)
+            if self._around.clock.mono_ms() >= end_ms:
+                self._around.clock.call_soon(self._answer_early)
+                return
 
     def end_transaction(self, end: TransactionEnd) -> Slot[Any]:
         """Write a marker into this log and apply it; NONE once it is committed."""
@@ -203,6 +223,8 @@ class ShardRunner(Generic[S]):
         if self._check is not None:
             self._check.cancel()
         self._leaving.clear()
+        while (asked := self._early.take()) is not None:
+            asked.slot.fill(ErrorCode.NOT_COORDINATOR)
         held, self._held = self._held, deque()
         tickets = [reply.ticket for each in held for reply in each.replies] + self.shard.parked()
         for ticket in tickets:
@@ -370,6 +392,8 @@ class ShardRunner(Generic[S]):
         for decide in told:
             self._carry_out(decide(self.shard))
         self._say_deadline()
+        self._early.serve()
+        self._answer_early()
 
     def _look_again(self) -> None:
         self._waits_for_lease = False
