@@ -6,6 +6,8 @@
         --client socket.timeout.ms=7000           with less patience than librdkafka's minute
     python -m bench.failover --zookeeper          with the metadata in an own ZooKeeper ensemble of three servers
     python -m bench.failover --kafka              Apache Kafka too (three KRaft nodes with its defaults)
+    python -m bench.failover --clients producer,java-consumer,java-consumer-auto
+        --java retry.backoff.ms=10                with another setting of Java's consumers
     python -m bench.failover --clients all        also a producer made anew before each death, consumers, Java's clients
 
 Three brokers on this machine, one partition with three replicas, min.insync.replicas=2; an idempotent confluent-kafka
@@ -39,9 +41,17 @@ TOPIC = "failover"
 
 
 def run(
-    cluster: Cluster, deaths: int, how: signal.Signals, names: Sequence[str], options: dict[str, str]
+    cluster: Cluster,
+    deaths: int,
+    how: signal.Signals,
+    names: Sequence[str],
+    options: dict[str, str],
+    java: dict[str, str],
 ) -> list[dict[str, object]]:
-    """End leaders; return the gaps and the counts of records of each client. `options`: of librdkafka's producers."""
+    """End leaders; return the gaps and the counts of records of each client.
+
+    `options` are of librdkafka's producers, `java` of Java's consumers.
+    """
     cluster.start()
     watched: list[Watched] = []
     gaps: dict[str, list[float]] = {}
@@ -51,7 +61,8 @@ def run(
         until(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
         admin.create_topics([topic])[TOPIC].result(30)
         try:
-            watched.extend(clients(names, cluster.address, TOPIC, cluster.folder, options))  # each is stopped below
+            started = clients(names, cluster.address, TOPIC, cluster.folder, options, java)
+            watched.extend(started)  # each is stopped below
             for number in range(1, deaths + 1):
                 for each in watched:
                     each.before_a_death()
@@ -74,7 +85,7 @@ def run(
         found = judge(cluster.address)
     finally:
         cluster.stop()
-    about = {"cluster": cluster.name, "signal": how.name, "options": options, "deaths": deaths}
+    about = {"cluster": cluster.name, "signal": how.name, "options": options, "java": java, "deaths": deaths}
     return [about | told_of(each, writer, gaps[each.name], found) for writer, each in enumerate(watched)]
 
 
@@ -135,6 +146,9 @@ def main() -> int:
         "--client", action="append", default=[], metavar="KEY=VALUE", help="an option of librdkafka's producers"
     )
     parser.add_argument(
+        "--java", action="append", default=[], metavar="KEY=VALUE", help="an option of Java's consumers"
+    )
+    parser.add_argument(
         "--clients", default="producer", metavar="NAMES", help=f"of {', '.join(NAMES)}; or all (default producer)"
     )
     parser.add_argument("--zookeeper", action="store_true", help="ottla with its metadata in ZooKeeper")
@@ -151,11 +165,12 @@ def main() -> int:
     if unknown := sorted({*names} - {*NAMES}):
         parser.error(f"--clients: no such client: {', '.join(unknown)}")
     client = dict(option.split("=", 1) for option in options.client)
+    java = dict(option.split("=", 1) for option in options.java)
     results: list[dict[str, object]] = []
     for kind in kinds:
         folder = Path(tempfile.mkdtemp(prefix="ottla-failover-"))
         try:
-            results += run(kind(folder), options.deaths, how, names, client)
+            results += run(kind(folder), options.deaths, how, names, client, java)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     for result in results:

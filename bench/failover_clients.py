@@ -187,14 +187,26 @@ class JavaProducerOnce(_Java):
 
 
 class JavaConsumer(_Java):
-    """Apache Kafka's Java consumer with its defaults."""
+    """Apache Kafka's VerifiableConsumer, which waits for a commit after each poll."""
 
     name = "Java consumer"
     writes = False
+    group = "watched-java"
+    more: tuple[str, ...] = ()
 
-    def __init__(self, servers: str, topic: str) -> None:
-        where = ("--bootstrap-server", servers, "--topic", topic, "--group-id", "watched-java")
-        super().__init__("VerifiableConsumer", *where, "--verbose")
+    def __init__(self, servers: str, topic: str, folder: Path, options: dict[str, str]) -> None:
+        settings = folder / f"{self.group}.properties"
+        settings.write_text("".join(f"{key}={value}\n" for key, value in options.items()))
+        where = ("--bootstrap-server", servers, "--topic", topic, "--group-id", self.group)
+        super().__init__("VerifiableConsumer", *where, "--command-config", str(settings), "--verbose", *self.more)
+
+
+class JavaAutoConsumer(JavaConsumer):
+    """The same with `enable.auto.commit`, Java's default: it commits beside its polls and waits for no answer."""
+
+    name = "Java consumer, auto commit"
+    group = "watched-java-auto"
+    more = ("--enable-autocommit",)
 
 
 def _producing(servers: str, topic: str, writer: int) -> tuple[str, ...]:
@@ -202,18 +214,24 @@ def _producing(servers: str, topic: str, writer: int) -> tuple[str, ...]:
     return "VerifiableProducer", *where, "--throughput", str(_JAVA_A_SECOND), "--value-prefix", str(writer)
 
 
-def clients(names: Sequence[str], servers: str, topic: str, folder: Path, options: dict[str, str]) -> Iterator[Watched]:
-    """Start the clients with these names, one by one; `options` are of librdkafka's producers."""
+def clients(
+    names: Sequence[str], servers: str, topic: str, folder: Path, options: dict[str, str], java: dict[str, str]
+) -> Iterator[Watched]:
+    """Start the clients with these names, one by one; `options` are of librdkafka's producers, `java` of consumers."""
     made: dict[str, Callable[[int], Watched]] = {
         "producer": lambda number: Librdkafka(servers, topic, number, options),
         "new-producer": lambda number: FreshLibrdkafka(servers, topic, number, options),
         "consumer": lambda _: LibrdkafkaConsumer(servers, topic),
         "java-producer": lambda number: JavaProducer(servers, topic, number, folder),
         "java-producer-once": lambda number: JavaProducerOnce(servers, topic, number),
-        "java-consumer": lambda _: JavaConsumer(servers, topic),
+        "java-consumer": lambda _: JavaConsumer(servers, topic, folder, java),
+        "java-consumer-auto": lambda _: JavaAutoConsumer(servers, topic, folder, java),
     }
     for number, name in enumerate(names):
         yield made[name](number)
 
 
-NAMES = ("producer", "new-producer", "consumer", "java-producer", "java-producer-once", "java-consumer")
+NAMES = (
+    "producer", "new-producer", "consumer",
+    "java-producer", "java-producer-once", "java-consumer", "java-consumer-auto",
+)  # fmt: skip
