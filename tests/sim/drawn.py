@@ -1,5 +1,5 @@
 """Plans of old seeds as they were drawn before worlds had members of the consumer protocol or of
-transforming groups, clinging clients and turns."""
+transforming groups, contested groups, clinging clients and turns."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def without_what_came_last(plan: Plan) -> Plan:
     texts = tuple((name, text) for name, text in plan.broker_texts if not name.startswith(_ITS_OPTIONS))
     plan = plan._replace(groups=1, shared_members=2, assigned_members=0, broker_texts=texts)
     if plan.transactions is not None:
-        plan = plan._replace(transactions=plan.transactions._replace(members=0))
+        plan = plan._replace(transactions=plan.transactions._replace(members=0, contests=False))
     return plan._replace(clings=False, turns=False)

@@ -111,6 +111,13 @@ def _members(plan: Plan, protocol: str) -> Plan:
     return plan._replace(transactions=transactions, busy_ms=9000)
 
 
+def _contested_offsets(plan: Plan) -> Plan:
+    """Transactions, and a group whose offsets are committed in transactions and plainly."""
+    plan = _transactions(plan)
+    assert plan.transactions is not None
+    return plan._replace(transactions=plan.transactions._replace(contests=True))
+
+
 CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
@@ -123,6 +130,7 @@ CIRCUMSTANCES = {
     "several directories": _several_directories,
     "rolled back": _rolled_back,
     "transactions": _transactions,
+    "contested offsets": _contested_offsets,
     "members of a classic group": _classic_members,
     "members of a consumer group": _consumer_members,
 }

@@ -12,10 +12,11 @@ from ottla.sim.administrator import ACTS
 from ottla.sim.assigned_group import ASSIGNED_ACTS
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS
-from ottla.sim.transaction_producers import COMMITTED, TRANSACTION_ACTS
+from ottla.sim.transaction_producers import COMMITTED
+from ottla.sim.transactions import ALL_ACTS
 from ottla.sim.world import Note, Result, World
 
-_ACTS = (*ACTS, *TRANSACTION_ACTS, *ASSIGNED_ACTS)
+_ACTS = (*ACTS, *ALL_ACTS, *ASSIGNED_ACTS)
 
 
 def a_result(seed: int, anomalies: list[Anomaly], **changes: object) -> Result:

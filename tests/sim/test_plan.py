@@ -42,6 +42,13 @@ def test_a_share_of_worlds_has_transactions_and_the_others_are_as_before():
         assert plan.transactions is not None or not any("transaction" in name for name, _ in plan.broker_texts)
 
 
+def test_half_of_the_worlds_with_transactions_have_a_contested_group():
+    with_transactions = [plan.transactions for seed in SEEDS if (plan := draw_plan(seed, 3)).transactions is not None]
+    assert 0.35 < sum(each.contests for each in with_transactions) / len(with_transactions) < 0.65
+    alone = [plan.transactions for seed in SEEDS if (plan := draw_plan(seed)).transactions is not None]
+    assert any(each.contests for each in alone)
+
+
 def test_worlds_have_classic_groups_or_members_of_the_consumer_protocol_or_both():
     drawn = [draw_plan(seed, 3) for seed in SEEDS]
     assigned = [plan for plan in drawn if plan.assigned_members]

@@ -153,6 +153,17 @@ TRANSACTION_MUTANTS = (
         circumstances=("transactions",),
     ),
     Mutant(
+        "of two commits the one whose record is later counts",
+        "groups/offsets.py",
+        "                if standing is None or pending.record_offset > standing.record_offset:\n",
+        "                if True:\n",
+        _CALM,
+        0,
+        ("misordered-commit", "compacted-differs"),
+        brokers=3,
+        circumstances=("contested offsets",),
+    ),
+    Mutant(
         "offsets of an expelled member of a classic group are refused",
         "groups/transactional.py",
         "    error = group.check_member(request.member_id, request.group_instance_id)\n",

@@ -16,7 +16,7 @@ import click
 from ottla.sim.administrator import ACTS, DIRECTORY_ALTERED, REQUIRED_EDITED
 from ottla.sim.assigned_group import ASSIGNED_ACTS
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, REPLICAS, draw_plan
-from ottla.sim.transaction_producers import TRANSACTION_ACTS
+from ottla.sim.transactions import EXPECTED_ACTS
 from ottla.sim.world import Note, Result, run_seed
 
 _CAMPAIGN_SEEDS = 40
@@ -133,7 +133,8 @@ def _too_little(results: list[Result], brokers: int) -> str:
     kinds = CLUSTER_FAULTS if brokers > 1 else FAULTS
     missing = [kind for kind in kinds if not any(result.faults[kind] for result in results)]
     missing += [act for act in _acts(brokers) if not any(result.acts[act] for result in results)]
-    missing += [act for act in (*TRANSACTION_ACTS, *ASSIGNED_ACTS) if not any(result.acts[act] for result in results)]
+    expected = (*EXPECTED_ACTS, *ASSIGNED_ACTS)
+    missing += [act for act in expected if not any(result.acts[act] for result in results)]
     if sum(result.acknowledged for result in results) < len(results) * _RECORDS_A_SEED:
         missing.append("acknowledged records")
     if sum(result.elections for result in results) < len(results) * _ELECTIONS_A_SEED:

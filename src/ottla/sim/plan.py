@@ -69,6 +69,8 @@ _SEVERAL_DIRECTORIES_SHARE = 0.25
 _TRANSACTIONS_SHARE = 0.4
 _MEMBERS_SHARE = 0.5
 """Share of worlds with transactions."""
+_CONTESTS_SHARE = 0.5
+"""Share of worlds with transactions."""
 _CONTENDS_SHARE = 0.6
 _TURNS_SHARE = 0.8
 """Share of worlds in which brokers are apart, and an administrator moves leaders."""
@@ -133,6 +135,8 @@ class TransactionPlan(NamedTuple):
     """The number of clients that share a group and transform what they consume."""
     members_protocol: str = CLASSIC
     """The protocol of their group: seats.py has both."""
+    contests: bool = False
+    """True if one client commits a group's offsets in transactions, and another commits plainly for the same group."""
 
 
 class Plan(NamedTuple):
@@ -228,7 +232,8 @@ def draw_with_options(seed: int, brokers: int = 1) -> Plan:
     random = Random(f"transactions-{seed}")
     plan = draw_transactions(random, plan) if random.random() < _TRANSACTIONS_SHARE else plan
     plan = _draw_assigned(Random(f"assigned-{seed}"), plan)
-    return _draw_members(Random(f"members-{seed}"), plan)
+    plan = _draw_members(Random(f"members-{seed}"), plan)
+    return _draw_contested(Random(f"contested-{seed}"), plan)
 
 
 def _consumer_texts(random: Random) -> dict[str, str]:
@@ -247,6 +252,13 @@ def _draw_members(random: Random, plan: Plan) -> Plan:
     if plan.transactions is None or random.random() >= _MEMBERS_SHARE:
         return plan
     return with_members(random, plan, random.choice((CLASSIC, CONSUMER)))
+
+
+def _draw_contested(random: Random, plan: Plan) -> Plan:
+    """The same world with a group whose offsets are committed in transactions and plainly, if it has transactions."""
+    if plan.transactions is None or random.random() >= _CONTESTS_SHARE:
+        return plan
+    return plan._replace(transactions=plan.transactions._replace(contests=True))
 
 
 def with_members(random: Random, plan: Plan, protocol: str) -> Plan:

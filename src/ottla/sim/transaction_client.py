@@ -225,7 +225,17 @@ class TransactionClient:
         moves: dict[int, tuple[int, int]],
         membership: Membership = NO_MEMBER,
     ) -> Verdict:
-        """Send TxnOffsetCommit: by partition, the offset before and the new one."""
+        """Commit offsets that the transaction consumes: by partition, the offset before and the new one."""
+        for partition, (before, offset) in moves.items():
+            log = LogKey(topic.topic_id.hex(), partition)
+            self.workload.saw(OffsetsPut(self.now_us, self.transaction, group, log, before, offset))
+        offsets = {partition: offset for partition, (_, offset) in moves.items()}
+        return await self.commit_offsets(group, topic.plan.name, offsets, membership)
+
+    async def commit_offsets(
+        self, group: str, topic: str, offsets: dict[int, int], membership: Membership = NO_MEMBER
+    ) -> Verdict:
+        """Send TxnOffsetCommit with these offsets by partition, without a note in the history."""
         producer_id, epoch = self.producer
         if not self.versions.bumps:
             verdict = await self._insist(
@@ -240,11 +250,10 @@ class TransactionClient:
             )
             if verdict is not Verdict.DONE:
                 return verdict
-        partitions = []
-        for partition, (before, offset) in moves.items():
-            log = LogKey(topic.topic_id.hex(), partition)
-            self.workload.saw(OffsetsPut(self.now_us, self.transaction, group, log, before, offset))
-            partitions.append(TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset))
+        partitions = [
+            TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+            for partition, offset in offsets.items()
+        ]
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group,
@@ -252,7 +261,7 @@ class TransactionClient:
             producer_epoch=epoch,
             member_id=membership.member_id,
             generation_id=membership.generation,
-            topics=[TxnOffsetCommitRequestTopic(name=topic.plan.name, partitions=partitions)],
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)],
         )
         most = self.versions.offset_commit
         return await self._insist(request, most=most, errors_of=_offsets_committed, key=(_GROUP, group))

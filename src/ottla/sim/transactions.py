@@ -14,6 +14,7 @@ from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.sim.checkers.history import LogKey, Traits, TransactionsEnded
 from ottla.sim.checkers.transaction_history import AllEnded
+from ottla.sim.contested_group import OVERTAKEN, ContestedOwner, PlainCommitter
 from ottla.sim.plan import TopicPlan, TransactionPlan
 from ottla.sim.topics import create_topic
 from ottla.sim.transaction_producers import TRANSACTION_ACTS, Bystander, Forsaker, Transactor
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from ottla.sim.peer import Peers
     from ottla.sim.setting import Course, KnownTopic
 
+EXPECTED_ACTS = (*TRANSACTION_ACTS, OVERTAKEN)
+"""Acts and events that every campaign must have."""
+ALL_ACTS = (*EXPECTED_ACTS, *MEMBER_ACTS)
 _AGAIN_US = 50_000
 _SHORTEST_PAUSE_US = (20_000, 150_000)
 """Transactions are expensive: each takes some six requests and two entries of its coordinator."""
@@ -41,8 +45,9 @@ class Transactions:
         self.random = Random(f"ledger-{workload.plan.seed}")
         self.plan = plan
         self._topics: tuple[KnownTopic, ...] = ()
-        self.done = dict.fromkeys((*TRANSACTION_ACTS, *MEMBER_ACTS), 0)
-        self._transformers: list[Transformer] = []
+        self.done = dict.fromkeys(ALL_ACTS, 0)
+        self._with_offsets: list[Transformer | ContestedOwner] = []
+        """One client of each group whose offsets are committed in transactions."""
         least, most = workload.plan.pause_us
         self.pause_us = max(least, _SHORTEST_PAUSE_US[0]), max(most, _SHORTEST_PAUSE_US[1])
 
@@ -76,6 +81,8 @@ class Transactions:
             self.spawn("transformer", self._transform())
         if self.plan.members:
             self.spawn("transforming members", self._transform_in_a_group())
+        if self.plan.contests:
+            self.spawn("contested group", self._contest())
 
     async def _create(self) -> KnownTopic:
         from ottla.sim.setting import KnownTopic
@@ -105,8 +112,9 @@ class Transactions:
     async def _transform(self) -> None:
         source = await self._source("transformer")
         if source is not None:
-            self._transformers.append(Transformer("x0", source, self))
-            await self._transformers[-1].run()
+            transformer = Transformer("x0", source, self)
+            self._with_offsets.append(transformer)
+            await transformer.run()
 
     async def _transform_in_a_group(self) -> None:
         """Start several members that share one group and one source."""
@@ -115,9 +123,18 @@ class Transactions:
             return
         last_of: dict[int, str] = {}
         members = [TransformingMember(number, source, self, last_of) for number in range(self.plan.members)]
-        self._transformers.append(members[0])
+        self._with_offsets.append(members[0])
         for member in members:
             self.spawn(f"transforming member {member.transactional_id}", member.run())
+
+    async def _contest(self) -> None:
+        """Start two clients that commit offsets of one group, in transactions and plainly."""
+        source = await self._source("contested group")
+        if source is not None:
+            owner = ContestedOwner("o0", source, self)
+            self._with_offsets.append(owner)
+            self.spawn("plain committer", PlainCommitter("plain committer", source, self.workload).run())
+            await owner.run()
 
     async def _source(self, name: str) -> KnownTopic | None:
         """The first topic that is never deleted, once it exists; None if the world ends before."""
@@ -144,13 +161,13 @@ class Transactions:
             self.workload.saw(TransactionsEnded(self.workload.loop.now_us, log))
 
     async def look_up_offsets(self, peer: Peers) -> None:
-        """Once no transaction is open, fetch the offsets that each transforming group has committed."""
+        """Once no transaction is open, fetch the offsets of each group that commits some in transactions."""
         self.workload.saw(AllEnded(self.workload.loop.now_us))
-        for transformer in self._transformers:
-            what = f"the last offsets of {transformer.group}"
+        for owner in self._with_offsets:
+            what = f"the last offsets of {owner.group}"
             self.workload.unfinished[what] = None
-            client = transformer.new_client()
-            while not await transformer.looked_up_all(client):
+            client = owner.new_client()
+            while not await owner.looked_up_all(client):
                 await peer.sleep_us(_AGAIN_US)
             client.peer.close()
             del self.workload.unfinished[what]

@@ -54,7 +54,7 @@ class Committer(_Client):
     async def run(self) -> None:
         number = 0
         while not self.workload.ending:
-            coordinator, topic = await find_coordinator(self.peer), self.topic()
+            coordinator, topic = await find_coordinator(self.peer, _GROUP), self.topic()
             if coordinator is not None and topic is not None:
                 number += 1
                 await self._commit(coordinator, topic, number)
@@ -89,7 +89,7 @@ class Watcher(_Client):
         while not self.workload.ending:
             topic = self.topic()
             if coordinator is None:
-                coordinator = await find_coordinator(self.peer)
+                coordinator = await find_coordinator(self.peer, _GROUP)
             if coordinator is not None and topic is not None and not await self._look(coordinator, topic):
                 coordinator = None
             await self.peer.sleep_us(_AGAIN_US + self.random.randint(*self.workload.plan.pause_us))
@@ -114,8 +114,8 @@ class Watcher(_Client):
         return True
 
 
-async def find_coordinator(peers: Peers) -> Peer | None:
-    response = await peers.ask(FindCoordinatorRequest(coordinator_keys=[_GROUP]))
+async def find_coordinator(peers: Peers, group: str) -> Peer | None:
+    response = await peers.ask(FindCoordinatorRequest(coordinator_keys=[group]))
     if response is None or response.coordinators[0].error_code:
         return None
     return peers.by_broker.get(BrokerId(response.coordinators[0].node_id))

@@ -26,8 +26,7 @@ from ottla.sim.loop import SimLoop
 from ottla.sim.machine import PORT, Incarnation, Machine
 from ottla.sim.network import Network
 from ottla.sim.plan import Plan, draw_plan, keeps_up_ms
-from ottla.sim.transaction_producers import TRANSACTION_ACTS
-from ottla.sim.transforming_member import MEMBER_ACTS
+from ottla.sim.transactions import ALL_ACTS
 from ottla.sim.workload import Workload
 
 _MOST_TURNS = 2_000_000
@@ -153,7 +152,7 @@ class World:
 
     def _transaction_acts(self) -> dict[str, int]:
         transactions = self.workload.transactions
-        return dict.fromkeys((*TRANSACTION_ACTS, *MEMBER_ACTS), 0) if transactions is None else transactions.done
+        return dict.fromkeys(ALL_ACTS, 0) if transactions is None else transactions.done
 
     def _acknowledged(self) -> int:
         """The number of records whose producers were told that they are in the log."""

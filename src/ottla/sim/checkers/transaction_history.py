@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from ottla.kernel.ids import TopicPartition
     from ottla.sim.checkers.history import LogKey
     from ottla.transactions.values import Transaction
 
@@ -100,6 +101,36 @@ class OffsetsUnstable(NamedTuple):
     log: LogKey
 
 
+class ContestedTaken(NamedTuple):
+    """A commit of the contested group was answered without an error, in a transaction or outside of one.
+
+    Each offset is committed once, perhaps by several requests.
+    """
+
+    at_us: int
+    place: TopicPartition
+    offset: int
+
+
+class ContestedTold(NamedTuple):
+    """OffsetFetch told an offset of the contested group; -1: nothing is committed."""
+
+    asked_us: int
+    at_us: int
+    place: TopicPartition
+    offset: int
+    stable: bool
+    """require_stable"""
+
+
+class ContestedUnstable(NamedTuple):
+    """OffsetFetch answered that an open transaction may change an offset of the contested group."""
+
+    asked_us: int
+    at_us: int
+    place: TopicPartition
+
+
 class AllEnded(NamedTuple):
     """All clients have finished, and no coordinator knows of a transaction that has not ended."""
 
@@ -170,6 +201,27 @@ class Stepped(NamedTuple):
     step: Transaction
 
 
+class ContestedStored(NamedTuple):
+    """A record with an offset of the contested group was committed in its log."""
+
+    at_us: int
+    place: TopicPartition
+    record_offset: int
+    offset: int | None
+    """None for a tombstone."""
+    producer_id: int
+    """-1 outside of transactions."""
+
+
+class ContestedEnded(NamedTuple):
+    """A marker was committed in the log of the contested group."""
+
+    at_us: int
+    record_offset: int
+    producer_id: int
+    committed: bool
+
+
 class Appended(NamedTuple):
     """A leader has appended a batch of a transaction, or a marker; it may still be cut off."""
 
@@ -203,11 +255,16 @@ TransactionEvent = (
     | Ended
     | OffsetsRead
     | OffsetsUnstable
+    | ContestedTaken
+    | ContestedTold
+    | ContestedUnstable
     | AllEnded
     | TransactionRead
     | Stable
     | TransactionsScanned
     | Stepped
+    | ContestedStored
+    | ContestedEnded
     | Appended
     | TakenOver
 )

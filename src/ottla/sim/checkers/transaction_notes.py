@@ -6,14 +6,29 @@ markers as leaders append them, and how far the logs reach when a producer takes
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
+from ottla.groups.entries import decode_entry
+from ottla.groups.offsets import NO_PRODUCER
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from ottla.records.batch import Batch
 from ottla.records.control import Marker, read_marker
+from ottla.records.reader import read_records
 from ottla.sim.checkers.history import History, LogKey
 from ottla.sim.checkers.state_log import steps_in
-from ottla.sim.checkers.transaction_history import Appended, Owned, Stepped, TakenOver
+from ottla.sim.checkers.transaction_history import (
+    Appended,
+    ContestedEnded,
+    ContestedStored,
+    Owned,
+    Stepped,
+    TakenOver,
+)
+from ottla.sim.contested_group import CONTESTED_GROUP
 from ottla.sim.peek import batches
 
 if TYPE_CHECKING:
@@ -31,8 +46,9 @@ class TransactionNotes:
         self._loop = loop
         self._history = history
         self._ledger = None if plan is None else plan.ledger.name
-        self._committed: dict[int, int] = {}
-        """By partition of the coordinators' topic, the offset up to which committed entries are noted."""
+        self._contests = plan is not None and plan.contests
+        self._committed: dict[tuple[str, int], int] = {}
+        """By partition of the coordinators' topics, the offset up to which committed entries are noted."""
         self._ends: dict[tuple[BrokerId, LogKey], int] = {}
         """The end of each replica of the ledger when it was last looked at."""
         self._reached: dict[LogKey, int] = {}
@@ -43,6 +59,8 @@ class TransactionNotes:
             return
         if partition.topic == TRANSACTION_TOPIC:
             self._note_entries(machine, partition)
+        elif partition.topic == OFFSETS_TOPIC and self._contests:
+            self._note_offsets(machine, partition)
         elif partition.topic == self._ledger:
             self._note_appends(machine, partition)
 
@@ -53,16 +71,42 @@ class TransactionNotes:
             self._history.add(TakenOver(self._loop.now_us, *owner, tuple(self._reached.items())))
 
     def _note_entries(self, machine: Machine, partition: Partition) -> None:
-        log = partition.log
-        known, watermark = self._committed.get(partition.index, 0), log.high_watermark
+        for body in self._newly_committed(machine, partition):
+            for transactional_id, step in steps_in(body):
+                self._history.add(Stepped(self._loop.now_us, transactional_id, step))
+
+    def _newly_committed(self, machine: Machine, partition: Partition) -> Iterator[bytes]:
+        """The batches of a coordinator's log that no replica had as committed before."""
+        log, place = partition.log, (partition.topic, partition.index)
+        known, watermark = self._committed.get(place, 0), log.high_watermark
         if watermark <= known:
             return
-        self._committed[partition.index] = watermark
+        self._committed[place] = watermark
         for _, following, body in batches(machine.disk, log.directory, known, durable=False):
             if following > watermark:
                 break
-            for transactional_id, step in steps_in(body):
-                self._history.add(Stepped(self._loop.now_us, transactional_id, step))
+            yield body
+
+    def _note_offsets(self, machine: Machine, partition: Partition) -> None:
+        """Note the offsets of the contested group, and the markers in its log."""
+        for body in self._newly_committed(machine, partition):
+            batch = Batch(body)
+            if batch.is_control:
+                marker = read_marker(batch)
+                if marker is not None:
+                    committed = marker.marker is Marker.COMMIT
+                    ended = ContestedEnded(self._loop.now_us, batch.base_offset, batch.producer_id, committed)
+                    self._history.add(ended)
+                continue
+            producer = batch.producer_id if batch.is_transactional else NO_PRODUCER
+            for record in read_records(batch):
+                entry = decode_entry(bytes(record.key or b""), None if record.value is None else bytes(record.value))
+                if entry is None or not isinstance(entry.key, OffsetCommitKey) or entry.key.group != CONTESTED_GROUP:
+                    continue
+                assert entry.value is None or isinstance(entry.value, OffsetCommitValue)
+                place = TopicPartition(entry.key.topic, entry.key.partition)
+                offset = None if entry.value is None else entry.value.offset
+                self._history.add(ContestedStored(self._loop.now_us, place, record.offset, offset, producer))
 
     def _note_entries_first(self, machine: Machine) -> None:
         """Note the entries first: in one turn a leader may append what an entry committed in this turn has admitted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.sim.checkers.commits import check_commits
 from ottla.sim.checkers.consumed import check_consumed
+from ottla.sim.checkers.contested import check_contested
 from ottla.sim.checkers.copies import check_copies
 from ottla.sim.checkers.decisions import check_decisions
 from ottla.sim.checkers.forgotten import without_forgotten
@@ -28,6 +29,7 @@ _JUDGES = (
     check_transactions,
     check_consumed,
     check_copies,
+    check_contested,
     check_successors,
     check_identities,
     check_decisions,
