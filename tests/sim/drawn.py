@@ -13,5 +13,5 @@ def without_what_came_last(plan: Plan) -> Plan:
     texts = tuple((name, text) for name, text in plan.broker_texts if not name.startswith(_ITS_OPTIONS))
     plan = plan._replace(groups=1, shared_members=2, assigned_members=0, broker_texts=texts)
     if plan.transactions is not None:
-        plan = plan._replace(transactions=plan.transactions._replace(members=0, contests=False))
+        plan = plan._replace(transactions=plan.transactions._replace(members=0, contests=False, late_markers=False))
     return plan._replace(clings=False, turns=False)

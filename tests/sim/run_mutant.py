@@ -118,6 +118,13 @@ def _contested_offsets(plan: Plan) -> Plan:
     return plan._replace(transactions=plan.transactions._replace(contests=True))
 
 
+def _late_markers(plan: Plan) -> Plan:
+    """Transactions, and markers that arrive after those of the next coordinator."""
+    plan = _transactions(plan)
+    assert plan.transactions is not None
+    return plan._replace(transactions=plan.transactions._replace(late_markers=True))
+
+
 CIRCUMSTANCES = {
     "few writes": _few_writes,
     "one log": _one_log,
@@ -131,6 +138,7 @@ CIRCUMSTANCES = {
     "rolled back": _rolled_back,
     "transactions": _transactions,
     "contested offsets": _contested_offsets,
+    "late markers": _late_markers,
     "members of a classic group": _classic_members,
     "members of a consumer group": _consumer_members,
 }

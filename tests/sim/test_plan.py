@@ -49,6 +49,15 @@ def test_half_of_the_worlds_with_transactions_have_a_contested_group():
     assert any(each.contests for each in alone)
 
 
+def test_markers_are_delayed_only_where_there_are_transactions_faults_and_other_coordinators():
+    drawn = [plan for seed in SEEDS if (plan := draw_plan(seed, 3)).transactions is not None]
+    delaying = [plan for plan in drawn if plan.transactions is not None and plan.transactions.late_markers]
+    assert 0.3 < len(delaying) / len(drawn) < 0.65
+    assert all(plan.faults for plan in delaying)
+    alone = [plan.transactions for seed in SEEDS if (plan := draw_plan(seed)).transactions is not None]
+    assert not any(each.late_markers for each in alone)
+
+
 def test_worlds_have_classic_groups_or_members_of_the_consumer_protocol_or_both():
     drawn = [draw_plan(seed, 3) for seed in SEEDS]
     assigned = [plan for plan in drawn if plan.assigned_members]

@@ -249,6 +249,24 @@ TRANSACTION_MUTANTS = (
         circumstances=("transactions",),
     ),
     Mutant(
+        "a late marker ends no later transaction",
+        "storage/producers/producers.py",
+        "        if epoch < state.epoch or is_late:\n",
+        "        if False:\n",
+        _CALM,
+        0,
+        ("undecided-transaction", "epoch-went-back"),
+        brokers=3,
+        more=(
+            (
+                "storage/producers/producers.py",
+                "        if marker.coordinator_epoch < state.coordinator_epoch:\n",
+                "        if False:\n",
+            ),
+        ),
+        circumstances=("late markers",),
+    ),
+    Mutant(
         "a record of an aborted transaction hides no other from compaction",
         "storage/maintenance/cleaning.py",
         "                if batch.next_offset <= plan.dirty_start or batch.is_control or discard:\n",

@@ -15,6 +15,7 @@ import click
 
 from ottla.sim.administrator import ACTS, DIRECTORY_ALTERED, REQUIRED_EDITED
 from ottla.sim.assigned_group import ASSIGNED_ACTS
+from ottla.sim.late_markers import DELAYED
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, REPLICAS, draw_plan
 from ottla.sim.transactions import EXPECTED_ACTS
 from ottla.sim.world import Note, Result, run_seed
@@ -133,7 +134,8 @@ def _too_little(results: list[Result], brokers: int) -> str:
     kinds = CLUSTER_FAULTS if brokers > 1 else FAULTS
     missing = [kind for kind in kinds if not any(result.faults[kind] for result in results)]
     missing += [act for act in _acts(brokers) if not any(result.acts[act] for result in results)]
-    expected = (*EXPECTED_ACTS, *ASSIGNED_ACTS)
+    of_several = (DELAYED,) if brokers > 1 else ()
+    expected = (*EXPECTED_ACTS, *ASSIGNED_ACTS, *of_several)
     missing += [act for act in expected if not any(result.acts[act] for result in results)]
     if sum(result.acknowledged for result in results) < len(results) * _RECORDS_A_SEED:
         missing.append("acknowledged records")

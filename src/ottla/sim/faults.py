@@ -17,7 +17,7 @@ from ottla.sim.directory_faults import DirectoryFaults
 from ottla.sim.lapses import Lapses
 from ottla.sim.network_faults import NetworkFaults
 from ottla.sim.peek import joining_at
-from ottla.sim.plan import CLUSTER_FAULTS, CUT_COORDINATION, FAULTS, FLIPPED, KILLED_JOINING, PARTITION
+from ottla.sim.plan import CLUSTER_FAULTS, CUT_COORDINATION, FAULTS, FLIPPED, KILLED_JOINING, PARTITION, STALLED
 from ottla.sim.rollbacks import Rollbacks
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Faults:
             "long pause": self._long_pause,
             "slow coordination": lambda: self._poor_coordination(SLOW),
             "lossy network": network.lossy_network,
-            "stalled connections": network.stalled_connections,
+            STALLED: network.stalled_connections,
             "lost disk": self._lost_disk,
             "failed directory": self.of_directories.fail_one,
             "lost directory": self.of_directories.lose_one,

@@ -82,6 +82,8 @@ class Network:
         self.wires: dict[Wire, None] = {}
         self.opened = 0
         self.cuts = 0
+        self.on_request: Callable[[Wire, bytes], None] | None = None
+        """Called with each request before it is sent."""
         self._blocked: dict[tuple[str, str], None] = {}
         self._refused: dict[tuple[str, str], None] = {}
         self.holding: dict[Wire, None] = {}
@@ -167,7 +169,9 @@ class Wire:
     # the client's end
 
     def write(self, data: bytes) -> None:
-        """Send from the client to the broker."""
+        """Send one request from the client to the broker."""
+        if self._network.on_request is not None:
+            self._network.on_request(self, data)
         self._carry(data, 0, self._at_server)
 
     def close(self) -> None:

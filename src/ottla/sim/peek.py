@@ -7,7 +7,7 @@ sure to leave; else what processes see.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import BrokerId
@@ -93,6 +93,20 @@ def joining_at(machine: Machine) -> BrokerId | None:
     leaders = [] if current is None else [each.leader for each in current.node.replicas.by_id.values()]
     joining = [one.proposed_in_sync - one.committed_in_sync for one in leaders if one is not None]
     return min(frozenset().union(*joining), default=None)
+
+
+def has_gone_on(
+    machine: Machine, places: Collection[tuple[str, int]], producer_id: int, coordinator_epoch: int
+) -> bool:
+    """True if one of these logs has a transaction of the producer open behind a marker of a later coordinator."""
+    current = machine.serving
+    replicas = [] if current is None else current.node.replicas.all()
+    logs = [each.log for each in replicas if (each.topic, each.index) in places]
+    known = [log.producers.get(producer_id) for log in logs]
+    return any(
+        state is not None and state.transaction_start >= 0 and state.coordinator_epoch > coordinator_epoch
+        for state in known
+    )
 
 
 def is_synced(disk: SimDisk, path: str) -> bool:

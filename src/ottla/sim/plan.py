@@ -34,11 +34,12 @@ _AMONG_BROKERS = (
     PARTITION,
     "one-way cut",
 )
+STALLED = "stalled connections"
 _DRAWN_LAST = (
     "long pause",
     "slow coordination",
     "lossy network",
-    "stalled connections",
+    STALLED,
     "lost disk",
 )
 FLIPPED = "flipped bit"
@@ -71,6 +72,8 @@ _MEMBERS_SHARE = 0.5
 """Share of worlds with transactions."""
 _CONTESTS_SHARE = 0.5
 """Share of worlds with transactions."""
+_LATE_MARKERS_SHARE = 0.5
+"""Share of worlds with transactions, faults and several brokers."""
 _CONTENDS_SHARE = 0.6
 _TURNS_SHARE = 0.8
 """Share of worlds in which brokers are apart, and an administrator moves leaders."""
@@ -137,6 +140,8 @@ class TransactionPlan(NamedTuple):
     """The protocol of their group: seats.py has both."""
     contests: bool = False
     """True if one client commits a group's offsets in transactions, and another commits plainly for the same group."""
+    late_markers: bool = False
+    """True if markers are delayed until another coordinator has sent them again."""
 
 
 class Plan(NamedTuple):
@@ -233,7 +238,8 @@ def draw_with_options(seed: int, brokers: int = 1) -> Plan:
     plan = draw_transactions(random, plan) if random.random() < _TRANSACTIONS_SHARE else plan
     plan = _draw_assigned(Random(f"assigned-{seed}"), plan)
     plan = _draw_members(Random(f"members-{seed}"), plan)
-    return _draw_contested(Random(f"contested-{seed}"), plan)
+    plan = _draw_contested(Random(f"contested-{seed}"), plan)
+    return _draw_late_markers(Random(f"late-markers-{seed}"), plan)
 
 
 def _consumer_texts(random: Random) -> dict[str, str]:
@@ -259,6 +265,13 @@ def _draw_contested(random: Random, plan: Plan) -> Plan:
     if plan.transactions is None or random.random() >= _CONTESTS_SHARE:
         return plan
     return plan._replace(transactions=plan.transactions._replace(contests=True))
+
+
+def _draw_late_markers(random: Random, plan: Plan) -> Plan:
+    """The same world with delayed markers, if it has transactions, faults and several brokers."""
+    if plan.transactions is None or plan.brokers == 1 or not plan.faults or random.random() >= _LATE_MARKERS_SHARE:
+        return plan
+    return plan._replace(transactions=plan.transactions._replace(late_markers=True))
 
 
 def with_members(random: Random, plan: Plan, protocol: str) -> Plan:

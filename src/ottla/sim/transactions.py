@@ -15,6 +15,7 @@ from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.sim.checkers.history import LogKey, Traits, TransactionsEnded
 from ottla.sim.checkers.transaction_history import AllEnded
 from ottla.sim.contested_group import OVERTAKEN, ContestedOwner, PlainCommitter
+from ottla.sim.late_markers import DELAYED
 from ottla.sim.plan import TopicPlan, TransactionPlan
 from ottla.sim.topics import create_topic
 from ottla.sim.transaction_producers import TRANSACTION_ACTS, Bystander, Forsaker, Transactor
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 EXPECTED_ACTS = (*TRANSACTION_ACTS, OVERTAKEN)
 """Acts and events that every campaign must have."""
-ALL_ACTS = (*EXPECTED_ACTS, *MEMBER_ACTS)
+ALL_ACTS = (*EXPECTED_ACTS, *MEMBER_ACTS, DELAYED)
 _AGAIN_US = 50_000
 _SHORTEST_PAUSE_US = (20_000, 150_000)
 """Transactions are expensive: each takes some six requests and two entries of its coordinator."""

@@ -19,9 +19,10 @@ from ottla.sim.checkers.state_log import open_transactions
 from ottla.sim.clinging import ClingingClient
 from ottla.sim.epoch_raiser import EpochRaiser
 from ottla.sim.group_member import GroupMember
+from ottla.sim.late_markers import DELAYED, LateMarkers
 from ottla.sim.latest_asker import LatestAsker
 from ottla.sim.peer import PATIENT_MS, Peers
-from ottla.sim.plan import PARTITION, Plan, TopicPlan
+from ottla.sim.plan import PARTITION, STALLED, Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
 from ottla.sim.setting import KnownTopic, LateLeader, lasting_topics
@@ -152,6 +153,8 @@ class Workload:
             self.spawn("turning operator", TurningOperator(self, self.administrator, self._set_apart).run())
         if self.transactions is not None:
             self.transactions.start()
+            if self.transactions.plan.late_markers:
+                self._delay_markers()
 
     def _set_apart(self, broker: BrokerId) -> Callable[[], None]:
         """Cut a broker off from the other brokers, not from clients and the store; the returned function ends that."""
@@ -168,6 +171,18 @@ class Workload:
                 network.unblock(*way)
 
         return join
+
+    def _delay_markers(self) -> None:
+        transactions = self.transactions
+        assert transactions is not None
+
+        def delayed() -> None:
+            self.world.disturbed(STALLED)
+            transactions.count(DELAYED)
+
+        world = self.world
+        late = LateMarkers(self, self.administrator, world.network, world.machines, delayed)
+        self.spawn("late markers", late.run())
 
     def _contend(self) -> None:
         for number in range(self.plan.shared_members):
