@@ -7,6 +7,7 @@ from sim_cluster import SimCluster
 from ottla.broker.control.doubts import SETTLED_IN_MS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import run_story
+from ottla.messages.api_versions import ApiVersionsRequest
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -72,6 +73,8 @@ def test_the_answer_that_waited_for_the_fence_still_lists_the_dead_broker():
     doubting = Doubting()
     doubting.cluster.kill(doubting.leader)
     doubting.cluster.until(lambda: doubting.looked, 100)
+    named = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.15.1")
+    doubting.cluster.wait_for(doubting.peer.ask(named))
     request = MetadataRequest(topics=[MetadataRequestTopic(name=doubting.topic.name)])
     answer = doubting.cluster.end_of(run_story(doubting.peer.ask(request)))
     assert answer.topics[0].partitions[0].leader_id != doubting.leader

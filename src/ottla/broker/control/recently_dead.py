@@ -1,7 +1,12 @@
-"""Brokers that died a moment ago: Metadata still lists them, as Apache Kafka's does until their session has ended.
+"""Brokers that died a moment ago: Metadata still lists them to clients that are built on librdkafka.
 
 A client that no longer finds the broker of a leader in Metadata closes its connection to it. librdkafka does so while
 it moves the partition, and then waits for a timer of one second before it asks the new leader.
+
+No other client is told of a dead broker. Once a client knows the new leaders it asks for no more Metadata, and so it
+keeps a dead broker that was listed with them for as long as it keeps Metadata: five minutes in franz-go, which all that
+time asks the dead broker for a group's offsets if that was the coordinator. Apache Kafka drops a dead broker from
+Metadata in the same step in which it elects the new leaders.
 """
 
 from __future__ import annotations

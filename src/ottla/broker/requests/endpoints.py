@@ -36,7 +36,9 @@ class Endpoints:
         return self._of(self._around.metadata.live_brokers(), connection)
 
     def listed(self, connection: ServerConnection) -> list[Endpoint]:
-        """The live brokers and those that died a moment ago: for Metadata."""
+        """The brokers for Metadata: the live ones, and to librdkafka also those that died a moment ago."""
+        if not _is_librdkafka(connection):
+            return self.live(connection)
         return self._of(self.recently_dead.listed(self._around.metadata), connection)
 
     def leader_hint(self, name: str, topic_id: bytes, index: int, connection: ServerConnection) -> LeaderHint | None:
@@ -70,3 +72,8 @@ class Endpoints:
 
     def _is_advertised(self, listener: str) -> bool:
         return any(said.startswith(listener + "://") for said in self._around.config.advertised_listeners)
+
+
+def _is_librdkafka(connection: ServerConnection) -> bool:
+    """True for librdkafka and for clients that are built on it: these say `2.16.1-rdkafka-2.16.0` as their version."""
+    return "rdkafka" in connection.software_name or "rdkafka" in connection.software_version
