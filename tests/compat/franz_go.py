@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
+
+from ottla.client.blocking.admin import Admin
 
 SOURCE = Path(__file__).parent / "go"
 GO = SOURCE.parents[2] / ".cache" / "go" / "go" / "bin" / "go"
@@ -31,3 +33,32 @@ def compiled(program: Path) -> Path:
 
 def command(program: Path, bootstrap: str, name: str, brokers: int, scene: str) -> Sequence[str]:
     return [str(program), bootstrap, name, str(brokers), scene]
+
+
+def go_on_through(
+    events: Iterable[Callable[[], object]], program: Path, bootstrap: str, name: str, brokers: int
+) -> None:
+    """Play the scene `failovers`: before the first event and after each, members commit what was written, and more."""
+    with subprocess.Popen(
+        command(program, bootstrap, name, brokers, "failovers"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as playing:
+        assert playing.stdin is not None and playing.stdout is not None and playing.stderr is not None
+        waiting = iter(events)
+        while playing.stdout.readline() == "gone on\n":  # else it has ended, and says why below
+            if (event := next(waiting, None)) is None:
+                break
+            event()
+            print("go on", file=playing.stdin, flush=True)
+        last, errors = playing.communicate(timeout=170)
+        assert playing.returncode == 0, errors[-3000:]
+        assert last.strip() == "all well"
+
+
+def coordinator(bootstrap: str, group: str) -> int:
+    """The broker that the cluster names as the group's coordinator."""
+    with Admin(bootstrap) as admin:
+        return admin.cluster.run(admin.cluster.plan.coordinator(group)).id

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from exchange import BROKERS
-from franz_go import command, compiled
+from exchange import BROKERS, until
+from franz_go import command, compiled, coordinator, go_on_through
 
 pytestmark = pytest.mark.compat
 
@@ -25,6 +25,16 @@ def test_franz_gos_static_member_has_its_partitions_again_after_a_restart(
     franz: Path, bootstrap: str, name: str
 ) -> None:
     play(franz, bootstrap, name, "restart")
+
+
+def test_franz_gos_members_go_on_at_other_coordinators(franz: Path, bootstrap: str, name: str) -> None:
+    """Three brokers: `tools/compat.py` moves the coordinator and stops and kills brokers meanwhile. One: it stays."""
+
+    def another() -> None:
+        before = coordinator(bootstrap, name)
+        until(lambda: BROKERS == 1 or coordinator(bootstrap, name) != before, what="another coordinator", within_s=60)
+
+    go_on_through([another] * 3, franz, bootstrap, name, BROKERS)
 
 
 def play(franz: Path, bootstrap: str, name: str, scene: str) -> None:

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -24,7 +26,7 @@ const (
 	each       = 25
 )
 
-var scenes = map[string]func(*kgo.Client){"share": share, "restart": restart}
+var scenes = map[string]func(*kgo.Client){"share": share, "restart": restart, "failovers": failovers}
 
 var (
 	bootstrap = strings.Split(os.Args[1], ",")
@@ -103,6 +105,46 @@ func restart(plain *kgo.Client) {
 	same("values", slices.Concat(first.read, second.read, again.read), written)
 }
 
+// failovers: two members read and commit without a pause while the group's coordinators move and die. At the beginning,
+// and for each line of the input, they commit what is written by then and more; then there is a line of output.
+func failovers(plain *kgo.Client) {
+	first, second := join(), join()
+	epoch := shared(plain, first, second)
+	moves := first.moved() + second.moved()
+	var batches atomic.Int64
+	enough, written := make(chan struct{}), make(chan []string)
+	go func() {
+		var values []string
+		for {
+			select {
+			case <-enough:
+				written <- values
+				return
+			default:
+				values = append(values, produce(plain, fmt.Sprintf("batch-%d", batches.Load()))...)
+				batches.Add(1)
+			}
+		}
+	}()
+	for input, more := bufio.NewScanner(os.Stdin), true; more; more = input.Scan() {
+		through := (batches.Load() + 1) * each
+		until("offsets committed while the group goes on", func() bool { return committed(plain, through) })
+		fmt.Println("gone on")
+	}
+	close(enough)
+	values := <-written
+	until("all offsets committed at the end", func() bool { return committed(plain, batches.Load()*each) })
+	if now := shared(plain, first, second); now != epoch {
+		must(fmt.Errorf("the group went from epoch %d to %d", epoch, now))
+	}
+	if now := first.moved() + second.moved(); now != moves {
+		must(fmt.Errorf("%d partitions were given or taken", now-moves))
+	}
+	second.stop()
+	first.stop()
+	same("values", slices.Concat(first.read, second.read), values)
+}
+
 func client(options ...kgo.Opt) *kgo.Client {
 	made, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap...))...)
 	must(err)
@@ -166,13 +208,32 @@ func (m *member) consume() {
 		must(fetches.Err())
 		records := fetches.Records()
 		if len(records) > 0 {
-			must(m.CommitRecords(ctx, records...))
+			m.commit(records)
 		}
 		for _, record := range records {
 			m.read = append(m.read, string(record.Value))
 		}
 		m.AllowRebalance()
 	}
+}
+
+// commit sends a commit again that no coordinator has answered. franz-go 1.22.2 gives up where the broker that it asks
+// for the coordinator refuses the connection.
+func (m *member) commit(records []*kgo.Record) {
+	until("a commit answered", func() bool {
+		err := m.CommitRecords(ctx, records...)
+		if unanswered(err) {
+			return false
+		}
+		must(err)
+		return true
+	})
+}
+
+// unanswered is true for an error that no broker has answered with.
+func unanswered(err error) bool {
+	var answered *kerr.Error
+	return err != nil && !errors.As(err, &answered)
 }
 
 func (m *member) stop() {
@@ -211,7 +272,8 @@ func produce(plain *kgo.Client, label string) []string {
 	return values
 }
 
-// committed is true once the group's offset of each partition is `offset`.
+// committed is true once the group's offset of each partition is `offset` or more. franz-go 1.22.2 asks only once where
+// a coordinator refuses the connection; then it is false.
 func committed(plain *kgo.Client, offset int64) bool {
 	request := kmsg.NewPtrOffsetFetchRequest()
 	request.Group = name
@@ -219,11 +281,14 @@ func committed(plain *kgo.Client, offset int64) bool {
 	group.Group = name
 	request.Groups = append(request.Groups, group)
 	answer, err := request.RequestWith(ctx, plain)
+	if unanswered(err) {
+		return false
+	}
 	must(err)
 	count := 0
 	for _, topic := range answer.Groups[0].Topics {
 		for _, partition := range topic.Partitions {
-			if partition.Offset == offset {
+			if partition.Offset >= offset {
 				count++
 			}
 		}
@@ -239,6 +304,9 @@ func shared(plain *kgo.Client, first, second *member) (epoch int32) {
 		request := kmsg.NewPtrConsumerGroupDescribeRequest()
 		request.Groups = []string{name}
 		answer, err := request.RequestWith(ctx, plain)
+		if unanswered(err) {
+			return false
+		}
 		must(err)
 		group := answer.Groups[0]
 		epoch = group.Epoch
