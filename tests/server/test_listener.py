@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from tests.ports import free_port
 
 from ottla.server import listener as listener_module
 from ottla.server.cold_reads import ColdReads
@@ -441,28 +442,46 @@ def test_connections_are_refused_until_the_broker_can_serve() -> None:
     asyncio.run(run())
 
 
-def test_of_two_that_took_one_port_at_the_same_time_the_second_to_listen_is_told() -> None:
+def _listener() -> Listener:
+    loop = asyncio.get_running_loop()
+    return Listener(
+        loop,
+        name="PLAINTEXT",
+        pool=FramePool(1 << 20),
+        cold=ColdReads(loop),
+        max_frame_bytes=1 << 20,
+        max_connections=10,
+        max_connections_per_ip=10,
+        max_idle_ms=1000,
+    )
+
+
+def test_a_port_that_another_broker_has_bound_is_taken_before_that_one_listens() -> None:
     async def run() -> None:
-        loop = asyncio.get_running_loop()
-        first, second = (
-            Listener(
-                loop,
-                name="PLAINTEXT",
-                pool=FramePool(1 << 20),
-                cold=ColdReads(loop),
-                max_frame_bytes=1 << 20,
-                max_connections=1,
-                max_connections_per_ip=1,
-                max_idle_ms=1000,
-            )
-            for _ in range(2)
-        )
-        host, port = first.open("127.0.0.1", 0)
-        second.open(host, port)
-        first.start(10, lambda *_: None)
+        first, second = _listener(), _listener()
+        address = first.open("127.0.0.1", 0)
         with pytest.raises(OSError, match="in use"):
-            second.start(10, lambda *_: None)
+            second.open(*address)
+        first.start(10, lambda *_: None)
         first.stop()
-        second.stop()
+
+    asyncio.run(run())
+
+
+def test_connections_of_an_earlier_process_do_not_keep_a_port_and_it_is_still_given_to_one_broker() -> None:
+    async def run() -> None:
+        earlier, first, second = _listener(), _listener(), _listener()
+        address = earlier.open("127.0.0.1", free_port())
+        earlier.start(10, lambda *_: None)
+        with socket.create_connection(address) as client:
+            await until(lambda: earlier.channels)
+            earlier.stop()
+            assert client.recv(1) == b""  # the broker's end waits for the client's, which still is open
+            assert first.open(*address) == address
+            with pytest.raises(OSError, match="in use"):
+                second.open(*address)
+            first.start(10, lambda *_: None)
+            assert not _refuses(address)
+        first.stop()
 
     asyncio.run(run())

@@ -225,7 +225,7 @@ class Listener:
         self._sweeper: asyncio.TimerHandle | None = None
 
     def open(self, host: str, port: int) -> tuple[str, int]:
-        """Take the address; return it as it is bound. OSError if the port is taken.
+        """Take the address; return it as it is bound. OSError if the port is taken, also by one that does not listen yet.
 
         Connections are refused until `start`: a client goes elsewhere at once instead of waiting here.
         """
@@ -234,8 +234,7 @@ class Listener:
         )[0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind(address)
+            _bind_alone(sock, address)
             sock.setblocking(False)
         except OSError:
             sock.close()
@@ -251,6 +250,7 @@ class Listener:
         """
         assert self._socket is not None
         self.serve = serve
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # accepted sockets inherit it
         self._socket.listen(backlog)
         self.loop.add_reader(self._socket.fileno(), self._acceptable)
         self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
@@ -363,3 +363,18 @@ class Listener:
                     continue
                 holder.give_up()
             channel.resume()
+
+
+def _bind_alone(sock: socket.socket, address: tuple[object, ...]) -> None:
+    """Bind so that no other process can bind the same port before this one listens.
+
+    On Linux several sockets that have SO_REUSEADDR may bind one port until one of them listens: two brokers that start
+    together would both have it, and one would find out after it has registered. The option is needed where connections
+    of an earlier process have not ended yet, and is taken off again at once.
+    """
+    try:
+        sock.bind(address)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
