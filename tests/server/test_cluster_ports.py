@@ -62,7 +62,7 @@ def test_a_kept_port_that_is_taken_is_refused_unless_free_ones_are_asked_for(tmp
     keep(tmp_path, 2, free)
     with pytest.raises(PortTaken, match=f"port {taken} of broker 1 "):
         give_ports(directories(tmp_path, 2), None)
-    give_ports(directories(tmp_path, 2), 0)
+    assert give_ports(directories(tmp_path, 2), 0) == {2: free}
     assert kept(tmp_path) == {2: free}
 
 
@@ -70,14 +70,19 @@ def test_the_usual_ports_are_for_brokers_that_have_none_yet(tmp_path, monkeypatc
     usual, other = free_ports(2)
     monkeypatch.setattr(cluster_ports, "FIRST_PORT", usual)
     keep(tmp_path, 2, other)
-    give_ports(directories(tmp_path, 2), None)
-    assert kept(tmp_path) == {1: usual, 2: other}
+    assert give_ports(directories(tmp_path, 3), None) == {1: usual, 3: usual + 2}
+    assert kept(tmp_path) == {2: other}, "the brokers themselves find out whether usual ones are free"
 
 
-def test_a_usual_port_that_is_taken_is_left_to_its_owner(tmp_path, monkeypatch, taken):
-    monkeypatch.setattr(cluster_ports, "FIRST_PORT", taken)
-    give_ports(directories(tmp_path), None)
-    assert kept(tmp_path) == {}, "the broker takes a free one"
+def test_a_usual_port_that_another_broker_keeps_is_preferred_by_none(tmp_path, monkeypatch):
+    usual = free_port()
+    monkeypatch.setattr(cluster_ports, "FIRST_PORT", usual)
+    keep(tmp_path, 2, usual)
+    assert give_ports(directories(tmp_path, 2), None) == {}
+
+
+def test_a_port_that_is_asked_for_is_not_merely_preferred(tmp_path):
+    assert give_ports(directories(tmp_path), free_port()) == {}
 
 
 def test_a_file_that_cannot_be_read_keeps_no_port(tmp_path):

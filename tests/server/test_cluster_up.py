@@ -9,20 +9,26 @@ import pty
 import re
 import signal
 import socket
+import subprocess
+import sys
+import threading
 
 import pytest
 from cluster_processes import until
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
+from tests.ports import free_port
 from up_process import Up, alive
 
 from ottla.cli.main import main
 from ottla.client.admin.broker_table import Line
 from ottla.client.admin.overview import overview_of
 from ottla.client.model import Broker, PartitionView
+from ottla.server import cluster_ports
 from ottla.server.broker_child import BrokerChild
+from ottla.server.cluster_ports import give_ports
 from ottla.server.cluster_table import plain
-from ottla.server.cluster_up import defaults_for
+from ottla.server.cluster_up import command, defaults_for
 
 
 def test_three_brokers_come_up_come_back_and_stop_together(tmp_path, capsys):
@@ -114,6 +120,38 @@ def test_a_broker_is_brought_back_once_it_can_be_started_again(tmp_path):
         assert any("broker 2 cannot be started (Is a directory)" in line for line in up.process.stdout)
         log.rmdir()
         until(lambda: up.brokers().get(2, first)["pid"] != first["pid"])
+
+
+def test_a_port_that_is_taken_before_its_broker_binds_it_is_left_to_its_owner(tmp_path, monkeypatch, capsys):
+    """Another cluster starts at the same time: the usual port was free when it was looked at."""
+    usual = free_port()
+    monkeypatch.setattr(cluster_ports, "FIRST_PORT", usual)
+    state = tmp_path / "cluster.json"
+    ended = threading.Event()
+
+    def end_once_it_serves() -> None:
+        until(lambda: state.exists() or ended.is_set())
+        if state.exists():
+            subprocess.run([sys.executable, "-m", "ottla", "cluster", "down", "--data", str(tmp_path)], check=True)
+
+    with socket.socket() as owner:
+
+        def choose_and_lose(directories, base):
+            chosen = give_ports(directories, base)
+            owner.bind(("127.0.0.1", usual))
+            owner.listen()
+            return chosen
+
+        monkeypatch.setattr(cluster_ports, "give_ports", choose_and_lose)
+        ending = threading.Thread(target=end_once_it_serves)
+        ending.start()
+        status = command(["--data", str(tmp_path), "--brokers", "1"])
+        ended.set()
+        ending.join()
+    output = capsys.readouterr().out
+    assert status == 0, output
+    assert "broker 1 serves on 127.0.0.1:" in output
+    assert f"127.0.0.1:{usual}" not in output
 
 
 def test_brokers_do_not_outlive_their_supervisor(tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
-from tests.ports import free_port
+from tests.ports import free_port, free_ports
 from tests.server.processes import OttlaProcess
 
 
@@ -190,6 +190,30 @@ def test_a_kept_port_that_is_taken_is_said_and_not_changed(tmp_path: Path):
         assert str(port) in refused("--port", "0", "--http-port", "0", cwd=tmp_path)
     again, _ = run("--port", "0", "--http-port", "0", cwd=tmp_path)
     assert again == out
+
+
+def test_a_preferred_port_is_taken_where_it_is_free_and_kept(tmp_path: Path):
+    preferred, other = free_ports(2)
+    ready = f"ottla 0.1.0 ready: 127.0.0.1:{preferred}\n"
+    assert run("--port", "0", "--prefer-port", str(preferred), "--http-port", "0", cwd=tmp_path)[0] == ready
+    assert run("--port", "0", "--prefer-port", str(other), "--http-port", "0", cwd=tmp_path)[0] == ready
+
+
+def test_a_preferred_port_that_is_taken_gives_way_to_a_free_one_even_where_it_is_kept(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ("--port", "0", "--prefer-port", str(port), "--http-port", "0")
+        other, _ = run(*arguments, cwd=tmp_path)
+        assert not other.endswith(f":{port}\n")
+        (tmp_path / "ottla-data" / "port").write_text(f"PLAINTEXT {port}\n")
+        other, _ = run(*arguments, cwd=tmp_path)
+    assert not other.endswith(f":{port}\n")
+    assert run("--port", "0", "--http-port", "0", cwd=tmp_path)[0] == other, "the other one is kept"
+
+
+def test_a_preference_is_refused_where_the_port_is_not_chosen(tmp_path: Path):
+    assert "goes with --port 0" in refused("--prefer-port", "9092", cwd=tmp_path)
+    assert "is no port" in refused("--port", "0", "--prefer-port", "70000", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("kept", [b"", b"PLAINTEXT", b"PLAINTEXT x\n", b"PLAINTEXT 70000\n", b"\xff\xfe 1\n", None])

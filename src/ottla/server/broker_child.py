@@ -44,6 +44,8 @@ class BrokerChild:
         self.address: tuple[str, int] | None = None
         self.pid: int | None = None
         self.state = "starting"
+        self.preferred_port: int | None = None
+        """The port to take if it is free, until the broker has served: then it keeps the port that it has."""
         self._arguments = ["--id", str(number), "--data", self.directory, "--port", "0", *arguments]
         self._restarts = restarts
         self._tell = tell
@@ -80,7 +82,7 @@ class BrokerChild:
         os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
         with open(self.log_path, "ab") as log:
             process = self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "ottla", "start", *self._arguments,
+                sys.executable, "-m", "ottla", "start", *self._arguments, *self._preference(),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
                 start_new_session=True, preexec_fn=_die_with_parent,
             )  # fmt: skip
@@ -98,7 +100,11 @@ class BrokerChild:
             host, _, port = address.rpartition(":")
             self._tell(f"broker {self.number} serves on {address} (process {process.pid})")
             self._set("serving", (host, int(port)))
+            self.preferred_port = None
         return await process.wait()
+
+    def _preference(self) -> list[str]:
+        return [] if self.preferred_port is None else ["--prefer-port", str(self.preferred_port)]
 
     def _set(self, state: str, address: tuple[str, int] | None) -> None:
         self.state, self.address = state, address

@@ -84,14 +84,19 @@ class BrokerServer:
         memory: bool = False,
         join: str | None = None,
         http_port: int = 0,
+        preferred_port: int | None = None,
     ) -> None:
-        """`join`: the coordination store shared with other brokers, unless this broker has its own."""
+        """`join`: the coordination store shared with other brokers, unless this broker has its own.
+
+        `preferred_port`: the port of a listener on port 0 that keeps none or keeps this one, if it can be had.
+        """
         self._loop = loop
         self._layers = Layers(texts)
         self._config: BrokerConfig = self._layers.broker()
         self._memory = memory
         self._join = join
         self._http_port = http_port
+        self._preferred_port = preferred_port
         self._http: HttpServer | None = None
         self._listeners: list[Listener] = []
         self._cold = ColdReads(loop)
@@ -272,7 +277,6 @@ class BrokerServer:
             name, _, address = said.partition("://")
             host, _, port_text = address.rpartition(":")
             port = int(port_text)
-            kept = self._kept_port(name) if port == 0 else None
             listener = Listener(
                 self._loop,
                 name=name,
@@ -283,10 +287,7 @@ class BrokerServer:
                 max_connections_per_ip=self._config.max_connections_per_ip,
                 max_idle_ms=self._config.connections_max_idle_ms,
             )
-            try:
-                bound = listener.open(host.strip("[]"), kept or port)
-            except OSError as fault:
-                raise CannotStart(self._port_taken(host, kept or port, kept, fault)) from fault
+            bound = self._bind(listener, host, port)
             self._listeners.append(listener)
             self.addresses[name] = bound
             if port == 0:
@@ -296,6 +297,18 @@ class BrokerServer:
                     f"{name} listens on {bound[0]}:{bound[1]} and asks nobody who they are: "
                     "everybody who reaches it may read, write and delete"
                 )
+
+    def _bind(self, listener: Listener, host: str, port: int) -> tuple[str, int]:
+        """Bind a listener; for port 0 to the kept port, else to the preferred one, else to a free one."""
+        kept = self._kept_port(listener.name) if port == 0 else None
+        preferred = self._preferred_port if port == 0 else None
+        wanted = kept or preferred or port
+        try:
+            return listener.open(host.strip("[]"), wanted)
+        except OSError as fault:
+            if wanted != preferred:
+                raise CannotStart(self._port_taken(host, wanted, kept, fault)) from fault
+        return listener.open(host.strip("[]"), 0)
 
     def _port_taken(self, host: str, port: int, kept: int | None, fault: OSError) -> str:
         if kept is not None:

@@ -1,6 +1,8 @@
 """The ports of the brokers of `ottla cluster up`: requested ones, kept ones, or the usual ones if they are free.
 
-A broker's directory keeps its port in the file `port`, which `ottla start --port 0` reads.
+A broker's directory keeps its port in the file `port`, which `ottla start --port 0` reads. Where another port would do
+as well, the broker itself finds out whether it can have its port: `ottla start --prefer-port`. A port that is found
+free here may be taken when the broker binds it.
 """
 
 from __future__ import annotations
@@ -27,25 +29,28 @@ def problem(base: int | None, brokers: int) -> str | None:
     return f"--port {base}: {brokers} brokers need ports from there on, which are 1 to {_MOST}; 0 takes free ones"
 
 
-def give_ports(directories: Mapping[int, str], base: int | None) -> None:
-    """Keep each broker's port in its directory, where `ottla start` finds it; one without takes a free one.
+def give_ports(directories: Mapping[int, str], base: int | None) -> dict[int, int]:
+    """Keep each broker's port in its directory, where `ottla start` finds it; return the ports to prefer.
 
-    None: those kept from before, else 9092 and so on where they are free. 0: those kept from before that are free.
-    PortTaken, and nothing is changed, where a port that was asked for, or was kept and is wanted again, is taken.
+    None: those kept from before; brokers without one prefer 9092 and so on. 0: those kept from before that are free are
+    preferred. PortTaken, and nothing is changed, where a port that was asked for, or was kept and is wanted again, is
+    taken.
     """
+    preferred: dict[int, int] = {}
     kept = {number: port for number, path in directories.items() if (port := _kept(path)) is not None}
     if base:
         wanted = {number: base + number - 1 for number in directories}
     elif base == 0:
-        wanted = {number: port for number, port in kept.items() if _fault(port) is None}
+        wanted = preferred = {number: port for number, port in kept.items() if _fault(port) is None}
     else:
-        usual = {number: FIRST_PORT + number - 1 for number in directories}
-        wanted = {number: port for number, port in usual.items() if port not in kept.values() and _fault(port) is None}
-        wanted |= kept
+        wanted = kept
+        usual = {number: FIRST_PORT + number - 1 for number in directories if number not in kept}
+        preferred = {number: port for number, port in usual.items() if port not in kept.values()}
     if base != 0 and (taken := {port: fault for port in wanted.values() if (fault := _fault(port)) is not None}):
         raise PortTaken(_sentence({number: port for number, port in wanted.items() if port in taken}, taken))
     for number, path in directories.items():
         _keep(path, wanted.get(number))
+    return preferred
 
 
 def _sentence(brokers: Mapping[int, int], taken: Mapping[int, str]) -> str:

@@ -145,7 +145,9 @@ class ClusterUp:
 
     def give_ports(self, base: int | None) -> None:
         """Choose the ports before anything is started; cluster_ports.PortTaken if one of them cannot be had."""
-        cluster_ports.give_ports({broker.number: broker.directory for broker in self._brokers}, base)
+        preferred = cluster_ports.give_ports({broker.number: broker.directory for broker in self._brokers}, base)
+        for broker in self._brokers:
+            broker.preferred_port = preferred.get(broker.number)
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()

@@ -225,7 +225,7 @@ class Listener:
         self._sweeper: asyncio.TimerHandle | None = None
 
     def open(self, host: str, port: int) -> tuple[str, int]:
-        """Take the address; return it as it is bound. OSError if the port is taken, also by one that does not listen yet.
+        """Take the address; return it as it is bound. OSError if the port is taken, by a broker that starts too.
 
         Connections are refused until `start`: a client goes elsewhere at once instead of waiting here.
         """

@@ -70,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--memory", action="store_true", help="keep everything in memory; nothing survives")
     parser.add_argument("--port", type=int, metavar="N", help="listen on 127.0.0.1:N; 0 takes a free port and keeps it")
+    parser.add_argument(
+        "--prefer-port", type=int, metavar="N", help="with --port 0: take N rather than another, where it is free"
+    )
     parser.add_argument("--listen", metavar="HOST:PORT", help="listen there instead of on loopback")
     parser.add_argument(
         "--http-port", type=int, metavar="N",
@@ -102,6 +105,11 @@ def _static_config(options: argparse.Namespace) -> StaticConfig:
         if not 0 <= options.port < 65536:
             raise ValueError(f"--port {options.port} is no port: 0 to 65535 are")
         said["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
+    if options.prefer_port is not None:
+        if options.port != 0:
+            raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
+        if not 0 < options.prefer_port < 65536:
+            raise ValueError(f"--prefer-port {options.prefer_port} is no port: 1 to 65535 are")
     if options.listen is not None:
         said["listeners"] = f"PLAINTEXT://{options.listen}"
     if options.data is not None:
@@ -125,7 +133,14 @@ def _run(options: argparse.Namespace, static: StaticConfig) -> int:
 
     try:
         http_port = _http_port(options, static)
-        server = BrokerServer(loop, static.texts, memory=options.memory, join=options.join, http_port=http_port)
+        server = BrokerServer(
+            loop,
+            static.texts,
+            memory=options.memory,
+            join=options.join,
+            http_port=http_port,
+            preferred_port=options.prefer_port,
+        )
         loop.run_until_complete(_serve(loop, server, options.registry_port))
     except (CannotStart, RegistryFailed) as fault:
         print(f"ottla: cannot start: {fault}", file=sys.stderr)
