@@ -171,6 +171,9 @@ def test_a_broker_that_never_comes_up_ends_it_with_the_reason(tmp_path):
         output, _ = up.process.communicate(timeout=60)
         assert up.process.returncode == 1
         assert "no.such.option" in output
+    shown = pytest.raises(AssertionError, match=r"broker 1 ended with exit code 2: .*no\.such\.option")
+    with Up(tmp_path, "--brokers", "1", "--set", "no.such.option=1") as up, shown:
+        up.wait_for_all(1)
 
 
 def test_a_terminal_shows_a_table_that_stays_in_its_place(tmp_path):

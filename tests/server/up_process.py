@@ -30,7 +30,11 @@ class Up:
         return {each["id"]: each for each in json.loads(path.read_text())["brokers"]} if path.exists() else {}
 
     def wait_for_all(self, brokers: int = 3) -> str:
-        until(lambda: self.process.poll() is not None or len(self.brokers()) == brokers, 60)
+        """Wait until as many brokers serve; return their addresses. Fail with the output of a command that ended."""
+        until(lambda: self.process.poll() is not None or len(self.brokers()) == brokers)
+        if self.process.poll() is not None:
+            output, _ = self.process.communicate()
+            raise AssertionError(f"`ottla cluster up` ended with {self.process.returncode} in its start:\n{output}")
         return ",".join(f"{each['host']}:{each['port']}" for each in self.brokers().values())
 
     def end(self, number: signal.Signals = signal.SIGINT) -> tuple[int, str]:
