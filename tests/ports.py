@@ -36,6 +36,17 @@ def free_ports(count: int) -> list[int]:
     return found
 
 
+def first_of_free(count: int) -> int:
+    """The first of as many ports in a row that are free now."""
+    lowest = range(LOWEST, _first_ephemeral() - count)
+    for first in random.sample(lowest, len(lowest)):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
+    raise AssertionError(f"no {count} ports in a row are free")
+
+
 def _first_ephemeral() -> int:
     try:
         first = int(EPHEMERAL.read_text().split()[0])

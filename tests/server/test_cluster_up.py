@@ -17,7 +17,7 @@ import pytest
 from cluster_processes import until
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
-from tests.ports import free_port
+from tests.ports import first_of_free, free_port
 from up_process import Up, alive
 
 from ottla.cli.main import main
@@ -31,8 +31,13 @@ from ottla.server.cluster_table import plain
 from ottla.server.cluster_up import command, defaults_for
 
 
+def own_ports(brokers: int) -> tuple[str, str]:
+    """Options for ports that no other cluster takes while a broker is down: nobody else's usual ones."""
+    return "--port", str(first_of_free(brokers))
+
+
 def test_three_brokers_come_up_come_back_and_stop_together(tmp_path, capsys):
-    with Up(tmp_path / "c") as up:
+    with Up(tmp_path / "c", *own_ports(3)) as up:
         servers = up.wait_for_all()
         first = up.brokers()
         assert sorted(first) == [1, 2, 3]
@@ -94,7 +99,7 @@ def test_a_broker_is_brought_back_though_nobody_can_be_told_of_it(tmp_path):
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
-    with Up(tmp_path, "--brokers", "2") as up:
+    with Up(tmp_path, "--brokers", "2", *own_ports(2)) as up:
         up.wait_for_all(2)
         first = up.brokers()[2]
         up.process.stdout.close()
@@ -110,7 +115,7 @@ def test_a_broker_is_brought_back_though_nobody_can_be_told_of_it(tmp_path):
 
 def test_a_broker_is_brought_back_once_it_can_be_started_again(tmp_path):
     """Its log cannot be written for a while; the keeper retries and does not give up."""
-    with Up(tmp_path, "--brokers", "2") as up:
+    with Up(tmp_path, "--brokers", "2", *own_ports(2)) as up:
         up.wait_for_all(2)
         first = up.brokers()[2]
         log = tmp_path / "broker-2.log"
