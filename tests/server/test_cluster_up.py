@@ -24,7 +24,7 @@ from ottla.cli.main import main
 from ottla.client.admin.broker_table import Line
 from ottla.client.admin.overview import overview_of
 from ottla.client.model import Broker, PartitionView
-from ottla.server import cluster_ports
+from ottla.server import broker_child, cluster_ports
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_ports import give_ports
 from ottla.server.cluster_table import plain
@@ -228,6 +228,26 @@ def test_what_is_seen_counts_brokers_that_are_gone():
     assert seen.summary == "1 topic, 2 partitions, 1 without a leader, 2 under-replicated"
     line = Line(1, "serving", "h:1", seen.shares[1], caretaker=True)
     assert plain(line) == "broker 1 serving h:1, leads 1, in sync 1 of 2, caretaker"
+
+
+def test_a_broker_that_takes_long_to_start_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(broker_child, "SLOW_START_S", 0.05)  # less than any start of a process takes
+    told: list[str] = []
+
+    async def story() -> None:
+        arguments = ["--join", f"sqlite:{tmp_path / 'store'}"]
+        changed = asyncio.Event()
+        broker = BrokerChild(1, str(tmp_path), arguments, restarts=True, tell=told.append, on_change=changed.set)
+        keeping = asyncio.create_task(broker.keep())
+        while broker.state == "starting":
+            changed.clear()
+            await asyncio.wait_for(changed.wait(), 300)
+        assert broker.state == "serving", told
+        assert told[0].startswith("broker 1 has been starting for "), told
+        await broker.stop()
+        await keeping
+
+    asyncio.run(story())
 
 
 def test_a_broker_told_to_stop_while_its_process_is_made_stops(tmp_path):

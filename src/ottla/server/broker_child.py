@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 
 READY = " ready: "
-START_WITHIN_S = 120.0
+SLOW_START_S = 120.0
 STOP_WITHIN_S = 30.0
 FIRST_BACK_OFF_S = 0.5
 LONGEST_BACK_OFF_S = 30.0
@@ -90,11 +90,7 @@ class BrokerChild:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         assert process.stdout is not None
-        try:
-            line = (await asyncio.wait_for(process.stdout.readline(), START_WITHIN_S)).decode("utf-8", "replace")
-        except TimeoutError:
-            process.kill()
-            line = ""
+        line = await self._first_line(process.stdout)
         _, ready, address = line.strip().partition(READY)
         if ready:
             host, _, port = address.rpartition(":")
@@ -102,6 +98,15 @@ class BrokerChild:
             self._set("serving", (host, int(port)))
             self.preferred_port = None
         return await process.wait()
+
+    async def _first_line(self, output: asyncio.StreamReader) -> str:
+        """Wait for the first line of a broker that starts, as long as it takes: it may have much to recover."""
+        began = time.monotonic()
+        reading = asyncio.create_task(output.readline())
+        while not (await asyncio.wait({reading}, timeout=SLOW_START_S))[0]:
+            waited_s = time.monotonic() - began
+            self._tell(f"broker {self.number} has been starting for {waited_s:.0f} s, see {self.log_path}")
+        return reading.result().decode("utf-8", "replace")
 
     def _preference(self) -> list[str]:
         return [] if self.preferred_port is None else ["--prefer-port", str(self.preferred_port)]
