@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -21,7 +22,8 @@ class OttlaProcess:
         """The folder to import the package from, if not the one that this test uses."""
         self.process: subprocess.Popen[str] | None = None
         self.address = ""
-        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the broker
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - lives as long as the broker
+        fcntl.fcntl(self.errors, fcntl.F_SETFL, os.O_APPEND)  # `log` moves the position, which the broker shares
 
     def start(self) -> OttlaProcess:
         data = [] if self.directory is None else ["--data", str(self.directory)]
