@@ -24,9 +24,9 @@ from xml.etree import ElementTree
 import franz_go
 from apache_kafka import TOOLS, ApacheKafka, jars_folder
 from moving_leaders import apache_moving, ottla_moving
-from ottla_process import OttlaProcess
+from ottla_process import TemporaryBroker
 from streams_jars import streams_jars
-from three_brokers import SELECTOR, ApacheCluster, OttlaCluster
+from three_brokers import SELECTOR, ApacheCluster, TemporaryCluster
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "compat"
@@ -76,7 +76,7 @@ class Suite:
     prepare: Callable[[], None]
     run: Callable[[str, Path, Sequence[str]], Results]
     settings: Mapping[str, str]
-    ottla: Callable[[Mapping[str, str]], AbstractContextManager[Watched]] = OttlaProcess
+    ottla: Callable[[Mapping[str, str]], AbstractContextManager[Watched]] = TemporaryBroker
     kafka: Callable[[dict[str, str]], AbstractContextManager[Reached]] = ApacheKafka
 
 
@@ -455,14 +455,14 @@ SUITES = (
         "librdkafka 2.15.1: its tests for brokers that make no topics by themselves, against three brokers",
         prepare_librdkafka, run_librdkafka_without_auto_create,
         {**QUICK, **REPLICATED, "num.partitions": "4", "auto.create.topics.enable": "false"},
-        OttlaCluster, ApacheCluster,
+        TemporaryCluster, ApacheCluster,
     ),
     Suite(
         "librdkafka-transactions",
         "librdkafka 2.15.1: its tests in transactions and of reading from followers, against three brokers",
         prepare_librdkafka, run_librdkafka_against_three,
         {**QUICK, **REPLICATED, **BY_RACK, "num.partitions": "4"},
-        OttlaCluster, ApacheCluster,
+        TemporaryCluster, ApacheCluster,
     ),
     Suite(
         "streams", "Kafka Streams with exactly_once_v2, Connect with an exactly-once source, through kill -9",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from ottla_process import OttlaProcess
+from ottla_process import TemporaryBroker
 
 from ottla.testing import TestBroker
 
@@ -43,7 +43,7 @@ def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "given":
         yield os.environ[GIVEN]
     elif request.param == "process":
-        with OttlaProcess() as process:
+        with TemporaryBroker() as process:
             yield process.bootstrap
     else:
         with TestBroker() as broker:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from types import TracebackType
 
-from three_brokers import NUMBERS, ApacheCluster, OttlaCluster
+from three_brokers import NUMBERS, ApacheCluster, TemporaryCluster
 
 from ottla.client.admin.replicas import Election
 from ottla.client.blocking.admin import Admin
@@ -35,7 +35,7 @@ class StoodStill(Exception):
 class MovingLeaders:
     """A context manager; `end_of_moves` returns a summary of the moves, or raises `StoodStill`."""
 
-    def __init__(self, cluster: OttlaCluster | ApacheCluster, stops: tuple[int, ...]) -> None:
+    def __init__(self, cluster: TemporaryCluster | ApacheCluster, stops: tuple[int, ...]) -> None:
         self._cluster = cluster
         self._stops = stops
         self.bootstrap = ""
@@ -119,7 +119,7 @@ def move_leaders(admin: Admin, turn: int) -> int:
 
 
 def ottla_moving(settings: Mapping[str, str]) -> MovingLeaders:
-    return MovingLeaders(OttlaCluster({**settings, **THREEFOLD}), NUMBERS)
+    return MovingLeaders(TemporaryCluster({**settings, **THREEFOLD}), NUMBERS)
 
 
 def apache_moving(settings: Mapping[str, str]) -> MovingLeaders:

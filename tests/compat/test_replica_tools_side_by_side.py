@@ -16,7 +16,7 @@ import pytest
 from apache_kafka import run_tool
 from cluster_processes import until
 from ottla_process import run_our_tool
-from three_brokers import ApacheCluster, OttlaCluster, wait_for_brokers
+from three_brokers import ApacheCluster, TemporaryCluster, wait_for_brokers
 
 from ottla.client.admin.admin import NewTopic
 from ottla.client.admin.replicas import Election
@@ -26,7 +26,7 @@ from ottla.kernel.ids import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
-Cluster = ApacheCluster | OttlaCluster
+Cluster = ApacheCluster | TemporaryCluster
 Done = subprocess.CompletedProcess[str]
 PLACED = {"still": {0: [1, 2, 3], 1: [2, 3, 1]}, "pair": {0: [3, 1], 1: [1, 2]}, "alone": {0: [3]}}
 LEAST = {"min.insync.replicas": "2"}
@@ -36,7 +36,7 @@ LEAST = {"min.insync.replicas": "2"}
 def cluster(request: pytest.FixtureRequest, kafka_libs: Path) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTTLA_KAFKA_JARS", str(kafka_libs))
-        with ApacheCluster() if request.param == "apache" else OttlaCluster() as running:
+        with ApacheCluster() if request.param == "apache" else TemporaryCluster() as running:
             with Admin(running.bootstrap) as admin:
                 outcome = admin.create_topics([NewTopic(name, -1, -1, LEAST, PLACED[name]) for name in PLACED])
                 assert not [fault for fault in outcome.values() if isinstance(fault, Exception)]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 from apache_kafka import ApacheKafka, run_tool
-from ottla_process import OttlaProcess, run_our_tool
+from ottla_process import TemporaryBroker, run_our_tool
 
 from ottla.cli.javamap import string_hash
 from ottla.client.admin.admin import NewTopic
@@ -48,7 +48,7 @@ def server(request: pytest.FixtureRequest, kafka_libs: Path) -> Iterator[Server]
             with ApacheKafka() as kafka:
                 yield from _furnished(Server(kafka.bootstrap, kafka.data))
         else:
-            with OttlaProcess() as process:
+            with TemporaryBroker() as process:
                 yield from _furnished(Server(process.bootstrap, process.folder / "data"))
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from apache_kafka import ApacheKafka, run_tool
-from ottla_process import OttlaProcess, run_our_tool
+from ottla_process import TemporaryBroker, run_our_tool
 
 from ottla.client.admin.features import UpgradeType
 from ottla.client.blocking.admin import Admin
@@ -32,7 +32,7 @@ def server(request: pytest.FixtureRequest, kafka_libs: object) -> Iterator[Serve
         patch.setenv("OTTLA_KAFKA_JARS", str(kafka_libs))
         is_apache = request.param == "apache"
         with (
-            ApacheKafka() if is_apache else OttlaProcess() as process,
+            ApacheKafka() if is_apache else TemporaryBroker() as process,
             Producer(process.bootstrap, transactional_id="open", transaction_timeout_ms=900_000) as producer,
         ):
             _furnish(process.bootstrap, producer)

@@ -6,11 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from apache_kafka import ApacheKafka
-from cluster_processes import until
-from processes import OttlaProcess
 from tests.ports import free_port
+from tests.server.cluster_processes import OttlaCluster, until
+from tests.server.processes import as_options
 
 from ottla.client.blocking.admin import Admin
 
@@ -72,56 +73,30 @@ class ApacheCluster:
         self.nodes[number].start()
 
 
-class OttlaCluster:
-    """Three processes that share a store."""
+class TemporaryCluster(OttlaCluster):
+    """Three processes that share a store, in a folder of their own that is removed in the end."""
 
     def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ottla-cluster-"))
-        self.nodes = {number: self._node(number, settings) for number in NUMBERS}
-
-    def _node(self, number: int, settings: Mapping[str, str]) -> OttlaProcess:
-        own = {**settings, **rack(settings, number)}
-        options = [word for name, value in own.items() for word in ("--set", f"{name}={value}")]
-        join = f"sqlite:{self.folder}/store"
-        return OttlaProcess(self.folder / str(number), "--id", str(number), "--join", join, *options)
+        super().__init__(self.folder, len(NUMBERS), *as_options(settings))
+        for number, broker in self.brokers.items():
+            broker.options += as_options(rack(settings, number))
 
     @property
     def bootstrap(self) -> str:
         return ",".join(self.address(number) for number in (1, 2))
 
-    @property
-    def running(self) -> bool:
-        """False once one of the brokers has ended."""
-        return all(node.process is not None and node.process.poll() is None for node in self.nodes.values())
-
     def last_words(self) -> str:
-        return "\n".join(node.log()[-2000:] for node in self.nodes.values())
+        return "\n".join(broker.log()[-2000:] for broker in self.brokers.values())
 
-    def address(self, number: int) -> str:
-        return self.nodes[number].address
-
-    def __enter__(self) -> OttlaCluster:
-        for node in self.nodes.values():
-            node.start()
-        wait_for_brokers(self.bootstrap, 3)
+    def __enter__(self) -> Self:
+        super().__enter__()
+        wait_for_brokers(self.bootstrap, len(NUMBERS))
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for node in self.nodes.values():
-            if node.process is not None and node.process.poll() is None:
-                node.kill()
-            node.errors.close()
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-    def kill(self, number: int) -> None:
-        self.nodes[number].kill()
-
-    def stop(self, number: int) -> None:
-        """Stop a broker by SIGTERM; it must end cleanly."""
-        assert self.nodes[number].stop() == 0
-
-    def start(self, number: int) -> None:
-        self.nodes[number].start()
 
 
 def rack(settings: Mapping[str, str], number: int) -> dict[str, str]:

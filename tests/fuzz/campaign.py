@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from attacks import TARGET, Corpus, all_attacks
-from ottla_process import OttlaProcess
+from ottla_process import TemporaryBroker
 from probes import CANARY_TOPIC, Canary, Loop, open_files, peak_mib
 from raw_connection import RawConnection
 
@@ -48,7 +48,7 @@ def campaign(seed: int, *, seconds: float, examples: int = 3, turn_ms: float = T
     """Attack for `seconds`; `Verdict.faults` lists the broker's failures, also turns of more than `turn_ms`."""
     verdict = Verdict(seed)
     corpus = Corpus(seed, examples=examples)
-    with OttlaProcess({"connections.max.idle.ms": "60000"}) as broker:
+    with TemporaryBroker({"connections.max.idle.ms": "60000"}) as broker:
         create_topics(broker.bootstrap)
         loop, canary = Loop(broker.bootstrap, broker.pid), Canary(broker.bootstrap)
         files = open_files(broker.pid)
@@ -68,7 +68,7 @@ def create_topics(bootstrap: str) -> None:
         assert [topic.error_code for topic in answer.topics] == [0, 0], answer
 
 
-def attack(broker: OttlaProcess, corpus: Corpus, verdict: Verdict, loop: Loop, seconds: float) -> None:
+def attack(broker: TemporaryBroker, corpus: Corpus, verdict: Verdict, loop: Loop, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     lock = threading.Lock()
 
@@ -94,7 +94,7 @@ def attack(broker: OttlaProcess, corpus: Corpus, verdict: Verdict, loop: Loop, s
         thread.join(seconds + 60)
 
 
-def judge(verdict: Verdict, broker: OttlaProcess, loop: Loop, canary: Canary, files: int, turn_ms: float) -> None:
+def judge(verdict: Verdict, broker: TemporaryBroker, loop: Loop, canary: Canary, files: int, turn_ms: float) -> None:
     faults = verdict.faults
     verdict.turn_ms, verdict.during, verdict.canary = loop.longest_ms, loop.during, canary.consumed
     if not broker.running:

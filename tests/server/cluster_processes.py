@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 from processes import OttlaProcess
 
@@ -28,16 +29,34 @@ class OttlaCluster:
     def log(self) -> str:
         return "\n".join(f"--- {number}\n{broker.log()}" for number, broker in self.brokers.items())
 
-    def __enter__(self) -> OttlaCluster:
+    @property
+    def running(self) -> bool:
+        """False once one of the brokers has ended."""
+        return all(broker.running for broker in self.brokers.values())
+
+    def address(self, number: int) -> str:
+        return self.brokers[number].address
+
+    def __enter__(self) -> Self:
         for broker in self.brokers.values():
             broker.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         for broker in self.brokers.values():
-            if broker.process is not None and broker.process.poll() is None:
+            if broker.running:
                 broker.kill()
-            broker.errors.close()
+            broker.close()
+
+    def kill(self, number: int) -> None:
+        self.brokers[number].kill()
+
+    def stop(self, number: int) -> None:
+        """Stop a broker by SIGTERM; it must end cleanly."""
+        assert self.brokers[number].stop() == 0, self.brokers[number].log()
+
+    def start(self, number: int) -> None:
+        self.brokers[number].start()
 
 
 def until(holds: Callable[[], object], within_s: float = 300) -> None:

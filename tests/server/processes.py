@@ -1,14 +1,24 @@
-"""A real `ottla start` as a process of its own, for tests that kill it."""
+"""A real `ottla start` as a process of its own, for tests that kill it, and for clients and tools of others."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
+
+READY_WITHIN_S = 300.0
+
+
+def as_options(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Broker options in Kafka's names as words of the command line."""
+    return tuple(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
 
 
 class OttlaProcess:
@@ -25,7 +35,8 @@ class OttlaProcess:
         self.errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - lives as long as the broker
         fcntl.fcntl(self.errors, fcntl.F_SETFL, os.O_APPEND)  # `log` moves the position, which the broker shares
 
-    def start(self) -> OttlaProcess:
+    def start(self) -> Self:
+        """Start the broker; return once it has printed that it is ready."""
         data = [] if self.directory is None else ["--data", str(self.directory)]
         arguments = [*data, "--port", "0", "--http-port", "0", *self.options]
         self.process = subprocess.Popen(
@@ -33,18 +44,35 @@ class OttlaProcess:
             stdout=subprocess.PIPE,
             stderr=self.errors,
             text=True,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"} | self._path(),
+            env=self._environment(),
         )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self._first_line()
         if " ready: " not in line:
             self.process.wait(timeout=120)
             raise RuntimeError(f"the broker did not start: {self.log()}")
         self.address = line.split(" ready: ")[1].strip()
         return self
 
-    def _path(self) -> dict[str, str]:
-        return {} if self.source is None else {"PYTHONPATH": str(self.source)}
+    def _environment(self) -> dict[str, str]:
+        path = {} if self.source is None else {"PYTHONPATH": str(self.source)}
+        return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"} | path
+
+    def _first_line(self) -> str:
+        """The first line of the broker's output; empty if it ended, or said nothing in time and was killed."""
+        assert self.process is not None and self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], READY_WITHIN_S)
+        if not ready:
+            self.process.kill()
+        return self.process.stdout.readline()
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -64,10 +92,16 @@ class OttlaProcess:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=120)
 
-    def __enter__(self) -> OttlaProcess:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *exception: object) -> None:
-        if self.process is not None and self.process.poll() is None:
+        if self.running:
             self.stop()
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of a broker that has ended, or was not started."""
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
         self.errors.close()

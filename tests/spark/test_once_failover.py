@@ -7,7 +7,7 @@ import time
 import pyarrow as pa
 import pytest
 from committed import committed_rows, settled
-from three_brokers import OttlaCluster
+from three_brokers import TemporaryCluster
 
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
@@ -62,7 +62,11 @@ class Spark:
 
 def test_killed_brokers_neither_lose_nor_double_rows(eventually):
     chance = random.Random(3)
-    with OttlaCluster(SETTINGS) as brokers, Cluster(brokers.bootstrap) as cluster, Admin(brokers.bootstrap) as admin:
+    with (
+        TemporaryCluster(SETTINGS) as brokers,
+        Cluster(brokers.bootstrap) as cluster,
+        Admin(brokers.bootstrap) as admin,
+    ):
         admin.create_topic("t", 2, 3, configs={"min.insync.replicas": "2"})
 
         def in_sync():

@@ -67,9 +67,9 @@ def one(name: str, options: argparse.Namespace, seed: int) -> bool:
 
 
 def cluster(name: str) -> AbstractContextManager[Cluster]:
-    from three_brokers import ApacheCluster, OttlaCluster
+    from three_brokers import ApacheCluster, TemporaryCluster
 
-    return OttlaCluster(REPLICATED) if name == OTTLA else ApacheCluster(REPLICATED)
+    return TemporaryCluster(REPLICATED) if name == OTTLA else ApacheCluster(REPLICATED)
 
 
 def report(ended: Ended) -> str:
