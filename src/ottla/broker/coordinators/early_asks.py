@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from ottla.broker.requests.waiting import Deadline, Deadlines
+from ottla.broker.waiting import Deadline, Deadlines
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
 
