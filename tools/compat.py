@@ -25,7 +25,8 @@ import compat_report  # noqa: E402
 from apache_kafka import KafkaFailed  # noqa: E402
 from compat_suites import SUITES, Result, Results, Suite, SuiteFailed  # noqa: E402
 from moving_leaders import MovingLeaders, StoodStill  # noqa: E402
-from ottla_process import OttlaFailed  # noqa: E402
+from ottla_process import EndedBadly  # noqa: E402
+from tests.server.processes import DidNotStart  # noqa: E402
 
 EXPECTED = ROOT / "tests" / "compat" / "expected"
 RESULTS = ROOT / "tests" / "compat" / "results"
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
             continue
         try:
             outcome = run(suite, folder / suite.name, options.only, with_kafka=not options.no_kafka)
-        except (SuiteFailed, StoodStill, OttlaFailed) as fault:
+        except (SuiteFailed, StoodStill, DidNotStart, EndedBadly) as fault:
             faults.append(f"{suite.name}: {fault}")
             print(f"{suite.name}: no result", flush=True)
             continue

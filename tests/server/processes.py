@@ -21,6 +21,10 @@ def as_options(settings: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
 
 
+class DidNotStart(RuntimeError):
+    """A broker ended before it served; the text has its last words."""
+
+
 class OttlaProcess:
     """Starts in `with` or by `start`; `kill` is SIGKILL, `stop` is SIGTERM. It keeps its port over restarts."""
 
@@ -49,7 +53,7 @@ class OttlaProcess:
         line = self._first_line()
         if " ready: " not in line:
             self.process.wait(timeout=120)
-            raise RuntimeError(f"the broker did not start: {self.log()}")
+            raise DidNotStart(f"the broker did not start: {self.log()}")
         self.address = line.split(" ready: ")[1].strip()
         return self
 
