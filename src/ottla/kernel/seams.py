@@ -86,10 +86,9 @@ class Disk(Protocol):
         """
 
     def lost_writes(self, path: str) -> bool:
-        """Sync all that earlier processes wrote under the path; True if that fails, or if a sync of theirs had failed.
+        """True if a sync under the path has failed and nobody was told: the process may have been killed during it.
 
-        A process that was killed during a sync may not have heard of its failure, and a sync skips the pages that a
-        failed one has dropped.
+        The next syncs skip the pages that a failed one has dropped. What is not synced yet may stay so.
         """
 
     def alone_in(self, directory: str) -> AbstractContextManager[None]:
