@@ -18,7 +18,8 @@ from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, config, records_of, sync
 from ottla.broker.replicas.log_directories import LogDirectories
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage.directory import moving
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FUTURE_SUFFIX

@@ -24,7 +24,8 @@ from ottla.lake.plans import Held, LoadPlan, Publication, RangeCount, WrittenFil
 from ottla.lake.settings import LoadSettings, load_settings
 from ottla.lake.state import LakeState
 from ottla.lake.stores.local import LocalStore
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.spark.plan import OffsetRange, split
 
 LAKE = Path("/srv/lake")

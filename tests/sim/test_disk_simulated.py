@@ -13,7 +13,8 @@ import pytest
 from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk, OpenFile
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage.checkpoint import read_offsets, write_offsets
 from ottla.storage.disk.local import LocalDisk
 from ottla.storage.disk.memory import MemoryDisk

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from ottla.kernel.seams import SyncWork
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.sim.loop import SimLoop
 from ottla.sim.syncer import SimSyncer
 

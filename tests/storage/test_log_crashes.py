@@ -11,7 +11,8 @@ from log_desk import DAY_MS, T0, TOPIC_ID, a_batch, a_directory, config, records
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import SyncWork
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage import syncing
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log

@@ -20,7 +20,7 @@ from ottla.sim.checkers.state_log import check_states
 from ottla.sim.checkers.transaction_history import Owned
 from ottla.sim.checkers.transaction_notes import TransactionNotes
 from ottla.sim.checkers.verdict import check
-from ottla.sim.disk import PowerCut
+from ottla.sim.disk_faults import PowerCut
 from ottla.sim.faults import Faults
 from ottla.sim.loop import SimLoop
 from ottla.sim.machine import PORT, Incarnation, Machine

@@ -16,7 +16,7 @@ from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, topic_id_text
 from ottla.metadata.entries import BrokerRegistered, encode_entry
 from ottla.metadata.seal import read_entry, sealed
 from ottla.metadata.state import BrokerState, HeldDirectory
-from ottla.sim.disk import PowerCut
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage.directory.incarnation import FILES, Incarnation, read_incarnation
 from ottla.storage.directory.ownership import DirectoryRefused
 

@@ -21,7 +21,7 @@ from ottla.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchRe
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.records.builder import BatchBuilder, build_batch
 from ottla.records.reader import Record
-from ottla.sim.disk import PowerCut
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage.log import Log
 
 PARTITIONS = 4

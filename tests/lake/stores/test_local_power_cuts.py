@@ -11,7 +11,8 @@ from sim_files import SimFiles
 
 from ottla.lake.stores.base import Move
 from ottla.lake.stores.local import LocalStore
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 
 LAKE = Path("/srv/lake")
 Call = Callable[[LocalStore], object]

@@ -17,7 +17,8 @@ from log_desk import T0, TOPIC_ID, a_batch, a_directory, local_directory, new_lo
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
 from ottla.storage.directory.directory import LogDirectory

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ottla.kernel.seams import Disk, OpenFile
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.incarnation import FILES, Incarnation, Witness, read_incarnation, write_incarnation

@@ -8,7 +8,8 @@ import pytest
 from log_desk import a_batch, a_log, put, records_of, reopened, sync, values_of
 
 from ottla.kernel.seams import OpenFile
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage.directory.refetch import Contradiction, Refetched
 from ottla.storage.log import Log
 from ottla.storage.segment.closed import ClosedSegment, check

@@ -30,7 +30,8 @@ from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
-from ottla.sim.disk import PowerCut, SimDisk
+from ottla.sim.disk import SimDisk
+from ottla.sim.disk_faults import PowerCut
 from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.maintenance import cleaning, compact_child
