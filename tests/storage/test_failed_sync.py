@@ -8,17 +8,25 @@ import pytest
 from log_desk import a_batch, a_directory, new_log, only_log, put, sync, values_of
 
 from ottla.sim.disk import SimDisk
+from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.log import Log
 
 MARK = "/data/.sync-failed"
 
 
-def after_a_failed_sync(disk: SimDisk) -> None:
+def before_a_failed_sync(disk: SimDisk) -> tuple[LogDirectory, Log]:
+    """A log with one record that is synced and one whose sync will fail."""
     directory = a_directory(disk)
     log = new_log(directory)
     put(log, a_batch(b"kept"))
     sync(log)
     put(log, a_batch(b"dropped"))
     disk.fail("sync", errno.EIO)
+    return directory, log
+
+
+def after_a_failed_sync(disk: SimDisk) -> None:
+    directory, log = before_a_failed_sync(disk)
     with pytest.raises(OSError, match="sync"):
         sync(log)
     directory.fail(OSError(errno.EIO, "sync"))
@@ -40,12 +48,7 @@ def test_what_the_cache_still_shows_is_put_on_the_disk_before_it_is_served():
 def test_a_failure_that_nobody_heard_of_is_heard_of_by_the_next_start(caplog):
     """World 231405: the broker was killed between a failed sync and its mark, and its pages counted as written."""
     disk = SimDisk()
-    directory = a_directory(disk)
-    log = new_log(directory)
-    put(log, a_batch(b"kept"))
-    sync(log)
-    put(log, a_batch(b"dropped"))
-    disk.fail("sync", errno.EIO)
+    directory, log = before_a_failed_sync(disk)
     with pytest.raises(OSError, match="sync"):
         log.active.file.sync()
     directory.abandon()
