@@ -23,7 +23,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(ROOT / "tests" / "compat"), 
 
 import compat_report  # noqa: E402
 from apache_kafka import KafkaFailed  # noqa: E402
-from compat_suites import SUITES, Result, Results, Suite, SuiteFailed  # noqa: E402
+from compat_running import Result, Results, SuiteFailed  # noqa: E402
+from compat_suites import SUITES, Suite  # noqa: E402
 from moving_leaders import MovingLeaders, StoodStill  # noqa: E402
 from ottla_process import EndedBadly  # noqa: E402
 from tests.server.processes import DidNotStart  # noqa: E402

@@ -17,9 +17,12 @@ from apache_kafka import KafkaFailed
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import compat
+import compat_librdkafka
 import compat_report
+import compat_running
 import compat_suites
-from compat_suites import Result, Suite, SuiteFailed
+from compat_running import Result, SuiteFailed
+from compat_suites import Suite
 
 PASSED, FAILED, SKIPPED = Result("passed"), Result("failed", "why ever"), Result("skipped")
 SUITE = Suite("some", "Some suite", lambda: None, lambda *_: {}, {})
@@ -96,7 +99,7 @@ def test_nothing_that_a_suite_started_runs_on_after_it(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     command = [sys.executable, "-c", PARENT, str(pipe)]
-    assert compat_suites.execute(command, log=tmp_path / "log", timeout=300) == 0
+    assert compat_running.execute(command, log=tmp_path / "log", timeout=300) == 0
     assert select.select([end], [], [], 300)[0] and os.read(end, 1) == b""
     os.close(end)
 
@@ -115,7 +118,7 @@ def test_a_suite_whose_time_is_over_may_still_report() -> None:
     process = subprocess.Popen([sys.executable, "-c", REPORTS], stdout=subprocess.PIPE)
     with process:
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
-        compat_suites.interrupt(process)
+        compat_running.interrupt(process)
         assert (process.returncode, process.stdout.read()) == (0, b"report\n")
 
 
@@ -158,7 +161,7 @@ def test_results_are_read_from_what_the_suites_write(tmp_path: Path) -> None:
         '<testcase classname="t" name="b"><failure message="no&#10; good"/></testcase>'
         '<testcase classname="t" name="c"><skipped message="old"/></testcase></testsuite></testsuites>'
     )
-    assert compat_suites.from_junit(report) == {
+    assert compat_running.from_junit(report) == {
         "test_kcat::test_a[gzip]": PASSED,
         "t::b": Result("failed", "no good"),
         "t::c": Result("skipped", "old"),
@@ -166,9 +169,7 @@ def test_results_are_read_from_what_the_suites_write(tmp_path: Path) -> None:
     table = (
         "| 0052_msg_timestamps | FAILED | 176.219s | test_kafka_topics():5261: BROKERS must be set\n| no number | | |\n"
     )
-    assert compat_suites.rdkafka_reasons(table) == {
-        "0052_msg_timestamps": "test_kafka_topics():5261: BROKERS must be set"
-    }
+    assert compat_librdkafka.reasons(table) == {"0052_msg_timestamps": "test_kafka_topics():5261: BROKERS must be set"}
 
 
 def test_the_page_shows_a_run_with_its_day_commit_and_settings_and_leaves_empty_what_was_not_run(
@@ -232,11 +233,11 @@ def test_tests_of_the_consumer_protocol_are_those_that_have_members_and_are_not_
     (tmp_path / "test.c").write_text(f"struct test tests[] = {{ {entries}\n}};")
     for file, source in sources.items():
         (tmp_path / file).write_text(source)
-    monkeypatch.setattr(compat_suites, "RDKAFKA_TESTS", tmp_path)
-    assert compat_suites.rdkafka_tests("default") == names
-    assert compat_suites.rdkafka_tests_in_groups() == ["0001_joins", "0003_helped"]
+    monkeypatch.setattr(compat_librdkafka, "TESTS", tmp_path)
+    assert compat_librdkafka.tests_of("default") == names
+    assert compat_librdkafka.tests_in_groups() == ["0001_joins", "0003_helped"]
 
 
 def test_a_result_says_nothing_of_where_the_tree_lies() -> None:
-    said = f'system("{compat_suites.ROOT}/.cache/compat/bin/tool")\n  failed'
-    assert compat_suites.one_line(said) == 'system(".cache/compat/bin/tool") failed'
+    said = f'system("{compat_running.ROOT}/.cache/compat/bin/tool")\n  failed'
+    assert compat_running.one_line(said) == 'system(".cache/compat/bin/tool") failed'
