@@ -28,6 +28,7 @@ def kept(work: Callable[[int], int]) -> int:
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that it stops its brokers
         return work(root)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGTERM))
     return reap_until(child)

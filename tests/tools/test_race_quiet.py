@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,22 @@ def test_a_share_is_of_all_cores() -> None:
 def test_a_keeper_ends_with_the_status_of_its_child(how: str, status: int) -> None:
     program = f"import os, sys; from bench.keeper import kept\nsys.exit(kept(lambda root: {how}))"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == status
+
+
+def test_a_keeper_that_is_told_to_end_lets_its_child_stop_its_brokers() -> None:
+    program = (
+        "import sys, threading; from bench.keeper import kept\n"
+        "def work(root):\n"
+        "    try: print('begun', flush=True); threading.Event().wait()\n"
+        "    finally: print('stopped', flush=True)\n"
+        "sys.exit(kept(work))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True) as keeper:
+        assert keeper.stdout is not None
+        assert keeper.stdout.readline() == "begun\n"
+        keeper.send_signal(signal.SIGTERM)
+        assert keeper.stdout.readline() == "stopped\n"
+    assert keeper.returncode == 128 + signal.SIGTERM
 
 
 def test_a_disturbed_race_and_one_that_began_under_load_write_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
