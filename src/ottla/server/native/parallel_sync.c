@@ -54,7 +54,7 @@ static void wake_the_loop(int wake_fd)
 
 /*
  * Takes the next file of the round and syncs it; called and left with the lock held. First it wakes two more threads:
- * to wake one takes as long as a small request, and the loop, which has the interpreter's lock, wakes only one.
+ * the loop, which has the interpreter's lock and requests to answer, wakes only one.
  */
 static void sync_next(ParallelSync *self)
 {
