@@ -41,7 +41,9 @@ class Copied:
         self.acknowledged += [b"%d" % (len(self.acknowledged) + number) for number in range(count)]
 
     def read(self) -> list[bytes | None]:
+        """All records, once the partition has a leader: librdkafka asks for none and says that it is unknown."""
         consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": "g"})
+        until(lambda: _is_led(consumer))
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         found: list[bytes | None] = []
         _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=30)
@@ -102,6 +104,11 @@ class Copied:
                 count += _INT.unpack_from(body, at + _COUNT_AT)[0]
                 at += _INT.unpack_from(body, at + _LENGTH_AT)[0] + _OVERHEAD
         return count
+
+
+def _is_led(consumer: Consumer) -> bool:
+    found = consumer.list_topics(TOPIC, timeout=30)
+    return found.topics[TOPIC].partitions[0].leader in found.brokers
 
 
 def _raise(error: object, message: object) -> None:
