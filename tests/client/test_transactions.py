@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -367,6 +368,35 @@ def test_what_other_threads_produce_is_committed_or_refused(bootstrap: str, topi
         producer.commit_transaction()
     ended.set()
     thread.join()
+    assert committed(bootstrap, topic) == accepted
+
+
+def test_what_other_tasks_produce_is_committed_or_refused(bootstrap: str, topic: str) -> None:
+    accepted: list[bytes] = []
+
+    async def produce(producer: aio_clients.Producer) -> None:
+        for number in itertools.count():
+            value = b"%08d" % number
+            with contextlib.suppress(InvalidTransactionState):
+                await producer.produce(topic, value)
+                accepted.append(value)
+            await asyncio.sleep(0)
+
+    async def story() -> None:
+        async with aio_clients.Producer(bootstrap, transactional_id=f"aio-{topic}") as producer:
+            await producer.init_transactions()
+            other = None
+            for _ in range(5):
+                producer.begin_transaction()
+                other = other or asyncio.create_task(produce(producer))
+                enough = len(accepted) + 50
+                while len(accepted) < enough:
+                    await asyncio.sleep(0)
+                await producer.commit_transaction()
+            assert other is not None
+            other.cancel()
+
+    asyncio.run(story())
     assert committed(bootstrap, topic) == accepted
 
 

@@ -41,3 +41,31 @@ def test_an_on_delivery_may_flush(ours: str, name: str) -> None:
         producer.produce(name, "cat", on_delivery=flush)
         producer.flush(timeout=60)
         assert len(flushed) == 1
+
+
+def test_flush_does_not_wait_for_what_is_produced_meanwhile(ours: str, name: str) -> None:
+    ended = threading.Event()
+
+    with Producer(ours) as producer:
+
+        def produce_another(outcome: object) -> None:
+            if not ended.is_set():
+                producer.produce(name, "dog", on_delivery=produce_another)
+
+        delivery = producer.produce(name, "cat", on_delivery=produce_another)
+        producer.flush(timeout=60)
+        assert delivery.done
+        ended.set()
+
+
+def test_an_on_delivery_that_flushes_does_not_wait_for_what_it_produced(ours: str, name: str) -> None:
+    with Producer(ours) as producer:
+        deliveries = []
+
+        def produce_and_flush(outcome: object) -> None:
+            deliveries.append(producer.produce(name, "dog"))
+            producer.flush(timeout=60)
+
+        producer.produce(name, "cat", on_delivery=produce_and_flush)
+        producer.flush(timeout=60)
+        deliveries[0].result(60)

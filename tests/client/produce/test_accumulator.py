@@ -129,7 +129,7 @@ def test_what_is_abandoned_fails_and_leaves_nothing() -> None:
     accumulator = an_accumulator()
     place = put(accumulator, b"a")
     assert accumulator.abandon(RequestTimedOut("closed")) == [place.batch]
-    assert accumulator.empty
+    assert accumulator.unfinished == []
     with pytest.raises(RequestTimedOut):
         place.delivered()
 
@@ -152,7 +152,7 @@ def test_an_aborted_transaction_drops_what_waits_and_leaves_what_is_under_way() 
     assert accumulator.drop_waiting(fault) == [waiting.batch, other.batch]
     assert waiting.batch.outcome is fault and sent.batch.outcome is None
     accumulator.finish(under_way, Produced(0))
-    assert accumulator.empty and accumulator.waiting_bytes == 0
+    assert accumulator.unfinished == [] and accumulator.waiting_bytes == 0
 
 
 def test_a_batch_that_never_left_does_not_disturb_the_sequences_of_its_partition() -> None:
@@ -198,4 +198,4 @@ def test_an_impossible_timestamp_is_refused_and_leaves_nothing_behind() -> None:
     for timestamp in (-1, 1 << 63):
         with pytest.raises(ValueError, match="milliseconds since 1970"):
             accumulator.append(ONE, timestamp, None, b"x", [], now_ms=0)
-    assert accumulator.empty
+    assert accumulator.unfinished == []

@@ -67,6 +67,29 @@ def test_a_commit_of_unknown_outcome_is_asked_for_again_and_never_aborted() -> N
     state.begin_commit()
 
 
+def test_a_commit_first_delivers_what_it_holds_and_takes_nothing_more() -> None:
+    state = a_state()
+    state.begin_delivery()
+    state.require_writable()
+    for call in (state.require_open, state.begin):
+        with pytest.raises(InvalidTransactionState, match="being committed"):
+            call()
+    state.begin_delivery()
+    assert state.can_abort
+    state.begin_commit()
+    assert state.phase is Phase.COMMITTING
+
+
+def test_a_batch_that_fails_while_it_is_delivered_for_the_commit_prevents_it() -> None:
+    state = a_state()
+    state.begin_delivery()
+    state.batch_failed(refused(ErrorCode.MESSAGE_TOO_LARGE, "x"), was_sent=True)
+    for call in (state.begin_commit, state.require_writable):
+        with pytest.raises(TransactionMustAbort, match="MESSAGE_TOO_LARGE"):
+            call()
+    state.begin_abort()
+
+
 def test_an_abort_of_unknown_outcome_is_asked_for_again() -> None:
     state = a_state()
     state.begin_abort()

@@ -166,6 +166,7 @@ class Producer:
 
         After RequestTimedOut, a lost connection or a cancellation the outcome is not known: call again.
         """
+        self._transactor.state.begin_delivery()  # other tasks add nothing from here on
         await self.flush()
         await self.cluster.run(self._transactor.commit())
         self._accumulator.renew(self._transactor.identity)
@@ -213,15 +214,17 @@ class Producer:
             raise
 
     async def flush(self) -> None:
-        """Send all that waits without lingering; return once everything has its outcome, delivered or failed.
+        """Send all that waits without lingering; return once all of it has its outcome, delivered or failed.
 
-        Errors of records are raised by their futures, not here. `asyncio.timeout` limits the wait.
+        What other tasks produce meanwhile is not waited for. Errors of records are raised by their futures, not here.
+        `asyncio.timeout` limits the wait.
         """
         async with self._changed:
+            waiting = self._accumulator.unfinished
             self._flushing += 1
             self._changed.notify_all()
             try:
-                await self._changed.wait_for(lambda: self._accumulator.empty)
+                await self._changed.wait_for(lambda: all(batch.outcome is not None for batch in waiting))
             finally:
                 self._flushing -= 1
 

@@ -95,8 +95,8 @@ class Producer:
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = threading.Condition()
         self._flushing = 0
-        self._telling = False
-        """True while the sending thread calls `on_delivery` of records that have their outcome."""
+        self._untold: Sequence[OutgoingBatch] = ()
+        """Batches that have their outcome, whose `on_delivery` the sending thread calls now."""
         self._closed = False
         self._ended = False
         self._thread: threading.Thread | None = None
@@ -221,8 +221,8 @@ class Producer:
         transactional id over or the transaction took longer than `transaction_timeout_ms`.
         """
         with self._changed:
-            self.flush(timeout)
-            self._transactor.state.begin_commit()  # before another thread adds a record that would never be delivered
+            self._transactor.state.begin_delivery()  # other threads add nothing from here on
+        self.flush(timeout)
         self.cluster.run(self._transactor.commit(timeout_ms=_ms(timeout)))
         self._accumulator.renew(self._transactor.identity)
 
@@ -266,11 +266,11 @@ class Producer:
             raise
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send all that waits without lingering; return once everything has its outcome, delivered or failed.
+        """Send all that waits without lingering; return once all of it has its outcome, delivered or failed.
 
-        By then every `on_delivery` has been called, too. One that calls `flush` itself does not wait for the others.
-        Raises RequestTimedOut where records still wait after `timeout` seconds; they are tried further. Errors of
-        records are raised by their deliveries, not here.
+        By then every `on_delivery` of it has been called, too; an `on_delivery` that calls `flush` waits for nothing.
+        What other threads produce meanwhile is not waited for. Raises RequestTimedOut where records still wait after
+        `timeout` seconds; they are tried further. Errors of records are raised by their deliveries, not here.
 
             with Producer("localhost:9092") as producer:
                 delivery = producer.produce("pets", "cat")
@@ -278,17 +278,22 @@ class Producer:
                 print(delivery.done)
         """
         with self._changed:
+            if threading.current_thread() is self._thread:
+                return
+            waiting = [*self._accumulator.unfinished, *self._untold]
+
+            def all_told() -> bool:
+                while waiting and (waiting[-1].told or (self._closed and waiting[-1].outcome is not None)):
+                    waiting.pop()
+                return not waiting
+
             self._flushing += 1
             self._changed.notify_all()
             try:
-                if not self._changed.wait_for(self._all_told, timeout):
+                if not self._changed.wait_for(all_told, timeout):
                     raise RequestTimedOut(f"records still wait after {timeout} s")
             finally:
                 self._flushing -= 1
-
-    def _all_told(self) -> bool:
-        """True if every record has its outcome, and whoever asked for it has been called."""
-        return self._accumulator.empty and (not self._telling or threading.current_thread() is self._thread)
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then end; with a `timeout` in seconds records that could not be sent by then fail.
@@ -351,16 +356,15 @@ class Producer:
                 with self._changed:
                     if self._closed:
                         return
-                    finished = self._sender.settle(outcomes)
-                    self._telling = True
+                    self._untold = self._sender.settle(outcomes)
                     self._changed.notify_all()
-                self._tell(finished)
+                self._tell(self._untold)
                 with self._changed:
-                    self._telling = False
+                    self._untold = ()
                     self._changed.notify_all()
         finally:
             with self._changed:
-                self._closed, self._telling = True, False
+                self._closed = True
                 abandoned = self._accumulator.abandon(ClientError("the producer's sending thread ended"))
                 self._changed.notify_all()
             self._tell(abandoned)
@@ -382,6 +386,7 @@ class Producer:
         for batch in batches:
             for listener in batch.listeners:
                 listener()
+            batch.told = True
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -71,7 +71,10 @@ class ProducerSettings:
 
 
 class OutgoingBatch:
-    """One batch: first being filled, then waiting or under way, at last delivered or failed (`outcome`)."""
+    """One batch: first being filled, then waiting or under way, at last delivered or failed (`outcome`).
+
+    `told` once its listeners have been called, too.
+    """
 
     __slots__ = (
         "attempts",
@@ -85,6 +88,7 @@ class OutgoingBatch:
         "retry_at_ms",
         "sealed",
         "sequence",
+        "told",
         "under_way",
     )
 
@@ -101,6 +105,7 @@ class OutgoingBatch:
         self.frame: bytes | None = None
         self.outcome: Produced | Exception | None = None
         self.listeners: list[Callable[[], None]] = []
+        self.told = False
 
     @property
     def was_sent(self) -> bool:
@@ -152,8 +157,9 @@ class Accumulator:
         self._sequences: dict[TopicPartition, int] = {}
 
     @property
-    def empty(self) -> bool:
-        return not self._queues
+    def unfinished(self) -> list[OutgoingBatch]:
+        """The batches without an outcome, those of one partition in the order of their offsets."""
+        return [batch for queue in self._queues.values() for batch in queue]
 
     def has_room(self, size: int) -> bool:
         """True if a record of this size may be taken now; one always may."""
@@ -291,7 +297,7 @@ class Accumulator:
 
     def abandon(self, fault: Exception) -> list[OutgoingBatch]:
         """Fail everything that waits; the batches, so that listeners can be told."""
-        batches = [batch for queue in self._queues.values() for batch in queue]
+        batches = self.unfinished
         for batch in batches:
             self.finish(batch, fault)
         return batches

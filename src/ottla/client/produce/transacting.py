@@ -90,7 +90,7 @@ class Transactor:
 
     async def add(self, partitions: Collection[TopicPartition]) -> None:
         """Make these partitions part of the transaction before anything is written to them."""
-        self.state.require_open()
+        self.state.require_writable()
         new = self.state.not_yet_added(partitions)
         if not new:
             return

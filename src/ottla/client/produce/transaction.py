@@ -46,6 +46,7 @@ class Phase(Enum):
     UNINITIALIZED = "not initialized"
     READY = "no transaction is open"
     OPEN = "a transaction is open"
+    DELIVERING = "the transaction is being committed: its records are being delivered"
     MUST_ABORT = "the transaction can only be aborted"
     COMMITTING = "the transaction is being committed"
     ABORTING = "the transaction is being aborted"
@@ -94,8 +95,8 @@ class TransactionState:
 
     @property
     def can_abort(self) -> bool:
-        """True if there is a transaction that is not being committed."""
-        return self.phase in (Phase.OPEN, Phase.MUST_ABORT, Phase.ABORTING)
+        """True if there is a transaction whose commit was not asked for."""
+        return self.phase in (Phase.OPEN, Phase.DELIVERING, Phase.MUST_ABORT, Phase.ABORTING)
 
     def initialized(self, identity: ProducerIdentity, version: int) -> None:
         """The first answer to InitProducerId: older producers are fenced, sequences start at 0."""
@@ -115,14 +116,25 @@ class TransactionState:
         """Raise unless records and offsets can go into the transaction now."""
         self._expect(Phase.OPEN, "add to a transaction")
 
+    def require_writable(self) -> None:
+        """Raise unless batches of the transaction may be written: it is open, or delivered for its commit."""
+        if self.phase is not Phase.DELIVERING:
+            self.require_open()
+
     def not_yet_added(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         return sorted(set(partitions) - self.partitions)
 
+    def begin_delivery(self) -> None:
+        """Take nothing more into the transaction: what it holds is delivered, then it is committed."""
+        if self.phase not in (Phase.DELIVERING, Phase.COMMITTING):
+            self._expect(Phase.OPEN, "commit")
+            self.phase = Phase.DELIVERING
+
     def begin_commit(self) -> None:
         """Begin the commit: only its end is left, which may be requested again after an unknown outcome."""
-        if self.phase is not Phase.COMMITTING:
+        if self.phase not in (Phase.DELIVERING, Phase.COMMITTING):
             self._expect(Phase.OPEN, "commit")
-            self.phase = Phase.COMMITTING
+        self.phase = Phase.COMMITTING
 
     def begin_abort(self) -> None:
         """Like `begin_commit`. A commit of unknown outcome cannot be aborted: it may have happened."""
@@ -152,7 +164,7 @@ class TransactionState:
     def batch_failed(self, error: Exception, *, was_sent: bool) -> None:
         """Note that a batch of the transaction finally failed."""
         self.needs_new_epoch |= was_sent
-        if self.phase in (Phase.OPEN, Phase.MUST_ABORT):
+        if self.phase in (Phase.OPEN, Phase.DELIVERING, Phase.MUST_ABORT):
             self.failed(error, Step.PRODUCE)
 
     def failed(self, error: Exception, step: Step) -> Exception:
