@@ -12,6 +12,7 @@ from ottla.records.builder import build_batch
 from ottla.records.reader import Record, read_run
 from ottla.sim.disk import SimDisk
 from ottla.storage.directory.directory import LogDirectory
+from ottla.storage.directory.found import FoundPartition
 from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
 from ottla.storage.values import Appended, LogRead, Origin
@@ -200,6 +201,10 @@ def new_log(
 def only_log(directory: LogDirectory, **options: object) -> Log:
     """Open the only log that was found in a directory."""
     (found,) = directory.found
+    return open_found(directory, found, **options)
+
+
+def open_found(directory: LogDirectory, found: FoundPartition, **options: object) -> Log:
     return directory.open_log(
         found, config=config(**options), wall_ms=T0, producer_expiration_ms=DAY_MS, on_synced=lambda _: None
     )

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from log_desk import TOPIC_ID, a_batch, local_directory, new_log, put, reopened_directory, values_of
+from log_desk import (
+    T0,
+    TOPIC_ID,
+    a_batch,
+    a_directory,
+    local_directory,
+    new_log,
+    open_found,
+    put,
+    reopened_directory,
+    sync,
+    values_of,
+)
 
 from ottla.kernel.ids import TopicPartition
+from ottla.sim.disk import SimDisk
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint
+from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.remembered import CheckpointFiles
 from ottla.storage.disk.local import LocalDisk
+from ottla.storage.log import Log
 
 PLACE = TopicPartition("t", 0)
 STARTS = "log-start-offset-checkpoint"
@@ -119,6 +134,70 @@ def test_a_log_start_of_a_second_copy_behind_the_log_is_not_taken(data: Path) ->
     directory, log = reopened_directory(data)
     assert log.log_start_offset == 2 and values_of(log) == EVERYTHING
     directory.close(clean=True)
+
+
+def test_the_start_of_a_deleted_log_is_not_taken_for_that_of_a_new_log_of_its_name() -> None:
+    def deleted(directory: LogDirectory) -> None:
+        directory.delete_logs([PLACE])
+
+    for log in after_each_power_cut(deleted, new_log):
+        assert log.log_start_offset == 0 and values_of(log) == NEW
+
+
+def test_a_start_that_fell_is_not_taken_from_an_older_second_copy() -> None:
+    def fell(directory: LogDirectory) -> None:
+        directory.logs[PLACE].truncate_fully_to(0, wall_ms=T0)
+        directory.checkpoint_log_starts()
+
+    for log in after_each_power_cut(fell, the_log):
+        assert log.log_start_offset == 0 and values_of(log) == NEW
+
+
+NEW = [b"new %d" % at for at in range(6)]
+
+
+def after_each_power_cut(
+    change: Callable[[LogDirectory], None], used_then: Callable[[LogDirectory], Log]
+) -> Iterator[Log]:
+    """A log whose start is noted as 4; `change` and a loss of power; six records in the log of `used_then`; a kill."""
+    disk = SimDisk()
+    directory = a_directory(disk)
+    new_log(directory, "other")
+    log = new_log(directory)
+    for at in range(6):
+        put(log, a_batch(b"old %d" % at))
+    sync(log)
+    log.set_high_watermark(6)
+    log.delete_records_before(4)
+    directory.checkpoint_log_starts()
+    sync_everything(disk, "/data")
+    change(directory)
+    states = list(disk.legal_states())
+    assert len(states) > 1
+    for left in states:
+        log = used_then(a_directory(left))
+        for value in NEW:
+            put(log, a_batch(value))
+        sync(log)
+        yield the_log(a_directory(left))
+
+
+def the_log(directory: LogDirectory) -> Log:
+    """Open the log of the partition that is not `other`."""
+    (found,) = (one for one in directory.found if one.topic == PLACE.topic)
+    return open_found(directory, found)
+
+
+def sync_everything(disk: SimDisk, folder: str) -> None:
+    for name in disk.list(folder):
+        path = f"{folder}/{name}"
+        if disk.is_directory(path):
+            sync_everything(disk, path)
+        else:
+            file = disk.open(path)
+            file.sync()
+            file.release()
+    disk.sync_directory(folder)
 
 
 def test_no_flipped_bit_of_a_checkpoint_is_believed(data: Path) -> None:

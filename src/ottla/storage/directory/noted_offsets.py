@@ -37,7 +37,7 @@ class NotedOffsets:
         self._owed: set[TopicPartition] = set()
         """Partitions that are gone, and that a full disk kept the checkpoints from forgetting."""
         self._lowered: set[str] = set()
-        """The checkpoints with offsets that a loss of power took."""
+        """The checkpoints of which the disk may have a text with a larger number than memory."""
 
     def load(self, here: Collection[TopicPartition]) -> None:
         """Read all. `here`: the partitions that are there; compaction and scrub of others are forgotten."""
@@ -115,18 +115,25 @@ class NotedOffsets:
         """Write a checkpoint, unless it says all of `now` already."""
         offsets = self._of(name)
         if name in self._files.stale or any(offsets.get(place) != offset for place, offset in now.items()):
-            self._files.write(name, offsets | now)
+            self._write(name, offsets | now)
             offsets.update(now)
 
     def believe_start(self, place: TopicPartition, start: int) -> None:
-        """The start with which a log is opened. If only the second copy says so, no writing of it may say less."""
-        if start == self._copied_starts.get(place):
+        """The start with which a log is opened. If only the second copy says so, no writing of it may say less.
+
+        A copy that is not believed must not be believed later, once the log has grown.
+        """
+        if place not in self._copied_starts:
+            return
+        if start == self._copied_starts[place]:
             self._log_starts[place] = start
-            self._files.stale.add(checkpoint.LOG_START)
+        else:
+            self._lowered.add(checkpoint.LOG_START)
+        self._files.stale.add(checkpoint.LOG_START)
 
     def set_cleaned_to(self, topic: str, partition: int, offset: int) -> None:
         now = {TopicPartition(topic, partition): offset}
-        self._files.write(checkpoint.CLEANER, self._cleaned | now)
+        self._write(checkpoint.CLEANER, self._cleaned | now)
         self._cleaned.update(now)
 
     def before_cut(self, log: Log, offset: int) -> None:
@@ -135,19 +142,20 @@ class NotedOffsets:
         if self._cleaned.get(place, 0) > log.recovery_point:  # the log in its place is not compacted
             self.set_cleaned_to(*place, log.recovery_point)
         if self.high_watermark(place) > offset:
-            self._files.write(checkpoint.REPLICATION, self._high_watermarks | {place: offset})
+            self._write(checkpoint.REPLICATION, self._high_watermarks | {place: offset})
             self._high_watermarks[place] = offset
 
     def replace(self, place: TopicPartition, coming: Mapping[str, int]) -> None:
         """Note exactly what `coming` says of one log, by checkpoint; drop its other entries."""
         for name in checkpoint.OFFSETS:
             offsets = self._of(name)
-            if name in coming or place in offsets:
+            if name in coming or self._tells_of(name, {place}):
                 now = {other: value for other, value in offsets.items() if other != place}
                 now |= {place: coming[name]} if name in coming else {}
-                self._files.write(name, now)
+                self._write(name, now)
                 offsets.clear()
                 offsets.update(now)
+        self._copied_starts.pop(place, None)
         self._owed.discard(place)
 
     def forget(self, places: Collection[TopicPartition]) -> None:
@@ -159,10 +167,12 @@ class NotedOffsets:
         self._owed |= gone
         for name in checkpoint.OFFSETS:
             offsets = self._of(name)
-            if not gone.isdisjoint(offsets):
-                self._files.write(name, {place: at for place, at in offsets.items() if place not in gone})
+            if self._tells_of(name, gone):
+                self._write(name, {place: at for place, at in offsets.items() if place not in gone})
                 for place in gone:
                     offsets.pop(place, None)
+        for place in gone:
+            self._copied_starts.pop(place, None)
         self._owed -= gone
 
     def forget_owed(self) -> None:
@@ -187,7 +197,7 @@ class NotedOffsets:
         """Write the lowered checkpoints; may be repeated after an error."""
         for name in (checkpoint.REPLICATION, checkpoint.LOG_START):
             if name in self._lowered & self._files.stale:
-                self._files.write(name, self._of(name))
+                self._write(name, self._of(name))
 
     # -- the scrub ---
 
@@ -209,6 +219,22 @@ class NotedOffsets:
         """The end of the last pass, by the wall clock; None while one is under way, or where there was none."""
         path = posixpath.join(self._path, checkpoint.SCRUBBED)
         return self._disk.modified_ms(path) if not self._scrubbed and self._disk.exists(path) else None
+
+    def _write(self, name: str, offsets: Offsets) -> None:
+        """Write a checkpoint with exactly these numbers; memory still has those before."""
+        falling = name in self._lowered or any(
+            offsets.get(place, 0) < at for known in self._texts(name) for place, at in known.items()
+        )
+        self._files.write(name, offsets, falling=falling)
+        self._lowered.discard(name)
+
+    def _tells_of(self, name: str, places: Collection[TopicPartition]) -> bool:
+        """True if the disk may say something of one of these partitions in this checkpoint, or in its second copy."""
+        return any(not known.keys().isdisjoint(places) for known in self._texts(name))
+
+    def _texts(self, name: str) -> list[Offsets]:
+        """The numbers that the disk may have for this checkpoint: those of the file, and larger ones of its copy."""
+        return [self._of(name), self._copied_starts] if name == checkpoint.LOG_START else [self._of(name)]
 
     def _of(self, name: str) -> Offsets:
         return {

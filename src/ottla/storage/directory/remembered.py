@@ -154,7 +154,8 @@ class CheckpointFiles:
     def ahead_in_copy(self, name: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Numbers of the second copy that are larger than those of the file, where both checksums hold.
 
-        The copy is written last: a file with smaller numbers may be an older text that has come back.
+        The copy is written last: a file with smaller numbers may be an older text that has come back. An older copy
+        never has a larger number, as `write` removes it first where one falls or goes.
         """
         path = posixpath.join(self._root, name + COPY)
         try:
@@ -164,11 +165,18 @@ class CheckpointFiles:
             return {}
         return {place: at for place, at in copied.items() if is_sealed and at > offsets.get(place, 0)}
 
-    def write(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Put it on disk, with its second copy."""
+    def write(self, name: str, offsets: Mapping[TopicPartition, int], *, falling: bool = False) -> None:
+        """Put it on disk, with its second copy. `falling`: a number falls or goes.
+
+        The copy is not synced: after a loss of power an older one may be back, and a larger number in it would be taken
+        for a newer one. A log start of a deleted topic would then delete records of a new topic of that name. So a copy
+        with such a number is removed first; the file's own sync of the directory makes that last.
+        """
         self.stale.add(name)
         path = posixpath.join(self._root, name)
         if name in _COPIED:
             clear_the_way(self._disk, path + COPY)
+            if falling:
+                self._disk.remove(path + COPY)
         write_offsets(self._disk, path, offsets, copied=name in _COPIED)
         self.stale.discard(name)
