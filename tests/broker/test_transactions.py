@@ -131,6 +131,20 @@ def test_the_owner_before_is_fenced_everywhere(version: int):
     assert scene.read() == ["owner"] and scene.read(1) == []
 
 
+@BOTH
+def test_an_epoch_that_the_coordinator_never_gave_does_not_keep_the_owner_out(version: int):
+    scene = Scene()
+    owner, stranger = ready(scene, version=version), Producer(scene, "tx", version=version)
+    stranger.producer_id, stranger.epoch = owner.producer_id, owner.epoch + 1
+    assert stranger.produce(0, "stranger", again=False) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert stranger.send_offset(7) in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
+    assert stranger.commit_offset(7) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert owner.send(0, "owner") == OK and owner.send_offset(5) == OK
+    assert owner.end(commit=True) == OK
+    scene.loop.run_for(1_000)
+    assert scene.read() == ["owner"] and scene.committed_offset() == (OK, 5)
+
+
 def test_old_versions_say_invalid_epoch_for_fenced():
     scene = Scene(1)
     producer = ready(scene, version=1)

@@ -239,6 +239,10 @@ class Producer:
             error = ErrorCode(self._coordinated(added).error_code)
             if error:
                 return error
+        return self.commit_offset(offset, group=group, **member)
+
+    def commit_offset(self, offset: int, *, group: str = "g", **member: Any) -> ErrorCode:
+        """Send only the TxnOffsetCommit request."""
         place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,

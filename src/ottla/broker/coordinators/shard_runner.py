@@ -189,6 +189,10 @@ class ShardRunner(Generic[S]):
         error = self._not_serving()
         return error or self._partition.guard(producer_id, producer_epoch, -1, bumps=bumps)
 
+    def forget_guard(self, producer_id: int, guard: object) -> None:
+        """Drop a guard that the transaction's coordinator has refused."""
+        self._partition.log.producers.forget_guard(producer_id, guard)
+
     def _not_serving(self) -> ErrorCode:
         if self.phase is Phase.GONE or not self._around.may_lead():
             return ErrorCode.NOT_COORDINATOR

@@ -34,6 +34,14 @@ if TYPE_CHECKING:
     from ottla.metadata.state import Metadata
 
 PURPOSE = "verification"
+NOT_THE_OWNER = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.PRODUCER_FENCED,
+    }
+)
+"""Answers by which the asker's id or epoch is not the one that the coordinator gave last."""
 _VERSION = 5
 _TIMEOUT_MS = 10_000
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
-from ottla.broker.coordinators.verification import Question
+from ottla.broker.coordinators.verification import NOT_THE_OWNER, Question
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.shards import Writer, coordinator_error
@@ -74,6 +74,8 @@ async def _commit(
         )
         verified = await node.verification.ask(question, patient=False)
         if verified[place]:
+            if verified[place] in NOT_THE_OWNER:
+                runner.forget_guard(request.producer_id, guard)
             return verified[place]
     writer = Writer(request.producer_id, request.producer_epoch, guard)
     answer: TxnOffsetCommitResponse | ErrorCode = await node.groups.ask(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.coordinators.verification import Question
+from ottla.broker.coordinators.verification import NOT_THE_OWNER, Question
 from ottla.broker.replicas.admission import Refusal
 from ottla.broker.replicas.partition import Partition
 from ottla.kernel.errors import ErrorCode
@@ -61,6 +61,7 @@ class _First(NamedTuple):
 
     place: Place
     partition: TopicPartition
+    replica: Partition
     producer: tuple[int, int]
     guard: Guard
 
@@ -93,6 +94,8 @@ async def clear(call: Call, request: Produce) -> Cleared:
     call.blocks = False  # the batches are appended next, before this waits again
     for each in found.firsts:
         error = said[each.partition]
+        if error in NOT_THE_OWNER:
+            each.replica.log.producers.forget_guard(each.producer[0], each.guard)
         if error:
             guards[each.place] = _told(error, call.api_version)
     return Cleared(request, guards)
@@ -124,7 +127,7 @@ def _look(call: Call, request: Produce) -> _Found:
                 found.refused[topic_place, place] = guard
             elif guard is not None and not partition.has(batch):
                 named = TopicPartition(partition.topic, partition.index)
-                found.firsts.append(_First((topic_place, place), named, producer, guard))
+                found.firsts.append(_First((topic_place, place), named, partition, producer, guard))
     return found
 
 

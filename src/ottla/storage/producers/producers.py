@@ -163,6 +163,11 @@ class Producers:
             return False
         return state.repeated(batch.producer_epoch, batch.base_sequence, batch.last_sequence) is not None
 
+    def forget_guard(self, producer_id: int, guard: object) -> None:
+        """Drop a guard whose epoch the coordinator does not know: it must not keep the owner of a lower one out."""
+        if self._guards.get(producer_id) is guard:
+            del self._guards[producer_id]
+
     def forget_guards(self) -> None:
         """Drop all guards, as this replica leads no more."""
         self._guards.clear()
