@@ -204,3 +204,11 @@ def test_a_partition_that_must_be_given_up_is_committed_in_the_epochs_since_it_w
 )
 def test_members_read_offsets_in_their_epoch_alone(member: str | None, epoch: int, error: ErrorCode):
     assert OffsetDesk().read(member, epoch) == error
+
+
+def test_a_classic_member_hears_of_another_generation_in_the_terms_of_its_protocol():
+    desk = OffsetDesk()
+    member_id, joined = desk.join_by_id()
+    generation = joined.result().generation_id
+    assert desk.read(member_id, generation) == ErrorCode.NONE
+    assert desk.read(member_id, generation - 1) == ErrorCode.ILLEGAL_GENERATION

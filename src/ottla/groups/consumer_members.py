@@ -63,14 +63,14 @@ def fetch_error(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> Error
     member = group.members.get(request.member_id or "")
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if member.epoch == request.member_epoch else ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE if member.epoch == request.member_epoch else _wrong_epoch(member)
 
 
 def _epoch_error(member: ConsumerMember, epoch: int, places: Iterable[tuple[bytes, int]]) -> ErrorCode:
     """True if a commit of an older epoch counts: the member still owns the partitions, and did then (KIP-1251)."""
     if epoch == member.epoch:
         return ErrorCode.NONE
-    wrong = ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+    wrong = _wrong_epoch(member)
     if epoch > member.epoch:
         return wrong
     for topic_id, index in places:
@@ -80,6 +80,11 @@ def _epoch_error(member: ConsumerMember, epoch: int, places: Iterable[tuple[byte
         if assigned_in is None or assigned_in > epoch:
             return wrong
     return ErrorCode.NONE
+
+
+def _wrong_epoch(member: ConsumerMember) -> ErrorCode:
+    """The error for another epoch than the member's, in the terms of the member's protocol."""
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
 # Describing
