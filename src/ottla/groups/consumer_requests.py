@@ -39,15 +39,15 @@ def refusal(
 
 
 def _contradiction(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
-    if not request.group_id:
+    if _is_blank(request.group_id):
         return "The group id must not be empty."
     if not writable(request.group_id) or not writable(request.member_id):
         return f"The id of the group or the member {_LONGEST_KEY}"
-    if not request.member_id and (version >= _OWN_IDS_SINCE or request.member_epoch != JOINING):
+    if _is_blank(request.member_id) and (version >= _OWN_IDS_SINCE or request.member_epoch != JOINING):
         return "The member id must not be empty."
-    if request.instance_id == "":
+    if request.instance_id is not None and _is_blank(request.instance_id):
         return "The instance id must not be empty."
-    if request.rack_id == "":
+    if request.rack_id is not None and _is_blank(request.rack_id):
         return "The rack id must not be empty."
     if not writable(request.subscribed_topic_regex or ""):
         return f"The regular expression {_LONGEST_KEY}"
@@ -58,6 +58,11 @@ def _contradiction(request: ConsumerGroupHeartbeatRequest, version: int) -> str 
     if request.member_epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:
         return "Only a static member can leave for a while: the instance id must be given."
     return None
+
+
+def _is_blank(text: str) -> bool:
+    """True if a text is empty for Java's `trim`: it has nothing but spaces and control characters."""
+    return all(character <= " " for character in text)
 
 
 def _wrong_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
