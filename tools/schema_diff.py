@@ -179,8 +179,9 @@ KAFKA_DEFAULTS: dict[str, object] = {
 
 
 def kafka_default(definition: Json) -> object:
+    """The default in Kafka's generated code, which takes the text "null" for null, and JSON's null for none given."""
     kind, given = definition["type"], definition.get("default")
-    if given == "null" or ("default" in definition and given is None):
+    if given == "null":
         return None
     if kind.startswith("[]"):
         return []

@@ -5,6 +5,8 @@ from group_desk import subscription
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.groups.consumer_entries import apply
+from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.entries import (
     decode_entry,
     encode_entry,
@@ -12,6 +14,13 @@ from ottla.groups.entries import (
     offset_entry,
     partition_for,
     subscribed_topics,
+)
+from ottla.groups.values import Entry
+from ottla.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
 )
 from ottla.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from ottla.schema.codec import MalformedMessage
@@ -77,6 +86,49 @@ def test_a_group_is_written_as_kafka_writes_it():
         + b"\0\0\0\x01" b"\0\x01m" b"\xff\xff" b"\0\x01c" b"\0\x02/h" b"\0\0\0\x01" b"\0\0\0\x02"
         + b"\0\0\0\x01s" b"\0\0\0\x01a"
     )  # fmt: skip
+
+
+CONSUMER_MEMBER = "01 01 02 63 02 68 02 02 74 01 ff ff ff ff 01"
+"""Client c on host h reads topic t: the fields before the one about the classic protocol."""
+
+
+@pytest.mark.parametrize(
+    ("classic", "written"),
+    [
+        (None, "01 00 01 00"),
+        (
+            ClassicMemberMetadata(session_timeout_ms=5, supported_protocols=[ClassicProtocol(name="r", metadata=b"x")]),
+            "01 00 0c 01 00 00 00 05 02 02 72 02 78 00 00",
+        ),
+    ],
+)
+def test_a_member_of_a_consumer_group_is_written_as_kafka_writes_it(
+    classic: ClassicMemberMetadata | None, written: str
+):
+    """The bytes are those of Apache Kafka 4.3.1."""
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id="",
+        rack_id="",
+        client_id="c",
+        client_host="h",
+        subscribed_topic_names=["t"],
+        subscribed_topic_regex="",
+        server_assignor="",
+        classic_member_metadata=classic,
+    )
+    entry = Entry(ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), value, 0)
+    key, body = encode_entry(entry)
+    assert body is not None and body[2:].hex(" ") == f"{CONSUMER_MEMBER} {written}"
+    assert decode_entry(key, body) == entry
+
+
+def test_a_member_without_a_word_about_the_classic_protocol_is_of_the_consumer_protocol():
+    group = ConsumerGroup("g")
+    key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
+    read = decode_entry(encode_entry(Entry(key, None, 0))[0], b"\0\0" + bytes.fromhex(CONSUMER_MEMBER + "00"))
+    assert read is not None
+    apply(group, key, read.value)
+    assert group.members["m"].classic is None
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_a_checkout_is_read_with_its_comments(tmp_path: Path) -> None:
         (("fields", 2, "nullableVersions"), "2+", "member_id: nullable versions"),
         (("fields", 1, "default"), "-1", "generation_id: default 0, Kafka has -1"),
         (("fields", 3, "default"), "", "group_instance_id: default"),
+        (("fields", 3, "default"), None, "group_instance_id: default None, Kafka has "),
         (("fields", 2, "flexibleVersions"), "none", "keeps old lengths"),
     ],
 )

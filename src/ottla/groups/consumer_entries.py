@@ -129,6 +129,9 @@ def _apply_member(group: ConsumerGroup, member_id: str, value: ConsumerValue | N
         group.remove_member(member_id)
         return
     assert isinstance(value, records.ConsumerGroupMemberMetadataValue)
+    classic = value.classic_member_metadata
+    if classic is not None and not classic.supported_protocols:
+        classic = None  # the field was left out, and holds its default: no classic member is without a protocol
     before = group.members.get(member_id) or ConsumerMember(member_id)
     group.put_member(
         replace(
@@ -141,7 +144,7 @@ def _apply_member(group: ConsumerGroup, member_id: str, value: ConsumerValue | N
             regex=value.subscribed_topic_regex or "",
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             assignor=value.server_assignor,
-            classic=value.classic_member_metadata,
+            classic=classic,
         )
     )
 

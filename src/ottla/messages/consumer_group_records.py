@@ -82,9 +82,7 @@ class ConsumerGroupMemberMetadataValue:
     subscribed_topic_regex: str | None = field(String, nullable_since=0)
     rebalance_timeout_ms: int = field(Int32, default=-1)
     server_assignor: str | None = field(String, nullable_since=0)
-    classic_member_metadata: ClassicMemberMetadata | None = field(
-        ClassicMemberMetadata, tag=0, nullable_since=0, default=None
-    )
+    classic_member_metadata: ClassicMemberMetadata | None = field(ClassicMemberMetadata, tag=0, nullable_since=0)
 
 
 @message(versions=(0, 0), flexible_since=None)
@@ -125,7 +123,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 class TopicPartitions:
     topic_id: bytes = field(Uuid)
     partitions: list[int] = field(Array(Int32))
-    assignment_epochs: list[int] | None = field(Array(Int32), tag=0, nullable_since=0, default=None)
+    assignment_epochs: list[int] | None = field(Array(Int32), tag=0, nullable_since=0)
 
 
 @message(versions=(0, 0), flexible_since=0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.schema.message import UNSET, Field, default_source, schema_of
 from ottla.schema.source import LONGEST_STRING, SHORT, SourceWriter, is_compact, least_size, short_runs
-from ottla.schema.types import Array, Blob, Fixed, Text
+from ottla.schema.types import Array, Blob, Fixed, Text, Type
 from ottla.schema.varints import MOST_ELEMENTS, MOST_TAGS, MalformedMessage, read_varint, skip_tags
 
 
@@ -111,6 +111,23 @@ class DecoderWriter(SourceWriter):
             self.close()
         else:
             self.new_struct(kind, target, path)
+
+    def tagged_value(self, each: Field, target: str) -> None:
+        """A value in a tagged field: Kafka writes 0 there for a struct that is null, and -1 everywhere else."""
+        nullable = each.is_nullable(self.version)
+        if isinstance(each.kind, Type) or not nullable:
+            self.value(each.kind, target, path=each.name, nullable=nullable, compact=True)
+            return
+        mark = self.made("n")
+        self.run.append(("B", mark))
+        self.flush()
+        self.open(f"if not {mark}:")
+        self.line(f"{target} = None")
+        self.close()
+        self.open("else:")
+        self.new_struct(each.kind, target, each.name)
+        self.flush()
+        self.close()
 
     def new_struct(self, cls: type, target: str, path: str) -> None:
         var = self.made("m")
@@ -239,8 +256,7 @@ class DecoderWriter(SourceWriter):
         branch = "if"
         for each in known:
             self.open(f"{branch} {tag} == {each.tag}:")
-            nullable = each.is_nullable(self.version)
-            self.value(each.kind, f"{var}.{each.name}", path=each.name, nullable=nullable, compact=True)
+            self.tagged_value(each, f"{var}.{each.name}")
             self.flush()
             self.open(f"if p != {stop}:")
             self.refuse(each.name, "does not fill its tagged field")

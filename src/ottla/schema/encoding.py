@@ -88,18 +88,19 @@ class EncoderWriter(SourceWriter):
         elif isinstance(kind, Array):
             self.array(kind.element, value, path=path, nullable=nullable, compact=compact)
         elif nullable:
-            self.nullable_struct(kind, value, path)
+            self.nullable_struct(kind, value, path, null=-1)
         else:
             var = self.made("m")
             self.line(f"{var} = {value}")
             self.struct(kind, var, path)
 
-    def nullable_struct(self, cls: type, value: str, path: str) -> None:
+    def nullable_struct(self, cls: type, value: str, path: str, *, null: int) -> None:
+        """Write a byte before the struct: 1, or `null` in its place. Kafka says null by -1, in a tagged field by 0."""
         var = self.made("m")
         self.flush()
         self.line(f"{var} = {value}")
         self.open(f"if {var} is None:")
-        self.line(f"{self.out}.append(255)")
+        self.line(f"{self.out}.append({null & 0xFF})")
         self.close()
         self.open("else:")
         self.run.append(("b", "1"))
@@ -190,8 +191,7 @@ class EncoderWriter(SourceWriter):
             self.open(f"if {condition}:")
             self.line(f"{part} = bytearray()")
             self.out = part
-            nullable = each.is_nullable(self.version)
-            self.value(each.kind, f"{var}.{each.name}", path=each.name, nullable=nullable, compact=True)
+            self.tagged_value(each, f"{var}.{each.name}")
             self.flush()
             self.out = outer
             self.line(f"put_varint({body}, {each.tag})")
@@ -206,6 +206,13 @@ class EncoderWriter(SourceWriter):
         self.line(f"{self.out}.append(0)")
         self.close()
 
+    def tagged_value(self, each: Field, value: str) -> None:
+        nullable = each.is_nullable(self.version)
+        if nullable and not isinstance(each.kind, Type):
+            self.nullable_struct(each.kind, value, each.name, null=0)
+        else:
+            self.value(each.kind, value, path=each.name, nullable=nullable, compact=True)
+
     def is_set(self, each: Field, value: str) -> str:
         """Source of a test that is true if the value differs from the field's default."""
         default = default_source(each, self.names)
@@ -215,7 +222,8 @@ class EncoderWriter(SourceWriter):
             return value if each.nullable_since > self.version else f"({value} is None or {value})"
         if isinstance(each.kind, Type) or each.default is not UNSET:
             return f"{value} != {default}"
-        return self.is_struct_set(each.kind, value)
+        differs = self.is_struct_set(each.kind, value)
+        return f"({value} is None or {differs})" if each.is_nullable(self.version) else differs
 
     def is_struct_set(self, cls: type, value: str) -> str:
         """Compare field by field, which saves the call of `__eq__` on the path of each fetched partition."""
