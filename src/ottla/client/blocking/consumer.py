@@ -91,7 +91,7 @@ class Consumer:
         A pattern matches whole names. A thread begins to send heartbeats, and the next `poll` joins the group.
         Listeners are called with a sorted list of partitions inside `poll` and `close`: `on_assign` after partitions
         were given, `on_revoke` before they are given up, `on_lost` (by default `on_revoke`) after another member may
-        have them.
+        have them. What a listener raises goes on to the caller of `poll` or `close`; the partitions change all the same.
         A second call replaces the first. Raises ValueError without a `group_id`.
         """
         self.core.subscribe(topics, on_assign, on_revoke, on_lost)
@@ -200,18 +200,21 @@ class Consumer:
         return self.cluster.run(offsets.list_offsets(self.cluster.plan, list(times), times, isolation))
 
     def close(self) -> None:
-        """Commit if that is automatic, leave the group, close the connections.
+        """Commit if that is automatic, call `on_revoke`, leave the group, close the connections.
 
-        A member with an `instance_id` does not leave: its session timeout begins. Errors on the way are not raised.
+        A member with an `instance_id` does not leave: its session timeout begins. Errors on the way are not raised but
+        for those of a listener, at the end.
         """
         if self._closed.is_set():
             return
         self._closed.set()
         if self._thread is not None:
             self._thread.join(5)
-        self.cluster.run(self.core.close())
-        self._heartbeats.close()
-        self.cluster.close()
+        try:
+            self.cluster.run(self.core.close())
+        finally:
+            self._heartbeats.close()
+            self.cluster.close()
 
     def _seek_to(self, partitions: Collection[TopicPartition], spec: int) -> None:
         chosen = list(partitions) or sorted(self.core.assignment)

@@ -5,6 +5,7 @@ The faces run `heartbeat` beside it, on a thread or task of its own.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -201,20 +202,22 @@ class ConsumerCore:
                 raise fault
 
     async def close(self) -> None:
-        """Commit if that is automatic, and leave the group (not as a static member)."""
+        """Commit if that is automatic, call the listener, which may commit too, and leave (not as a static member)."""
         member = self.membership
         if member is None:
             return
-        try:
-            if self.settings.enable_auto_commit and self._can_commit():
+        if self.settings.enable_auto_commit and self._can_commit():
+            with contextlib.suppress(ClientError, ApiError):
                 await self.commit()
+        try:
+            if self.fetcher.readings and not self._manual:
+                listener = self.on_lost if member.standing is Standing.OUTSIDE else self.on_revoke
+                listener(sorted(self.fetcher.readings))
+        finally:
+            self.fetcher.assign(set())
             if member.standing is not Standing.OUTSIDE and member.settings.instance_id is None and not self._manual:
-                await self._leave(member)
-        except (ClientError, ApiError):
-            pass  # the coordinator notices by the session timeout
-        if self.fetcher.readings and not self._manual:
-            self.on_revoke(sorted(self.fetcher.readings))
-        self.fetcher.assign(set())
+                with contextlib.suppress(ClientError, ApiError):  # the coordinator notices by the session timeout
+                    await self._leave(member)
 
     async def heartbeat(self) -> float:
         """One heartbeat if it is due; how many milliseconds until the next thing to do."""
@@ -296,8 +299,10 @@ class ConsumerCore:
         if self.settings.enable_auto_commit and self._can_commit():
             await self._auto_commit()
         if held and not self._cooperative:
-            self.on_revoke(held)
-            self.fetcher.assign(set())
+            try:
+                self.on_revoke(held)
+            finally:
+                self.fetcher.assign(set())
         assigned: tuple[TopicPartition, ...] | None = None
         while assigned is None:
             owned = sorted(self.fetcher.readings) if self._cooperative else held
@@ -338,18 +343,22 @@ class ConsumerCore:
         """Take the new assignment; a cooperative member that lost partitions joins again, so that others get them."""
         before = set(self.fetcher.readings)
         revoked = before - assigned
-        if revoked:
-            self.on_revoke(sorted(revoked))
-        self.fetcher.assign(assigned)
-        self.on_assign(sorted(assigned - before))
         if revoked and self._cooperative and self.membership is not None:
             self.membership.rejoin()
+        try:
+            if revoked:
+                self.on_revoke(sorted(revoked))
+        finally:
+            self.fetcher.assign(assigned)
+            self.on_assign(sorted(assigned - before))
 
     def _drop_everything(self) -> None:
         held = sorted(self.fetcher.readings)
-        if held:
-            self.on_lost(held)
-        self.fetcher.assign(set())
+        try:
+            if held:
+                self.on_lost(held)
+        finally:
+            self.fetcher.assign(set())
 
     def _can_commit(self) -> bool:
         member = self.membership
