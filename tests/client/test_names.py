@@ -9,7 +9,8 @@ import pytest
 
 import ottla.client
 from ottla.client import aio
-from ottla.client.aio import clients as aio_clients
+from ottla.client.aio import consumer as aio_consumer
+from ottla.client.aio import producer as aio_producer
 from ottla.client.blocking import producer as blocking_producer
 
 
@@ -19,8 +20,8 @@ def test_every_name_at_the_top_is_that_of_its_module():
     assert set(ottla.client._PLACES) <= set(dir(ottla.client))
 
 
-def test_the_asyncio_face_has_its_clients_in_one_module():
-    assert (aio.Producer, aio.Consumer) == (aio_clients.Producer, aio_clients.Consumer)
+def test_the_asyncio_face_is_that_of_its_modules():
+    assert (aio.Producer, aio.Consumer) == (aio_producer.Producer, aio_consumer.Consumer)
 
 
 @pytest.mark.parametrize("module", [ottla.client, aio])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from ottla.client.aio import clients as aio_clients
+from ottla.client import aio
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.blocking.consumer import Consumer
@@ -170,7 +170,7 @@ def test_asyncio_producers_commit_records_and_offsets_and_abort_them(bootstrap: 
     place = TopicPartition(topic, 0)
 
     async def story() -> dict[TopicPartition, CommittedOffset]:
-        async with aio_clients.Producer(bootstrap, transactional_id=f"aio-{topic}") as producer:
+        async with aio.Producer(bootstrap, transactional_id=f"aio-{topic}") as producer:
             await producer.init_transactions()
             async with producer.transaction():
                 futures = [await producer.produce(topic, f"{number:03}") for number in range(100)]
@@ -374,7 +374,7 @@ def test_what_other_threads_produce_is_committed_or_refused(bootstrap: str, topi
 def test_what_other_tasks_produce_is_committed_or_refused(bootstrap: str, topic: str) -> None:
     accepted: list[bytes] = []
 
-    async def produce(producer: aio_clients.Producer) -> None:
+    async def produce(producer: aio.Producer) -> None:
         for number in itertools.count():
             value = b"%08d" % number
             with contextlib.suppress(InvalidTransactionState):
@@ -383,7 +383,7 @@ def test_what_other_tasks_produce_is_committed_or_refused(bootstrap: str, topic:
             await asyncio.sleep(0)
 
     async def story() -> None:
-        async with aio_clients.Producer(bootstrap, transactional_id=f"aio-{topic}") as producer:
+        async with aio.Producer(bootstrap, transactional_id=f"aio-{topic}") as producer:
             await producer.init_transactions()
             other = None
             for _ in range(5):

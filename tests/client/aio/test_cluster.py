@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from ottla.client.admin import admin
-from ottla.client.aio.clients import Consumer, Producer
 from ottla.client.aio.cluster import AsyncConnection, Cluster
+from ottla.client.aio.consumer import Consumer
+from ottla.client.aio.producer import Producer
 from ottla.client.consume.consuming import ConsumerSettings
 from ottla.client.core.transport import PLAINTEXT
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut

@@ -1,6 +1,6 @@
 """The asyncio face: connections and the driver under the client's stories, and `Cluster`.
 
-`Producer` and `Consumer` are in `clients.py`.
+`Producer` and `Consumer` are in `producer.py` and `consumer.py`.
 Administration goes by stories: `await cluster.run(admin.create_topics(cluster.plan, topics))`.
 """
 

@@ -91,7 +91,8 @@ class Consumer:
         A pattern matches whole names. A thread begins to send heartbeats, and the next `poll` joins the group.
         Listeners are called with a sorted list of partitions inside `poll` and `close`: `on_assign` after partitions
         were given, `on_revoke` before they are given up, `on_lost` (by default `on_revoke`) after another member may
-        have them. What a listener raises goes on to the caller of `poll` or `close`; the partitions change all the same.
+        have them. An error that a listener raises goes on to the caller of `poll` or `close`; the partitions change
+        all the same.
         A second call replaces the first. Raises ValueError without a `group_id`.
         """
         self.core.subscribe(topics, on_assign, on_revoke, on_lost)

@@ -1,6 +1,6 @@
 """Sends a producer's batches: one request per leader with those that are ready, and takes in each answer.
 
-Driven by blocking/producer.py and aio/clients.py, which keep the accumulator and say when to send.
+Driven by blocking/producer.py and aio/producer.py, which keep the accumulator and say when to send.
 """
 
 from __future__ import annotations
