@@ -125,3 +125,12 @@ def test_leaving_names_the_member_in_every_version() -> None:
     member = in_the_group(a_member())
     assert member.leave_request(0).member_id == "me"
     assert [each.member_id for each in member.leave_request(3).members] == ["me"]
+
+
+def test_a_member_that_must_rejoin_may_still_be_removed() -> None:
+    member = in_the_group(a_member())
+    member.rejoin()
+    assert member.answered(ErrorCode.REBALANCE_IN_PROGRESS, generation=1) is Lost.GENERATION
+    assert member.standing is Standing.MUST_REJOIN
+    assert member.answered(ErrorCode.UNKNOWN_MEMBER_ID, generation=1) is Lost.EVERYTHING
+    assert member.standing is Standing.OUTSIDE

@@ -222,7 +222,7 @@ class ConsumerCore:
     async def heartbeat(self) -> float:
         """One heartbeat if it is due; how many milliseconds until the next thing to do."""
         member = self.membership
-        if member is None or member.standing is not Standing.MEMBER:
+        if member is None or not member.known:
             return 50.0 if member is not None else 1_000.0
         now_ms = self.plan.now_ms()
         if now_ms < member.heartbeat_at_ms:

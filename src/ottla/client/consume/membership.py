@@ -79,6 +79,11 @@ class Membership:
         self._skip_assignment = False
 
     @property
+    def known(self) -> bool:
+        """True while the group counts on this member; until it joins again, it must send heartbeats."""
+        return self.standing in (Standing.MEMBER, Standing.MUST_REJOIN)
+
+    @property
     def wanted_topics(self) -> list[str]:
         """Topics of all members, which the leader needs to know before it assigns."""
         return sorted({topic for subscription in self._members.values() for topic in subscription.topics})
@@ -192,7 +197,7 @@ class Membership:
 
     def answered(self, code: int, generation: int) -> Lost:
         """Take the error code of a heartbeat or commit of that generation; codes of old generations mean nothing."""
-        if generation != self.generation or self.standing is not Standing.MEMBER:
+        if generation != self.generation or not self.known:
             return Lost.NOTHING
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.standing = Standing.MUST_REJOIN

@@ -1,0 +1,70 @@
+"""The consumer's stories, driven by hand: heartbeats, and what a member says of itself after it was removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings
+from ottla.client.consume.group_protocol import encode_assignment
+from ottla.client.consume.membership import Standing
+from ottla.client.core.effects import Ask
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.model import ClientSettings
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.find_coordinator import FindCoordinatorResponse
+from ottla.messages.heartbeat import HeartbeatResponse
+from ottla.messages.join_group import JoinGroupResponse
+from ottla.messages.sync_group import SyncGroupResponse
+
+PLACE = TopicPartition("t", 0)
+
+
+def run(story: Coroutine[Any, Any, Any], answer: Callable[[Ask[Any]], Any]) -> list[Any]:
+    """Drive a story; the requests that it sent, but for those that find coordinators."""
+    sent: list[Any] = []
+    value: Any = None
+    while True:
+        try:
+            ask = story.send(value)
+        except StopIteration:
+            return sent
+        if ask.response is FindCoordinatorResponse:
+            value = FindCoordinatorResponse(node_id=1, host="b", port=1)
+        else:
+            sent.append(ask.build(7))
+            value = answer(ask)
+
+
+def a_member(**settings: Any) -> ConsumerCore:
+    """A consumer in generation 3 of its group that reads one partition from offset 5."""
+    core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), ConsumerSettings("g", **settings))
+    core.subscribe(["t"])
+    member = core.membership
+    assert member is not None
+    member.join_request(["t"], [], "")
+    member.joined(JoinGroupResponse(generation_id=3, protocol_name="range", leader="you", member_id="me"))
+    member.synced(SyncGroupResponse(assignment=encode_assignment([PLACE])), now_ms=-10_000)
+    core.fetcher.assign({PLACE})
+    core.fetcher.readings[PLACE].seek(5)
+    return core
+
+
+def beat(core: ConsumerCore, code: ErrorCode) -> int:
+    """The number of heartbeats sent."""
+    assert core.membership is not None
+    core.membership.heartbeat_at_ms = 0.0
+    return len(run(core.heartbeat(), lambda _: HeartbeatResponse(error_code=int(code))))
+
+
+def test_a_member_sends_heartbeats_until_it_joins_again() -> None:
+    core = a_member()
+    member = core.membership
+    assert member is not None
+    for _ in range(3):  # its records are still being handled, and poll has not been called
+        assert beat(core, ErrorCode.REBALANCE_IN_PROGRESS) == 1
+        assert member.standing is Standing.MUST_REJOIN
+    assert beat(core, ErrorCode.UNKNOWN_MEMBER_ID) == 1
+    assert member.standing is Standing.OUTSIDE
+    assert beat(core, ErrorCode.NONE) == 0
