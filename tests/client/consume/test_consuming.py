@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings
 from ottla.client.consume.group_protocol import encode_assignment
 from ottla.client.consume.membership import Standing
 from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.model import ClientSettings
-from ottla.kernel.errors import ErrorCode
+from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorResponse
 from ottla.messages.heartbeat import HeartbeatResponse
 from ottla.messages.join_group import JoinGroupResponse
+from ottla.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from ottla.messages.sync_group import SyncGroupResponse
 
 PLACE = TopicPartition("t", 0)
@@ -68,3 +75,17 @@ def test_a_member_sends_heartbeats_until_it_joins_again() -> None:
     assert beat(core, ErrorCode.UNKNOWN_MEMBER_ID) == 1
     assert member.standing is Standing.OUTSIDE
     assert beat(core, ErrorCode.NONE) == 0
+
+
+def committing(code: ErrorCode) -> OffsetCommitResponse:
+    part = OffsetCommitResponsePartition(partition_index=0, error_code=int(code))
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[part])])
+
+
+def test_a_removed_member_commits_as_what_it_was_so_that_it_is_refused() -> None:
+    core = a_member()
+    assert core.group_metadata == GroupMetadata("g", 3, "me")
+    beat(core, ErrorCode.UNKNOWN_MEMBER_ID)
+    assert core.group_metadata == GroupMetadata("g", 3, "me")
+    (request,) = run(core.commit({PLACE: CommittedOffset(5)}), lambda _: committing(ErrorCode.NONE))
+    assert (request.generation_id_or_member_epoch, request.member_id) == (3, "me")

@@ -119,7 +119,7 @@ class ConsumerCore:
         if self._manual:
             return GroupMetadata(member.settings.group_id)
         settings = member.settings
-        return GroupMetadata(settings.group_id, member.generation, member.member_id, settings.instance_id)
+        return GroupMetadata(settings.group_id, *member.admitted_as, settings.instance_id)
 
     def subscribe(
         self,
@@ -187,13 +187,13 @@ class ConsumerCore:
         if not chosen:
             return
         member = self.membership
-        generation = member.generation if not self._manual else -1
+        generation, member_id = member.admitted_as if not self._manual else (-1, "")
         outcome = await offsets.commit_offsets(
             self.plan,
             member.settings.group_id,
             chosen,
             generation=generation,
-            member_id=member.member_id if not self._manual else "",
+            member_id=member_id,
             instance_id=member.settings.instance_id,
         )
         for fault in outcome.values():

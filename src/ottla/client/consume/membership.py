@@ -72,6 +72,8 @@ class Membership:
         self.standing = Standing.OUTSIDE
         self.member_id = ""
         self.generation = -1
+        self.admitted_as = (-1, "")
+        """Generation and member id as of the last join: a removed member is refused by them, an unnamed one is not."""
         self.assignor: Assignor | None = None
         self.leader = False
         self.heartbeat_at_ms = 0.0
@@ -133,6 +135,7 @@ class Membership:
             raise refused(code, f"joining group {self.settings.group_id!r}")
         self.member_id = response.member_id
         self.generation = response.generation_id
+        self.admitted_as = (self.generation, self.member_id)
         self.leader = response.leader == response.member_id
         name = response.protocol_name
         self.assignor = next((each for each in self.settings.assignors if each.name == name), None)
