@@ -89,3 +89,11 @@ def test_a_removed_member_commits_as_what_it_was_so_that_it_is_refused() -> None
     assert core.group_metadata == GroupMetadata("g", 3, "me")
     (request,) = run(core.commit({PLACE: CommittedOffset(5)}), lambda _: committing(ErrorCode.NONE))
     assert (request.generation_id_or_member_epoch, request.member_id) == (3, "me")
+
+
+def test_a_static_member_that_a_commit_finds_fenced_does_not_join_again() -> None:
+    core = a_member(instance_id="i")
+    for story in (core.commit(), core.poll(0)):
+        with pytest.raises(ApiError) as raised:
+            run(story, lambda _: committing(ErrorCode.FENCED_INSTANCE_ID))
+        assert raised.value.code is ErrorCode.FENCED_INSTANCE_ID

@@ -198,7 +198,7 @@ class ConsumerCore:
         )
         for fault in outcome.values():
             if fault is not None:
-                self._lost |= member.answered(fault.code, generation) is Lost.EVERYTHING
+                self._heed(fault.code, generation)
                 raise fault
 
     async def close(self) -> None:
@@ -240,16 +240,25 @@ class ConsumerCore:
             purpose="heartbeat",
             timeout_ms=member.settings.session_timeout_ms,
         )
-        try:
-            self._lost |= member.answered(response.error_code, generation) is Lost.EVERYTHING
-        except ApiError as fenced:
-            self._ended = fenced
+        self._heed(response.error_code, generation)
         return member.heartbeat_at_ms - self.plan.now_ms()
 
-    async def _keep_up(self) -> None:
-        """Do all that is due before records are handed out; raises the error that ended the membership for good."""
+    def _heed(self, code: int, generation: int) -> None:
+        """Take the error code of a heartbeat or commit; the next `poll` acts on it."""
+        assert self.membership is not None
+        try:
+            self._lost |= self.membership.answered(code, generation) is Lost.EVERYTHING
+        except ApiError as fenced:
+            self._ended = fenced
+
+    def _require_not_ended(self) -> None:
+        """Raise the error that ended the membership for good: joining again would end another's."""
         if self._ended is not None:
             raise self._ended
+
+    async def _keep_up(self) -> None:
+        """Do all that is due before records are handed out."""
+        self._require_not_ended()
         if not self._manual and (self.subscribed or self._pattern is not None):
             await self._look_at_topics()
             assert self.membership is not None
@@ -298,6 +307,7 @@ class ConsumerCore:
         held = sorted(self.fetcher.readings)
         if self.settings.enable_auto_commit and self._can_commit():
             await self._auto_commit()
+            self._require_not_ended()
         if held and not self._cooperative:
             try:
                 self.on_revoke(held)
