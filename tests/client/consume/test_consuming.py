@@ -10,7 +10,7 @@ import pytest
 from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings
 from ottla.client.consume.group_protocol import encode_assignment
 from ottla.client.consume.membership import Standing
-from ottla.client.core.effects import Ask
+from ottla.client.core.effects import Ask, AskAll, Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -18,6 +18,13 @@ from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorResponse
 from ottla.messages.heartbeat import HeartbeatResponse
 from ottla.messages.join_group import JoinGroupResponse
+from ottla.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
+from ottla.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from ottla.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -37,7 +44,11 @@ def run(story: Coroutine[Any, Any, Any], answer: Callable[[Ask[Any]], Any]) -> l
             ask = story.send(value)
         except StopIteration:
             return sent
-        if ask.response is FindCoordinatorResponse:
+        if isinstance(ask, AskAll):
+            value = [answer(each) for each in ask.asks]
+        elif isinstance(ask, Start):
+            value = object()
+        elif ask.response is FindCoordinatorResponse:
             value = FindCoordinatorResponse(node_id=1, host="b", port=1)
         else:
             sent.append(ask.build(7))
@@ -97,3 +108,16 @@ def test_a_static_member_that_a_commit_finds_fenced_does_not_join_again() -> Non
         with pytest.raises(ApiError) as raised:
             run(story, lambda _: committing(ErrorCode.FENCED_INSTANCE_ID))
         assert raised.value.code is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_poll_does_not_look_for_the_position_in_a_partition_without_a_leader() -> None:
+    core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), ConsumerSettings())
+    partitions = [MetadataResponsePartition(partition_index=index, leader_id=(1, -1)[index]) for index in (0, 1)]
+    brokers = [MetadataResponseBroker(node_id=1, host="b", port=1)]
+    topics = [MetadataResponseTopic(name="t", partitions=partitions)]
+    core.plan.metadata.take(MetadataResponse(brokers=brokers, topics=topics), 0.0, everything=False)
+    core.assign([PLACE, TopicPartition("t", 1)])
+    end = ListOffsetsPartitionResponse(partition_index=0, offset=7)
+    answer = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[end])])
+    run(core.poll(0), lambda _: answer)
+    assert [reading.position for reading in core.fetcher.readings.values()] == [7, None]

@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.consume.fetching import Fetcher, FetchSettings
+from ottla.client.core.effects import Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transfer import whole_batches
 from ottla.client.model import AbortedRange, ClientSettings, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
+from ottla.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from ottla.records.batch import patch
 from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
@@ -111,3 +118,21 @@ def test_pieces_are_handed_out_in_portions_partition_by_partition() -> None:
     fetcher.promote()
     portions = [[(record.value or b"").decode() for record in fetcher.take(2)] for _ in range(4)]
     assert portions == [["a", "b"], ["x", "y"], ["c", "z"], []]
+
+
+def test_a_partition_with_a_leader_is_read_while_another_of_its_topic_has_none() -> None:
+    plan = ClusterPlan("b:1", ClientSettings(), lambda: 0.0)
+    partitions = [MetadataResponsePartition(partition_index=index, leader_id=(-1, 1)[index]) for index in (0, 1)]
+    brokers = [MetadataResponseBroker(node_id=1, host="b", port=1)]
+    topics = [MetadataResponseTopic(name="t", partitions=partitions)]
+    plan.metadata.take(MetadataResponse(brokers=brokers, topics=topics), 0.0, everything=False)
+    fetcher = Fetcher(plan, FetchSettings())
+    fetcher.assign({PLACE, TopicPartition("t", 1)})
+    for reading in fetcher.readings.values():
+        reading.seek(0)
+    start = next(iter(fetcher.start().__await__()))
+    assert isinstance(start, Start)
+    (topic,) = start.ask.build(12).topics
+    assert [each.partition for each in topic.partitions] == [1]
+    assert plan.metadata.missing(["t"]) == ["t"], "so that poll asks for its leader again"
+    assert plan.metadata.is_led("t", 1)

@@ -295,3 +295,23 @@ def test_without_retries_a_lost_connection_is_the_callers_to_judge() -> None:
     with pytest.raises(ConnectionLost):
         script.run(transfer.produce(script.plan, "t", 0, b"batch", retries=False))
     assert [name for name, _ in script.asked].count("Produce") == 1
+
+
+def test_offsets_of_partitions_with_a_leader_do_not_wait_for_those_without_one() -> None:
+    """A topic whose partition 1 has lost its only broker."""
+
+    def answer(request: Any, _destination: Destination) -> Any:
+        if kind(request) != "Metadata":
+            return an_offset(77)
+        found = metadata(2)
+        found.topics[0].partitions.append(MetadataResponsePartition(partition_index=1, leader_id=-1))
+        return found
+
+    script = Script(answer)
+    assert script.run(offsets.list_offsets(script.plan, [P0], LATEST)) == {P0: OffsetAtTime(77, -1, -1)}
+    assert script.time < 10
+    p1 = TopicPartition("t", 1)
+    found = script.run(offsets.list_offsets_each(script.plan, {P0: LATEST, p1: LATEST}))
+    assert found[P0] == OffsetAtTime(77, -1, -1)
+    assert isinstance(found[p1], MetadataMissing)
+    assert [name for name, _ in script.asked].count("ListOffsets") == 2

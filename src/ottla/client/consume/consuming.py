@@ -168,7 +168,7 @@ class ConsumerCore:
 
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that `poll` will hand out."""
-        await self._find_positions()
+        await self._find_positions([partition])
         position = self.fetcher.readings[partition].position
         assert position is not None
         return position
@@ -270,7 +270,8 @@ class ConsumerCore:
         doubted = self.plan.metadata.missing({partition.topic for partition in self.fetcher.readings})
         if doubted and self.plan.now_ms() - self.plan.metadata.updated_ms > self.plan.settings.retry_backoff_ms:
             await self.plan.refresh(doubted)
-        await self._find_positions()
+        leaderless = self.plan.metadata.is_leaderless
+        await self._find_positions([each for each in self.fetcher.readings if not leaderless(*each)])
         if self.settings.enable_auto_commit and self.plan.now_ms() >= self._auto_commit_at_ms:
             await self._auto_commit()
 
@@ -384,9 +385,9 @@ class ConsumerCore:
             except (ApiError, ClientError):
                 return
 
-    async def _find_positions(self) -> None:
-        """Give a position to every partition that has none: the committed offset, else by `auto_offset_reset`."""
-        lost = [partition for partition, reading in self.fetcher.readings.items() if reading.position is None]
+    async def _find_positions(self, partitions: Collection[TopicPartition]) -> None:
+        """Give a position to those that have none: the committed offset, else by `auto_offset_reset`."""
+        lost = [partition for partition in partitions if self.fetcher.readings[partition].position is None]
         if not lost:
             return
         fresh = [partition for partition in lost if self.fetcher.readings[partition].fetch_offset < 0]

@@ -111,8 +111,9 @@ class Fetcher:
             if reading.position is None or reading.paused or reading.waiting:
                 continue
             leader = self.plan.metadata.leader(*partition)
-            if leader is None or self.plan.metadata.missing([partition.topic]):
-                self.plan.metadata.doubt(partition.topic)
+            if leader is None or not self.plan.metadata.is_led(*partition):
+                if not self.plan.metadata.is_leaderless(*partition):
+                    self.plan.metadata.doubt(partition.topic)
             elif leader not in self._under_way:
                 wanted.setdefault(leader, {})[partition] = reading.fetch_offset
         for leader, offsets in wanted.items():

@@ -59,6 +59,19 @@ class MetadataCache:
             or any(partition.leader not in self.brokers for partition in view.partitions.values())
         ]
 
+    def knows(self, topics: Iterable[str]) -> bool:
+        """True if none of these topics is unknown or doubted, whether or not their partitions have leaders."""
+        return all(
+            name not in self._doubted and (view := self.topics.get(name)) is not None and not view.error
+            for name in topics
+        )
+
+    def is_leaderless(self, topic: str, partition: int) -> bool:
+        """True if the partition exists, as far as is known, and has no leader."""
+        view = self.topics.get(topic)
+        known = view is not None and not view.error and partition in view.partitions
+        return known and self.leader(topic, partition) is None
+
     def leader(self, topic: str, partition: int) -> Broker | None:
         view = self.topics.get(topic)
         known = view.partitions.get(partition) if view is not None else None

@@ -7,6 +7,7 @@ Stories only: they await `asks`; their only clock is the one that they are given
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from ottla.client.core.effects import Ask, AskAll, Pause
@@ -163,7 +164,7 @@ class ClusterPlan:
     ) -> None:
         """Return once every one of the topics is known with a leader for each partition, or `enough` is; or raise."""
         missing = self.metadata.missing(topics)
-        if not missing:
+        if not missing or enough():
             return
         attempts = self.attempts(timeout_ms)
         patience = attempts if create else self.attempts(min(attempts.left_ms, _UNKNOWN_TOPIC_PATIENCE_MS))
@@ -310,9 +311,9 @@ class ClusterPlan:
         left = list(partitions)
         attempts = self.attempts(timeout_ms)
         while left:
-            groups = await self._by_leader(left, outcome)
-            answers = await AskAll([ask(broker.destination(), group) for broker, group in groups.items()])
             again: dict[TopicPartition, Exception] = {}
+            groups = await self._by_leader(left, outcome, again)
+            answers = await AskAll([ask(broker.destination(), group) for broker, group in groups.items()])
             for (broker, group), answer in zip(groups.items(), answers, strict=True):
                 if isinstance(answer, Exception):
                     fault = self._explain(answer, broker.destination())
@@ -334,15 +335,22 @@ class ClusterPlan:
         return outcome
 
     async def _by_leader(
-        self, partitions: Sequence[TopicPartition], outcome: dict[TopicPartition, Any]
+        self,
+        partitions: Sequence[TopicPartition],
+        outcome: dict[TopicPartition, Any],
+        again: dict[TopicPartition, Exception],
     ) -> dict[Broker, list[TopicPartition]]:
-        """Partitions by the broker that leads them; those that do not exist go to `outcome` as errors."""
+        """Partitions by the broker that leads them.
+
+        Those that do not exist go to `outcome` as errors, and those without a leader to `again`: the others do not wait
+        for them.
+        """
         groups: dict[Broker, list[TopicPartition]] = {}
         by_topic: dict[str, list[TopicPartition]] = {}
         for partition in partitions:
             by_topic.setdefault(partition.topic, []).append(partition)
         try:
-            await self.ensure(list(by_topic))
+            await self.ensure(list(by_topic), enough=partial(self.metadata.knows, by_topic))
             faults: dict[str, Exception] = {}
         except (ApiError, ClientError):
             faults = await self._each(list(by_topic))
@@ -353,6 +361,8 @@ class ClusterPlan:
                     groups.setdefault(leader, []).append(partition)
                 elif topic in faults:
                     outcome[partition] = faults[topic]
+                elif self.metadata.is_leaderless(*partition):
+                    again[partition] = self._why_missing(topic)
                 else:
                     outcome[partition] = _no_partition(topic, partition.partition, self.metadata.topics[topic])
         return groups
@@ -362,7 +372,7 @@ class ClusterPlan:
         faults: dict[str, Exception] = {}
         for topic in topics:
             try:
-                await self.ensure([topic], timeout_ms=0)
+                await self.ensure([topic], timeout_ms=0, enough=partial(self.metadata.knows, [topic]))
             except BrokerUnreachable:
                 raise
             except (ApiError, ClientError) as fault:
