@@ -315,3 +315,17 @@ def test_offsets_of_partitions_with_a_leader_do_not_wait_for_those_without_one()
     assert found[P0] == OffsetAtTime(77, -1, -1)
     assert isinstance(found[p1], MetadataMissing)
     assert [name for name, _ in script.asked].count("ListOffsets") == 2
+
+
+def test_a_commit_does_not_wait_long_for_a_topic_that_was_deleted() -> None:
+    """Once `poll` was blocked for a minute by each automatic commit after one of its topics was deleted."""
+
+    def answer(message: Any, _where: Destination) -> Any:
+        if kind(message) == "FindCoordinator":
+            return FindCoordinatorResponse(coordinators=[Coordinator(key="g", node_id=1, host="b1", port=9)])
+        return committed(int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    script = Script(answer)
+    (fault,) = script.run(offsets.commit_offsets(script.plan, "g", {P0: CommittedOffset(3)})).values()
+    assert fault.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert 500 < script.time < 2_000, "a new topic may be unknown to the coordinator for a moment"

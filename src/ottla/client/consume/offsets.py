@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TypeVar
 
 from ottla.client.core.effects import Ask
-from ottla.client.core.plan import ClusterPlan
+from ottla.client.core.plan import UNKNOWN_TOPIC_PATIENCE_MS, ClusterPlan
 from ottla.client.errors import may_retry, refused
 from ottla.client.model import CommittedOffset, Destination, IsolationLevel, OffsetAtTime
-from ottla.kernel.errors import ApiError
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.list_offsets import (
     ListOffsetsPartition,
@@ -129,7 +129,10 @@ async def commit_offsets(
     instance_id: str | None = None,
     timeout_ms: float | None = None,
 ) -> dict[TopicPartition, ApiError | None]:
-    """Commit; without generation and member id as an outsider, which the group allows while it is empty."""
+    """Commit; without generation and member id as an outsider, which the group allows while it is empty.
+
+    A topic that the coordinator does not know is tried for a second: it may be new there, or was deleted.
+    """
 
     def build(_version: int) -> OffsetCommitRequest:
         return OffsetCommitRequest(
@@ -149,6 +152,7 @@ async def commit_offsets(
     least = 7 if instance_id is not None else 2
     limits = {"min_version": least, "max_version": _NAMES_UNTIL}
     attempts = plan.attempts(timeout_ms)
+    patience = plan.attempts(min(attempts.left_ms, UNKNOWN_TOPIC_PATIENCE_MS))
     while True:
         response = await plan.ask_coordinator(
             group,
@@ -165,8 +169,9 @@ async def commit_offsets(
             for topic in response.topics
             for part in topic.partitions
         }
-        again = [fault for fault in outcome.values() if fault is not None and may_retry(fault)]
-        if not again or not await attempts.pause():
+        again = [fault.code for fault in outcome.values() if fault is not None and may_retry(fault)]
+        unknown_only = all(code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for code in again)
+        if not again or not await (patience if unknown_only else attempts).pause():
             return outcome
 
 

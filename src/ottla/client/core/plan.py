@@ -41,7 +41,7 @@ _WRONG_COORDINATOR = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-_UNKNOWN_TOPIC_PATIENCE_MS = 1_000
+UNKNOWN_TOPIC_PATIENCE_MS = 1_000
 _BETWEEN_TRANSACTIONS_MS = 20
 """The first pause while the coordinator still ends the transaction before, which takes milliseconds (KAFKA-5477)."""
 
@@ -167,7 +167,7 @@ class ClusterPlan:
         if not missing or enough():
             return
         attempts = self.attempts(timeout_ms)
-        patience = attempts if create else self.attempts(min(attempts.left_ms, _UNKNOWN_TOPIC_PATIENCE_MS))
+        patience = attempts if create else self.attempts(min(attempts.left_ms, UNKNOWN_TOPIC_PATIENCE_MS))
         while True:
             await self.refresh(missing, create=create)
             missing = self.metadata.missing(missing)
