@@ -11,13 +11,14 @@ from ottla.client.consume import offsets
 from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, AskAll, Pause
 from ottla.client.core.plan import ClusterPlan, parse_bootstrap
-from ottla.client.errors import BrokerUnreachable, ConnectionLost, MetadataMissing
+from ottla.client.errors import BrokerUnreachable, ClientError, ConnectionLost, MetadataMissing, RequestTimedOut
 from ottla.client.model import LATEST, ClientSettings, CommittedOffset, Destination, OffsetAtTime, Produced
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from ottla.messages.list_offsets import (
     ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
@@ -70,7 +71,7 @@ class Script:
         self.time += 1
         try:
             return self.answer(ask.build(8 if name == "OffsetFetch" else min(ask.max_version, 9)), ask.destination)
-        except (ApiError, ConnectionLost, BrokerUnreachable) as fault:
+        except (ApiError, ClientError) as fault:
             return fault
 
 
@@ -329,3 +330,35 @@ def test_a_commit_does_not_wait_long_for_a_topic_that_was_deleted() -> None:
     (fault,) = script.run(offsets.commit_offsets(script.plan, "g", {P0: CommittedOffset(3)})).values()
     assert fault.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert 500 < script.time < 2_000, "a new topic may be unknown to the coordinator for a moment"
+
+
+def test_a_coordinator_that_does_not_answer_is_looked_up_again_by_the_next_call() -> None:
+    """A broker that hangs goes on to accept connections, so that only the time tells."""
+    home = [1]
+
+    def answer(message: Any, where: Destination) -> Any:
+        if kind(message) == "FindCoordinator":
+            at = Coordinator(key="g", node_id=home[0], host=f"b{home[0]}", port=9)
+            return FindCoordinatorResponse(coordinators=[at])
+        if where.host == "b1":
+            raise RequestTimedOut(f"{where} did not answer")
+        return committed(0)
+
+    script = Script(answer)
+    with pytest.raises(RequestTimedOut):
+        script.run(offsets.commit_offsets(script.plan, "g", {P0: CommittedOffset(3)}))
+    home[0] = 2
+    assert script.run(offsets.commit_offsets(script.plan, "g", {P0: CommittedOffset(3)})) == {P0: None}
+
+
+def test_a_controller_that_does_not_answer_is_looked_up_again_by_the_next_call() -> None:
+    def answer(message: Any, where: Destination) -> Any:
+        if kind(message) == "Metadata":
+            return metadata()
+        raise RequestTimedOut(f"{where} did not answer")
+
+    script = Script(answer)
+    for _ in range(2):
+        with pytest.raises(RequestTimedOut):
+            script.run(script.plan.ask_controller(ListOffsetsRequest, ListOffsetsResponse, lambda _: an_offset(1)))
+    assert [name for name, _ in script.asked] == ["Metadata", "ListOffsets"] * 2

@@ -226,6 +226,9 @@ class ClusterPlan:
             limits = {"min_version": min_version, "max_version": max_version}
             try:
                 answer: R = await Ask(where, request, response, build, **limits, timeout_ms=timeout_ms)
+            except RequestTimedOut:
+                self.metadata.controller_id = -1
+                raise
             except (BrokerUnreachable, ConnectionLost) as away:
                 fault: Exception = self._explain(away, where)
             else:
@@ -279,6 +282,9 @@ class ClusterPlan:
             broker = await self.coordinator(key, kind)
             try:
                 answer = await ask(broker.destination(purpose))
+            except RequestTimedOut:
+                self.forget_coordinator(key, kind)  # a broker that hangs may have been replaced meanwhile
+                raise
             except (BrokerUnreachable, ConnectionLost) as away:
                 fault: Exception = self._explain(away, broker.destination())
             else:

@@ -12,7 +12,7 @@ from ottla.client.consume.offsets import by_topic
 from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, FeaturesOf
 from ottla.client.core.plan import TRANSACTION, ClusterPlan
-from ottla.client.errors import BrokerUnreachable, ClientError, ConnectionLost, refused
+from ottla.client.errors import BrokerUnreachable, ClientError, ConnectionLost, RequestTimedOut, refused
 from ottla.client.model import (
     CommittedOffset,
     Destination,
@@ -179,6 +179,9 @@ class Transactor:
             broker = await self.plan.coordinator(self.transactional_id, TRANSACTION)
             try:
                 features = await FeaturesOf(broker.destination())
+            except RequestTimedOut:
+                self.plan.forget_coordinator(self.transactional_id, TRANSACTION)
+                raise
             except (BrokerUnreachable, ConnectionLost) as away:
                 self.plan.forget_coordinator(self.transactional_id, TRANSACTION)
                 await attempts.after(away)
