@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from ottla.client.consume.fetching import Fetcher, FetchSettings
 from ottla.client.core.effects import Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transfer import whole_batches
-from ottla.client.model import AbortedRange, ClientSettings, Fetched, IsolationLevel
+from ottla.client.model import AbortedRange, ClientSettings, ConsumedRecord, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.metadata import (
@@ -136,3 +138,62 @@ def test_a_partition_with_a_leader_is_read_while_another_of_its_topic_has_none()
     assert [each.partition for each in topic.partitions] == [1]
     assert plan.metadata.missing(["t"]) == ["t"], "so that poll asks for its leader again"
     assert plan.metadata.is_led("t", 1)
+
+
+OTHER = TopicPartition("t", 1)
+
+
+def received(fetcher: Fetcher, partition: TopicPartition, log: bytes | bytearray) -> None:
+    """An answer with all that the partition's log holds from the position on."""
+    reading = fetcher.readings[partition]
+    size, end = whole_batches(memoryview(log))
+    start = reading.fetch_offset
+    reading.waiting.append(Fetched(*partition, start, end, memoryview(log)[:size], end, end, 0, []))
+    reading.fetch_offset = end
+    fetcher.promote()
+
+
+def taken(fetcher: Fetcher) -> list[tuple[int, int]]:
+    return [(record.partition, record.offset) for record in fetcher.take(100)]
+
+
+def test_a_corrupt_batch_is_an_error_again_and_again_and_nothing_around_it_is_skipped() -> None:
+    log = bytearray(a_log(values("a"), values("b"), values("c")))
+    log[2 * len(log) // 3 - 1] ^= 1  # in the second of three equal batches
+    fetcher = Fetcher(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), FetchSettings())
+    fetcher.assign({PLACE, OTHER})
+    for each in (PLACE, OTHER):
+        fetcher.readings[each].seek(0)
+    received(fetcher, OTHER, a_log(values("x")))
+    received(fetcher, PLACE, log)
+    assert taken(fetcher) == [(0, 0)], "what comes before the error is handed out before it"
+    for _ in range(2):
+        received(fetcher, PLACE, log)
+        with pytest.raises(ApiError, match="t-0 at offset 1"):
+            taken(fetcher)
+        assert fetcher.readings[PLACE].position == 1
+    fetcher.readings[PLACE].seek(2)
+    received(fetcher, PLACE, log[2 * len(log) // 3 :])
+    received(fetcher, OTHER, a_log(values("x")))
+    assert taken(fetcher) == [(0, 2), (1, 0)]
+
+
+def test_records_of_an_interrupted_take_are_read_again() -> None:
+    fetcher = Fetcher(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), FetchSettings())
+    fetcher.assign({PLACE})
+    fetcher.readings[PLACE].seek(0)
+    log = a_log(values("a"), values("b"))
+    received(fetcher, PLACE, log)
+    opened = fetcher.readings[PLACE].current
+    assert opened is not None
+
+    def interrupted() -> Iterator[ConsumedRecord]:
+        yield next(opened)
+        raise KeyboardInterrupt
+
+    fetcher.readings[PLACE].current = interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        fetcher.take(100)
+    assert fetcher.readings[PLACE].position == 0
+    received(fetcher, PLACE, log)
+    assert taken(fetcher) == [(0, 0), (0, 1)]

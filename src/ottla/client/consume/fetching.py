@@ -20,6 +20,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from ottla.records.batch import iterate_batches
 from ottla.records.control import Marker, read_marker
+from ottla.records.faults import CorruptRecords
 from ottla.records.reader import read_records
 
 _SESSION_ERRORS = frozenset(
@@ -154,17 +155,38 @@ class Fetcher:
                 reading.current = self._records(partition, piece, reading.position or 0)
 
     def take(self, max_records: int) -> list[ConsumedRecord]:
-        """Records of opened pieces, partition after partition; positions move past them."""
+        """Records of opened pieces, partition after partition; positions move past them.
+
+        A batch that cannot be read is raised once the records before it are handed out, and again until the position is
+        another: nothing is skipped.
+        """
+        before = {partition: reading.position for partition, reading in self.readings.items() if reading.current}
+        try:
+            return self._take(max_records)
+        except BaseException:
+            for partition, position in before.items():
+                assert position is not None
+                self.readings[partition].seek(position)  # the caller has none of these records: they are read again
+            raise
+
+    def _take(self, max_records: int) -> list[ConsumedRecord]:
         taken: list[ConsumedRecord] = []
         for partition, reading in list(self.readings.items()):
             if reading.current is None or reading.paused:
                 continue
-            for record in reading.current:
-                taken.append(record)
-                reading.position = record.offset + 1
-                if len(taken) >= max_records:
-                    self.readings[partition] = self.readings.pop(partition)  # fairness: comes last next time
-                    return taken
+            try:
+                for record in reading.current:
+                    taken.append(record)
+                    reading.position = record.offset + 1
+                    if len(taken) >= max_records:
+                        self.readings[partition] = self.readings.pop(partition)  # fairness: comes last next time
+                        return taken
+            except (ApiError, CorruptRecords):
+                if not taken:
+                    raise
+                reading.seek(reading.position or 0)
+                self.readings = {partition: reading, **self.readings}  # comes first next time, to raise the error
+                return taken
             reading.position = max(reading.position or 0, reading.current_end)
             reading.current = None
         return taken
