@@ -137,14 +137,19 @@ class ClusterPlan:
             "or name another with --bootstrap-server HOST:PORT"
         )
 
-    async def refresh(self, topics: Collection[str] | None = (), *, create: bool = False) -> MetadataResponse:
-        """Fetch metadata of these topics (none: only the brokers; None: all topics) and take it in."""
+    async def refresh(
+        self, topics: Collection[str] | None = (), *, create: bool = False, patience_ms: float | None = None
+    ) -> MetadataResponse:
+        """Fetch metadata of these topics (none: only the brokers; None: all topics) and take it in.
+
+        `patience_ms`: how long it is tried while no broker answers.
+        """
 
         def build(_version: int) -> MetadataRequest:
             named = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
             return MetadataRequest(topics=named, allow_auto_topic_creation=create)
 
-        attempts = self.attempts(self._patience_ms)
+        attempts = self.attempts(self._patience_ms if patience_ms is None else patience_ms)
         while True:
             try:
                 response = await self.ask_any(MetadataRequest, MetadataResponse, build, min_version=4)
@@ -194,6 +199,28 @@ class ClusterPlan:
         if leader is None:
             raise _no_partition(topic, partition, self.metadata.topics[topic])
         return leader
+
+    async def leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Broker | Exception]:
+        """The leaders as one look at the metadata shows them; an error stands for one that is not there (yet)."""
+        doubtful = {partition.topic for partition in partitions if not self.metadata.is_led(*partition)}
+        fault: Exception | None = None
+        if doubtful:
+            try:
+                await self.refresh(sorted(doubtful), patience_ms=0)
+            except (ApiError, ClientError) as unanswered:
+                fault = unanswered
+        found: dict[TopicPartition, Broker | Exception] = {}
+        for partition in partitions:
+            leader = self.metadata.leader(*partition)
+            if fault is not None and partition.topic in doubtful:
+                found[partition] = fault
+            elif leader is not None:
+                found[partition] = leader
+            elif self.metadata.knows([partition.topic]) and not self.metadata.is_leaderless(*partition):
+                found[partition] = _no_partition(*partition, self.metadata.topics[partition.topic])
+            else:
+                found[partition] = self._why_missing(partition.topic)
+        return found
 
     async def broker(self, broker_id: int) -> Broker:
         """A broker by its id; raises where no such broker lives."""

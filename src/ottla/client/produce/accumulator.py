@@ -277,6 +277,19 @@ class Accumulator:
         batch.outcome = outcome
         batch.frame = None
 
+    def expired(self, now_ms: float) -> list[OutgoingBatch]:
+        """The batches that wait and whose delivery time is over, those of one partition in the order of their offsets.
+
+        None of a partition whose first batch is under way: the others finish after it.
+        """
+        found = []
+        for queue in self._queues.values():
+            for batch in queue:
+                if batch.under_way or now_ms < batch.created_ms + self.settings.delivery_timeout_ms:
+                    break
+                found.append(batch)
+        return found
+
     def drop_waiting(self, fault: Exception) -> list[OutgoingBatch]:
         """Fail every batch that is not under way; those, so that listeners can be told."""
         dropped = []

@@ -65,11 +65,11 @@ class Sender:
         except (ApiError, ClientError) as fault:
             return [(batch, fault) for batch in batches]
         groups: dict[Broker, list[OutgoingBatch]] = {}
+        leaders = await self.plan.leaders([batch.partition for batch in batches])
         for batch in batches:
-            try:
-                leader = await self.plan.leader(*batch.partition)
-            except (ApiError, ClientError) as fault:
-                outcomes.append((batch, fault))
+            leader = leaders[batch.partition]
+            if isinstance(leader, Exception):
+                outcomes.append((batch, leader))
             else:
                 groups.setdefault(leader, []).append(batch)
         requests = [(broker, part) for broker, group in groups.items() for part in self._portions(group)]
@@ -97,7 +97,17 @@ class Sender:
                     self.transactor.state.batch_failed(outcome, was_sent=batch.was_sent)
             self.accumulator.finish(batch, outcome)
             finished.append(batch)
-        return finished
+        return finished + self._give_up(now_ms)
+
+    def _give_up(self, now_ms: float) -> list[OutgoingBatch]:
+        """Fail the batches that wait and whose time is over, tried or not; return them."""
+        expired = self.accumulator.expired(now_ms)
+        for batch in expired:
+            fault = self._too_late(batch, None)
+            if self.transactor is not None:
+                self.transactor.state.batch_failed(fault, was_sent=batch.was_sent)
+            self.accumulator.finish(batch, fault)
+        return expired
 
     def require_transactor(self) -> Transactor:
         """Raise if the producer has no transactional id."""
@@ -174,8 +184,9 @@ class Sender:
                 outcomes.append((batch, transfer.read_produced(self.plan, batch.partition.topic, found, answer)))
         return outcomes
 
-    def _too_late(self, batch: OutgoingBatch, last: Exception) -> Exception:
+    def _too_late(self, batch: OutgoingBatch, last: Exception | None) -> Exception:
         return RequestTimedOut(
             f"{batch.builder.records_count} records for {batch.partition} could not be delivered within "
-            f"{self.settings.delivery_timeout_ms:.0f} ms; the last error: {last}"
+            f"{self.settings.delivery_timeout_ms:.0f} ms; "
+            + (f"the last error: {last}" if last is not None else "those before them took too long")
         )

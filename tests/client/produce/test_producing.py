@@ -1,0 +1,116 @@
+"""The sender: batches to those leaders that there are, and the ends of batches that took too long."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from ottla.client.core.effects import AskAll, Pause
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.errors import BrokerUnreachable, ConnectionLost, MetadataMissing, RequestTimedOut
+from ottla.client.model import ClientSettings, Produced
+from ottla.client.produce.accumulator import Accumulator, OutgoingBatch, ProducerSettings
+from ottla.client.produce.producing import Sender
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ottla.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def metadata(*leaders: int) -> MetadataResponse:
+    """A topic whose partitions have these leaders."""
+    partitions = [MetadataResponsePartition(partition_index=at, leader_id=leader) for at, leader in enumerate(leaders)]
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=1, host="b", port=1)],
+        topics=[MetadataResponseTopic(name="t", partitions=partitions)],
+    )
+
+
+class World:
+    """A cluster of one broker under a sender: every record goes to offset 0."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.time = 0.0
+        self.asked: list[str] = []
+        self.metadata: MetadataResponse | Exception = metadata(1, 1)
+        plan = ClusterPlan("boot:1", ClientSettings(), lambda: self.time)
+        self.accumulator = Accumulator(ProducerSettings(enable_idempotence=False, **settings))
+        self.sender = Sender(plan, self.accumulator)
+
+    def add(self, partition: TopicPartition) -> OutgoingBatch:
+        """A batch of one record."""
+        place = self.accumulator.append(partition, 5, None, b"x" * self.accumulator.settings.batch_size, [], now_ms=0)
+        return place.batch
+
+    def ready(self) -> list[OutgoingBatch]:
+        return self.accumulator.ready(self.time, flush=True)
+
+    def run(self, story: Coroutine[Any, Any, Any]) -> Any:
+        value: Any = None
+        fault: Exception | None = None
+        while True:
+            try:
+                effect = story.send(value) if fault is None else story.throw(fault)
+            except StopIteration as end:
+                return end.value
+            value = fault = None
+            if isinstance(effect, Pause):
+                self.time += effect.ms
+            elif isinstance(effect, AskAll):
+                value = [self._answer(ask.build(9)) for ask in effect.asks]
+            else:
+                value = self._answer(effect.build(9))
+                if isinstance(value, Exception):
+                    value, fault = None, value
+
+    def _answer(self, request: Any) -> Any:
+        self.asked.append(type(request).__name__)
+        if isinstance(request, MetadataRequest):
+            return self.metadata
+        (topic,) = request.topic_data
+        parts = [PartitionProduceResponse(index=each.index, base_offset=0) for each in topic.partition_data]
+        return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=parts)])
+
+
+def test_a_batch_does_not_wait_for_the_leader_of_another_partition() -> None:
+    world = World()
+    world.metadata = metadata(1, -1)
+    led, leaderless = world.add(P0), world.add(P1)
+    outcomes = dict(world.run(world.sender.send(world.ready())))
+    assert outcomes[led] == Produced(0)
+    assert isinstance(outcomes[leaderless], MetadataMissing)
+    assert world.time == 0
+
+
+def test_batches_whose_leaders_cannot_be_found_are_tried_again_later() -> None:
+    world = World()
+    batch = world.add(P0)
+    world.metadata = BrokerUnreachable("nobody is there")
+    outcomes = world.run(world.sender.send(world.ready()))
+    assert isinstance(dict(outcomes)[batch], BrokerUnreachable)
+    assert world.time == 0, "so that a batch fails when its time is over, not a minute later"
+    assert world.sender.settle(outcomes) == []
+    world.time, world.metadata = 1_000, metadata(1, 1)
+    assert dict(world.run(world.sender.send(world.ready()))) == {batch: Produced(0)}
+
+
+def test_all_batches_that_wait_fail_once_their_time_is_over() -> None:
+    """Each one was tried by itself once, so that flush and close took hours when the brokers had gone for good."""
+    world = World(delivery_timeout_ms=1_000)
+    first, second, third = (world.add(P0) for _ in range(3))
+    other = world.add(P1)
+    world.time = 999
+    (sent,) = world.accumulator.ready(world.time, flush=True)[:1]
+    assert sent is first
+    other.under_way = False
+    world.time = 1_000
+    assert world.sender.settle([(first, ConnectionLost("gone"))]) == [first, second, third, other]
+    assert all(isinstance(batch.outcome, RequestTimedOut) for batch in (first, second, third, other))
+    assert world.accumulator.unfinished == []
