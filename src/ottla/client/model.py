@@ -192,6 +192,6 @@ class ClientSettings:
     retry_backoff_max_ms: int = 1_000
     """The longest pause between two attempts."""
     metadata_max_age_ms: int = 300_000
-    """A consumer looks for new topics and partitions so often."""
+    """A consumer looks for new topics and partitions so often, a producer for partitions of topics that it sends to."""
     ignored: Mapping[str, str] = field(default_factory=dict)
     """Options of Kafka's clients that were given, are known and have no effect here."""

@@ -114,3 +114,39 @@ def test_all_batches_that_wait_fail_once_their_time_is_over() -> None:
     assert world.sender.settle([(first, ConnectionLost("gone"))]) == [first, second, third, other]
     assert all(isinstance(batch.outcome, RequestTimedOut) for batch in (first, second, third, other))
     assert world.accumulator.unfinished == []
+
+
+def test_records_are_taken_for_a_topic_of_which_some_partitions_have_no_leader() -> None:
+    world = World()
+    world.metadata = metadata(1, -1)
+    assert world.sender.known_partitions("t") is None
+    assert world.run(world.sender.find_partitions("t")) == ([0], 2)
+    assert world.sender.known_partitions("t") == ([0], 2)
+    assert world.time == 0
+
+
+def test_a_partition_that_was_added_is_found_where_it_is_asked_for() -> None:
+    world = World()
+    world.run(world.sender.find_partitions("t"))
+    assert world.sender.known_partitions("t", 1) == ([0, 1], 2)
+    assert world.sender.known_partitions("t", 2) is None
+    assert world.run(world.sender.find_partitions("t", 2)) == ([0, 1], 2)
+    world.metadata = metadata(1, 1, 1)
+    assert world.run(world.sender.find_partitions("t", 2)) == ([0, 1, 2], 3)
+
+
+def test_a_producer_looks_for_added_partitions_as_it_sends() -> None:
+    world = World()
+    world.run(world.sender.find_partitions("t"))
+    world.metadata = metadata(1, 1, 1)
+    world.add(P0)
+    world.run(world.sender.send(world.ready()))
+    assert world.sender.known_partitions("t") == ([0, 1], 2)
+    world.time = ClientSettings().metadata_max_age_ms
+    world.add(P1)
+    world.run(world.sender.send(world.ready()))
+    assert world.sender.known_partitions("t") == ([0, 1, 2], 3)
+    world.time *= 2
+    world.metadata = BrokerUnreachable("nobody is there")
+    late = world.add(TopicPartition("t", 2))
+    assert dict(world.run(world.sender.send(world.ready()))) == {late: Produced(0)}, "what is known will do meanwhile"

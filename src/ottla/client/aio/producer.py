@@ -100,7 +100,7 @@ class Producer:
         value_bytes = value.encode() if isinstance(value, str) else value
         header_list = list(headers)
         at = int(time.time() * 1000) if timestamp is None else timestamp
-        available, count = await self._partitions(topic)
+        available, count = await self._partitions(topic, partition)
         if partition is not None and not 0 <= partition < count:
             raise ValueError(f"topic {topic!r} has no partition {partition}: it has {count}")
         size = record_size(key_bytes, value_bytes, header_list)
@@ -240,13 +240,9 @@ class Producer:
     def _transactor(self) -> Transactor:
         return self._sender.require_transactor()
 
-    async def _partitions(self, topic: str) -> tuple[Sequence[int], int]:
-        plan = self.cluster.plan
-        if plan.metadata.missing([topic]):
-            create = self.producer_settings.allow_auto_create_topics
-            await self.cluster.run(plan.ensure([topic], create=create, timeout_ms=self.producer_settings.max_block_ms))
-        view = plan.metadata.topics[topic]
-        return [index for index, each in view.partitions.items() if each.leader >= 0], len(view.partitions)
+    async def _partitions(self, topic: str, partition: int | None) -> tuple[Sequence[int], int]:
+        known = self._sender.known_partitions(topic, partition)
+        return known if known is not None else await self.cluster.run(self._sender.find_partitions(topic, partition))
 
     async def _work(self) -> None:
         """The sending task: send the batches that are ready, round after round."""

@@ -142,7 +142,8 @@ class Producer:
         value_bytes = value.encode() if isinstance(value, str) else value
         header_list = list(headers)
         at = int(time.time() * 1000) if timestamp is None else timestamp
-        available, count = self._partitions(topic)
+        known = self._sender.known_partitions(topic, partition)
+        available, count = known or self.cluster.run(self._sender.find_partitions(topic, partition))
         if partition is not None and not 0 <= partition < count:
             raise ValueError(f"topic {topic!r} has no partition {partition}: it has {count}")
         with self._changed:
@@ -328,15 +329,6 @@ class Producer:
         if self._sender.transactor is not None and self._transactor.state.can_abort:
             with contextlib.suppress(ClientError, ApiError):
                 self.abort_transaction(timeout)
-
-    def _partitions(self, topic: str) -> tuple[Sequence[int], int]:
-        """Partitions with a leader, and how many there are."""
-        plan = self.cluster.plan
-        if plan.metadata.missing([topic]):
-            create = self.producer_settings.allow_auto_create_topics
-            self.cluster.run(plan.ensure([topic], create=create, timeout_ms=self.producer_settings.max_block_ms))
-        view = plan.metadata.topics[topic]
-        return [index for index, each in view.partitions.items() if each.leader >= 0], len(view.partitions)
 
     def _wait_for_room(self, size: int) -> None:
         if self._closed:

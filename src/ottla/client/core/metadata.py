@@ -23,6 +23,8 @@ class MetadataCache:
         self.topics: dict[str, TopicView] = {}
         self.names: dict[bytes, str] = {}
         self.updated_ms: float = -1.0
+        self.taken_ms: dict[str, float] = {}
+        """The time of the last answer about each topic."""
         self._doubted: set[str] = set()
 
     def take(self, response: MetadataResponse, now_ms: float, *, everything: bool) -> None:
@@ -39,6 +41,7 @@ class MetadataCache:
             self.topics = {}
         self.topics.update(fresh)
         self._doubted.difference_update(fresh)
+        self.taken_ms.update(dict.fromkeys(fresh, now_ms))
         for name, view in fresh.items():
             if view.has_id:
                 self.names[view.topic_id] = name

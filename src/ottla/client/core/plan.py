@@ -201,8 +201,13 @@ class ClusterPlan:
         return leader
 
     async def leaders(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Broker | Exception]:
-        """The leaders as one look at the metadata shows them; an error stands for one that is not there (yet)."""
-        doubtful = {partition.topic for partition in partitions if not self.metadata.is_led(*partition)}
+        """The leaders as one look at the metadata shows them; an error stands for one that is not there (yet).
+
+        Metadata older than `metadata_max_age_ms` is asked for again, so that partitions that were added are found.
+        """
+        oldest_ms = self.now_ms() - self.settings.metadata_max_age_ms
+        doubtful = {each.topic for each in partitions if not self.metadata.is_led(*each)}
+        doubtful |= {each.topic for each in partitions if self.metadata.taken_ms.get(each.topic, 0.0) <= oldest_ms}
         fault: Exception | None = None
         if doubtful:
             try:
@@ -212,10 +217,10 @@ class ClusterPlan:
         found: dict[TopicPartition, Broker | Exception] = {}
         for partition in partitions:
             leader = self.metadata.leader(*partition)
-            if fault is not None and partition.topic in doubtful:
-                found[partition] = fault
-            elif leader is not None:
+            if leader is not None and (fault is None or self.metadata.is_led(*partition)):
                 found[partition] = leader
+            elif fault is not None:
+                found[partition] = fault
             elif self.metadata.knows([partition.topic]) and not self.metadata.is_leaderless(*partition):
                 found[partition] = _no_partition(*partition, self.metadata.topics[partition.topic])
             else:

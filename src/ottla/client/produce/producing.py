@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, AskAll
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.errors import ClientError, InvalidTransactionState, RequestTimedOut, may_retry, refused
+from ottla.client.errors import (
+    ClientError,
+    InvalidTransactionState,
+    MetadataMissing,
+    RequestTimedOut,
+    may_retry,
+    refused,
+)
 from ottla.client.model import Broker, Produced
 from ottla.client.produce.accumulator import Accumulator, OutgoingBatch, ProducerSettings
 from ottla.client.produce.transacting import Transactor
@@ -45,6 +53,29 @@ class Sender:
         if self.settings.transactional_id is not None:
             timeout_ms = self.settings.transaction_timeout_ms
             self.transactor = Transactor(plan, self.settings.transactional_id, timeout_ms=timeout_ms)
+
+    def known_partitions(self, topic: str, partition: int | None = None) -> tuple[Sequence[int], int] | None:
+        """The topic's partitions with a leader, and how many it has.
+
+        None where none is known to have a leader, or no partition of the number asked for.
+        """
+        view = self.plan.metadata.topics.get(topic)
+        if view is None or view.error or (partition is not None and partition >= len(view.partitions)):
+            return None
+        available = [index for index, each in view.partitions.items() if each.leader >= 0]
+        return (available, len(view.partitions)) if available else None
+
+    async def find_partitions(self, topic: str, partition: int | None = None) -> tuple[Sequence[int], int]:
+        """Like `known_partitions`, asked for; waits for the first leader, but not for a partition that there is not."""
+        if self.known_partitions(topic) is not None and self.known_partitions(topic, partition) is None:
+            await self.plan.refresh([topic])
+        create, timeout_ms = self.settings.allow_auto_create_topics, self.settings.max_block_ms
+        led = partial(self.known_partitions, topic)
+        await self.plan.ensure([topic], create=create, timeout_ms=timeout_ms, enough=lambda: led() is not None)
+        found = led()
+        if found is None:
+            raise MetadataMissing(f"topic {topic!r} has no partition with a leader")
+        return found
 
     async def identify(self, batches: Sequence[OutgoingBatch]) -> None:
         """Give a producer id to the partitions that need one; one id serves all that need it at this moment."""
