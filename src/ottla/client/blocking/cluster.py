@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.blocking.sockets import Connection, Driver, now_ms
+from ottla.client.blocking.sockets import Connection, Driver, Started, now_ms
 from ottla.client.consume import offsets
 from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, Effect
@@ -224,7 +224,7 @@ class Cluster:
         `settings.api_timeout_ms`).
         """
         position = start
-        started: tuple[Connection, int, float] | None = None
+        started: Started | None = None
         attempts = self.plan.attempts(timeout_ms)
         while position < end:
             piece = None
@@ -339,7 +339,7 @@ class Cluster:
 
     def _start_ahead(
         self, topic: str, partition: int, position: int, max_bytes: int, isolation_level: IsolationLevel
-    ) -> tuple[Connection, int, float] | None:
+    ) -> Started | None:
         """Send the next fetch without waiting; None if that is not possible (the plain path is used then)."""
         leader = self.plan.metadata.leader(topic, partition)
         if leader is None:
@@ -353,9 +353,7 @@ class Cluster:
         except (ClientError, ApiError):
             return None
 
-    def _finish_ahead(
-        self, started: tuple[Connection, int, float], topic: str, partition: int, position: int
-    ) -> Fetched | None:
+    def _finish_ahead(self, started: Started, topic: str, partition: int, position: int) -> Fetched | None:
         try:
             response = self.driver.finish(started)
             code, piece = transfer.read_fetch(self.plan, topic, partition, position, response)

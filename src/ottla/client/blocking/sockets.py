@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.client.core.effects import Ask, AskAll, Effect, FeaturesOf, Finish, First, Pause, Start, VersionsOf
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
@@ -126,8 +126,7 @@ class Connection:
         """False once the peer has closed the connection; found out without waiting."""
         if self._socket.fileno() < 0:
             return False
-        readable = select.select([self._socket], [], [], 0)[0]
-        return not readable or self._link.waiting > 0
+        return not _readable([self], 0) or self._link.waiting > 0
 
     def close(self) -> None:
         self._socket.close()
@@ -178,6 +177,23 @@ class Connection:
                 raise
             if frame is not None:
                 return frame
+
+
+class Started(NamedTuple):
+    """A request whose answer is not awaited yet."""
+
+    connection: Connection
+    number: int
+    timeout_ms: float
+    sent_s: float
+
+
+def _readable(connections: Sequence[Connection], timeout_ms: float) -> set[int]:
+    """The descriptors that can be read within the time; not by `select`, which knows none from 1024 on."""
+    poll = select.poll()
+    for connection in connections:
+        poll.register(connection.fileno(), select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(timeout_ms)}
 
 
 class Driver:
@@ -234,16 +250,15 @@ class Driver:
                     connection.close()
             self._connections = {}
 
-    def start(self, ask: Ask[Any]) -> tuple[Connection, int, float]:
+    def start(self, ask: Ask[Any]) -> Started:
         """Send a request; `finish` takes its answer."""
         connection = self.connection(ask.destination)
         version = connection.choose(ask.request, ask.min_version, ask.max_version)
         number = connection.send(ask.build(version), version, ask.response)
-        return connection, number, ask.timeout_ms or self.settings.request_timeout_ms
+        return Started(connection, number, ask.timeout_ms or self.settings.request_timeout_ms, time.monotonic())
 
-    def finish(self, started: tuple[Connection, int, float]) -> Any:
-        connection, number, timeout_ms = started
-        return connection.wait(number, timeout_ms=timeout_ms)
+    def finish(self, started: Started) -> Any:
+        return started.connection.wait(started.number, timeout_ms=started.timeout_ms)
 
     def _carry_out(self, effect: Effect) -> Any:
         if isinstance(effect, Ask):
@@ -265,12 +280,20 @@ class Driver:
         return dict(self.connection(effect.destination).api_versions)
 
     def _first(self, effect: First) -> object | None:
-        handles: Sequence[tuple[Connection, int, float]] = effect.handles  # type: ignore[assignment]
+        """One that is answered; or one that should be by now, whose connection is given up, so that `finish` raises."""
+        handles: Sequence[Started] = effect.handles  # type: ignore[assignment]
         for handle in handles:
-            if handle[0].has_answer(handle[1]):
+            if handle.connection.has_answer(handle.number):
                 return handle
-        readable = select.select([handle[0] for handle in handles], [], [], max(effect.timeout_ms, 0) / 1000)[0]
-        return next((handle for handle in handles if handle[0] in readable), None)
+        readable = _readable([handle.connection for handle in handles], max(effect.timeout_ms, 0))
+        for handle in handles:
+            if handle.connection.fileno() in readable:
+                return handle
+        for handle in handles:
+            if time.monotonic() > handle.sent_s + handle.timeout_ms / 1000:
+                handle.connection.close()
+                return handle
+        return None
 
     def _all(self, asks: Sequence[Ask[Any]]) -> list[Any]:
         started: list[Any] = []
