@@ -231,3 +231,4 @@ class Consumer:
             except (ClientError, ApiError):
                 wait_ms = 1_000.0
             self._closed.wait(max(wait_ms, 10.0) / 1000)
+        self._heartbeats.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from ottla.client.produce.producing import Sender, with_transactions
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
+
+log = logging.getLogger("ottla.client")
 
 
 class Delivery:
@@ -61,8 +64,8 @@ class Delivery:
 class Producer:
     """Sends records; idempotent with `acks=all` by default. Safe for several threads; a context manager.
 
-    Deliveries fail with `ApiError` or `ClientError`; callbacks run on the sending thread and must be quick. `close`
-    waits for them, `flush` may return before the last ones.
+    Deliveries fail with `ApiError` or `ClientError`; callbacks run on the sending thread and must be quick. An error
+    that a callback raises is logged, as `ottla.client`, and the producer goes on.
     `cluster` is the `Cluster` whose connections the calls use.
 
         from ottla.client import Producer, ProducerSettings
@@ -97,8 +100,8 @@ class Producer:
         self._flushing = 0
         self._untold: Sequence[OutgoingBatch] = ()
         """Batches that have their outcome, whose `on_delivery` the sending thread calls now."""
+        self._closing = False
         self._closed = False
-        self._ended = False
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Producer:
@@ -128,7 +131,7 @@ class Producer:
         Blocks for the topic's metadata and while `buffer_memory` is full, each at most `max_block_ms`; then raises
         `ApiError` UNKNOWN_TOPIC_OR_PARTITION or RequestTimedOut. Also raises BrokerUnreachable where no broker answers,
         ValueError for a partition that the topic does not have and for a negative timestamp, ClientError once the
-        producer is closed, and with a transactional id InvalidTransactionState where no transaction is open.
+        producer is being closed, and with a transactional id InvalidTransactionState where no transaction is open.
 
             def tell(outcome: object) -> None:
                 print("failed" if isinstance(outcome, Exception) else "delivered", outcome)
@@ -299,25 +302,30 @@ class Producer:
     def close(self, timeout: float | None = None) -> None:
         """Flush, then end; with a `timeout` in seconds records that could not be sent by then fail.
 
-        A transaction that is open is aborted first. A second call does nothing.
+        A transaction that is open is aborted first. Other threads can produce nothing more from the beginning on. An
+        `on_delivery` can, and that is delivered, too; one that calls `close` waits for nothing, and what was not sent
+        fails. A second call does nothing.
         """
-        if self._ended:
-            return
-        self._ended = True
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        fault = ClientError("the producer is closed")
         try:
             self._abort_what_is_open(timeout)
-            self.flush(timeout)
-        except RequestTimedOut as fault:
-            with self._changed:
-                abandoned = self._accumulator.abandon(fault)
-            self._tell(abandoned)
+            self.flush(_left(deadline))
+            while self._accumulator.unfinished and threading.current_thread() is not self._thread:
+                self.flush(_left(deadline))
+        except RequestTimedOut as late:
+            fault = late
         finally:
-            with self._changed:
-                self._closed = True
-                self._changed.notify_all()
-            if self._thread is not None:
-                self._thread.join(timeout)
-            self._driver.close()
+            self._end(fault)
+            if self._thread is None:
+                self._driver.close()
+            elif self._thread is not threading.current_thread():
+                self._thread.join(_left(deadline))
             self.cluster.close()
 
     @property
@@ -330,15 +338,29 @@ class Producer:
             with contextlib.suppress(ClientError, ApiError):
                 self.abort_transaction(timeout)
 
+    def _end(self, fault: ClientError) -> None:
+        """Take no more records; those that wait fail with `fault`."""
+        with self._changed:
+            self._closed = True
+            abandoned = self._accumulator.abandon(fault)
+            self._changed.notify_all()
+        self._tell(abandoned)
+
     def _wait_for_room(self, size: int) -> None:
-        if self._closed:
+        sends_itself = threading.current_thread() is self._thread
+
+        def refused() -> bool:
+            return self._closed or (self._closing and not sends_itself)
+
+        allowed = 0.0 if sends_itself else self.producer_settings.max_block_ms / 1000
+        room = self._changed.wait_for(lambda: refused() or self._accumulator.has_room(size), allowed)
+        if refused():
             raise ClientError("the producer is closed")
+        if not room:
+            raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: the broker takes them too slowly")
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="ottla-producer", daemon=True)
             self._thread.start()
-        allowed = self.producer_settings.max_block_ms / 1000
-        if not self._changed.wait_for(lambda: self._accumulator.has_room(size), allowed):
-            raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: the broker takes them too slowly")
 
     def _work(self) -> None:
         """The sending thread: send the batches that are ready, round after round. If it fails, waiters are told."""
@@ -355,11 +377,8 @@ class Producer:
                     self._untold = ()
                     self._changed.notify_all()
         finally:
-            with self._changed:
-                self._closed = True
-                abandoned = self._accumulator.abandon(ClientError("the producer's sending thread ended"))
-                self._changed.notify_all()
-            self._tell(abandoned)
+            self._end(ClientError("the producer's sending thread ended"))
+            self._driver.close()
 
     def _next_batches(self) -> list[OutgoingBatch] | None:
         """Wait until batches may leave; None once the producer is closed."""
@@ -377,8 +396,15 @@ class Producer:
     def _tell(self, batches: Sequence[OutgoingBatch]) -> None:
         for batch in batches:
             for listener in batch.listeners:
-                listener()
+                try:
+                    listener()
+                except Exception:
+                    log.exception("an on_delivery of a record for %s raised; the producer goes on", batch.partition)
             batch.told = True
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -131,6 +132,11 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
+    def interrupt(self) -> None:
+        """Let the thread that waits for an answer find the connection lost."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def _connect(self, security: Security) -> socket.socket:
         try:
             made = socket.create_connection((self.host, self.port), timeout=self.settings.connect_timeout_ms / 1000)
@@ -243,12 +249,19 @@ class Driver:
         return made
 
     def close(self) -> None:
-        """Close all connections; the next story opens new ones."""
-        with self._lock:
-            if self._process == os.getpid():
+        """Close all connections; the next story opens new ones. A story of another thread is not waited for."""
+        if self._process != os.getpid():
+            self._connections = {}
+        elif self._lock.acquire(blocking=False):
+            try:
                 for connection in self._connections.values():
                     connection.close()
-            self._connections = {}
+                self._connections = {}
+            finally:
+                self._lock.release()
+        else:
+            for connection in list(self._connections.values()):
+                connection.interrupt()
 
     def start(self, ask: Ask[Any]) -> Started:
         """Send a request; `finish` takes its answer."""
