@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
@@ -169,17 +168,18 @@ class Consumer:
     async def close(self) -> None:
         """Commit if that is automatic, leave the group, close the connections.
 
-        A member with an `instance_id` does not leave. Errors on the way are not raised.
+        A member with an `instance_id` does not leave. Errors on the way are not raised but for those of a listener.
         """
         if self._closed:
             return
         self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        await self.cluster.run(self.core.close())
-        await self.cluster.close()
+        try:
+            if self._task is not None:
+                self._task.cancel()
+                await asyncio.wait([self._task])
+            await self.cluster.run(self.core.close())
+        finally:
+            await self.cluster.close()
 
     async def _seek_to(self, partitions: Collection[TopicPartition], spec: int) -> None:
         chosen = list(partitions) or sorted(self.assignment)

@@ -105,15 +105,7 @@ class Producer:
             raise ValueError(f"topic {topic!r} has no partition {partition}: it has {count}")
         size = record_size(key_bytes, value_bytes, header_list)
         async with self._changed:
-            if self._closed:
-                raise ClientError("the producer is closed")
-            if self._task is None:
-                self._task = asyncio.create_task(self._work())
-            try:
-                async with asyncio.timeout(self.producer_settings.max_block_ms / 1000):
-                    await self._changed.wait_for(lambda: self._accumulator.has_room(size))
-            except TimeoutError as fault:
-                raise RequestTimedOut("no room for a record: the broker takes them too slowly") from fault
+            await self._wait_for_room(size)
             self._sender.require_open()
             if partition is None:
                 partition = self._accumulator.choose(topic, key_bytes, available, count)
@@ -222,19 +214,25 @@ class Producer:
                 self._flushing -= 1
 
     async def close(self) -> None:
-        """Abort a transaction that is open, flush, then end. A second call does nothing."""
+        """Abort a transaction that is open, flush, then end. A second call does nothing.
+
+        From its beginning on nothing more can be produced. If it is cancelled, what was not sent fails.
+        """
         if self._closed:
             return
-        if self._sender.transactor is not None and self._transactor.state.can_abort:
-            with contextlib.suppress(ClientError, ApiError):
-                await self.abort_transaction()
-        await self.flush()
         self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        await self.cluster.close()
+        try:
+            async with self._changed:
+                self._changed.notify_all()
+            if self._sender.transactor is not None and self._transactor.state.can_abort:
+                with contextlib.suppress(ClientError, ApiError):
+                    await self.abort_transaction()
+            await self.flush()
+        finally:
+            if self._task is not None:
+                self._task.cancel()
+                await asyncio.wait([self._task])
+            await self.cluster.close()
 
     @property
     def _transactor(self) -> Transactor:
@@ -244,8 +242,29 @@ class Producer:
         known = self._sender.known_partitions(topic, partition)
         return known if known is not None else await self.cluster.run(self._sender.find_partitions(topic, partition))
 
+    async def _wait_for_room(self, size: int) -> None:
+        try:
+            async with asyncio.timeout(self.producer_settings.max_block_ms / 1000):
+                await self._changed.wait_for(lambda: self._closed or self._accumulator.has_room(size))
+        except TimeoutError as fault:
+            raise RequestTimedOut("no room for a record: the broker takes them too slowly") from fault
+        if self._closed:
+            raise ClientError("the producer is closed")
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+
     async def _work(self) -> None:
-        """The sending task: send the batches that are ready, round after round."""
+        """The sending task. However it ends, what waits has its outcome then."""
+        try:
+            await self._send()
+        finally:
+            self._closed = True
+            _tell(self._accumulator.abandon(ClientError("the producer is closed")))
+            async with self._changed:
+                self._changed.notify_all()
+
+    async def _send(self) -> None:
+        """Send the batches that are ready, round after round."""
         now_ms = self.cluster.plan.now_ms
         while True:
             async with self._changed:
