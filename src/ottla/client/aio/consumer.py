@@ -69,10 +69,14 @@ class Consumer:
         await self.close()
 
     async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
-        """Records without end: `poll` with a timeout of one second, again and again."""
+        """Records without end, one by one: the position, and so a commit, is after the last one handed out."""
         while True:
-            for record in await self.poll(1_000):
+            for record in await self.poll(1_000, 1):
                 yield record
+            for _ in range(1, self.core.settings.max_poll_records):
+                if not (received := self.core.fetcher.take(1)):
+                    break
+                yield received[0]
 
     @property
     def assignment(self) -> set[TopicPartition]:

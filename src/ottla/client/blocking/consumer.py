@@ -64,9 +64,13 @@ class Consumer:
         self.close()
 
     def __iter__(self) -> Iterator[ConsumedRecord]:
-        """Records without end: `poll` with a timeout of one second, again and again."""
+        """Records without end, one by one: the position, and so a commit, is after the last one handed out."""
         while True:
-            yield from self.poll(1_000)
+            yield from self.poll(1_000, 1)
+            for _ in range(1, self.core.settings.max_poll_records):
+                if not (received := self.core.fetcher.take(1)):
+                    break
+                yield received[0]
 
     @property
     def assignment(self) -> set[TopicPartition]:
