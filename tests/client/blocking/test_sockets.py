@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -56,3 +57,24 @@ def test_a_client_serves_a_process_that_has_many_files_open(ours: str) -> None:
         assert cluster.topics() is not None
         assert cluster.brokers()
         cluster.refresh()
+
+
+def test_a_call_after_an_interrupted_one_does_not_wait_for_its_answer(ours: str, name: str) -> None:
+    with Admin(ours) as admin:
+        admin.create_topic(name)
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with Cluster(ours) as cluster:
+            assert cluster.fetch(name, 0, 0, max_wait_ms=0).next_offset == 0
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                cluster.fetch(name, 0, 0, max_wait_ms=20_000)
+            seen = cluster.driver.connection(cluster.leader(name, 0).destination("fetch"))
+            assert seen._link.waiting == 0
+            assert cluster.fetch(name, 0, 0, max_wait_ms=0).next_offset == 0
+    finally:
+        signal.signal(signal.SIGALRM, before)

@@ -233,6 +233,10 @@ class Driver:
                     answer = self._carry_out(effect)
                 except (ClientError, ApiError) as failed:
                     fault = failed
+                except BaseException:  # KeyboardInterrupt: a request may be sent by half, its answer read by half
+                    story.close()
+                    self.close()
+                    raise
 
     def connection(self, destination: Destination) -> Connection:
         """The open connection to a destination, made where there is none."""
