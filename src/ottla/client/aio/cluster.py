@@ -80,6 +80,12 @@ class _Frames(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(ConnectionLost(f"{self.where} closed the connection{f': {exc}' if exc else ''}"))
 
+    def give_up(self, fault: ClientError) -> None:
+        """End the connection now, also where bytes wait for a peer that reads nothing more."""
+        self._fail(fault)
+        if self.transport is not None:
+            self.transport.abort()
+
     def _fail(self, fault: ClientError) -> None:
         self.lost = self.lost or fault
         for future in self.waiting.values():
@@ -170,8 +176,9 @@ class AsyncConnection:
             async with asyncio.timeout(allowed / 1000):
                 return await future
         except TimeoutError as fault:
-            self.close()
-            raise RequestTimedOut(f"{self._frames.where} did not answer within {allowed:.0f} ms") from fault
+            late = RequestTimedOut(f"{self._frames.where} did not answer within {allowed:.0f} ms")
+            self._frames.give_up(late)
+            raise late from fault
 
     def close(self) -> None:
         if self._frames.transport is not None:
