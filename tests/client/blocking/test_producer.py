@@ -8,6 +8,7 @@ import pytest
 
 from ottla.client.blocking.producer import Producer
 from ottla.client.errors import ClientError, RequestTimedOut
+from ottla.client.model import ClientSettings
 from ottla.client.produce.accumulator import ProducerSettings
 from ottla.testing import TestBroker
 
@@ -143,3 +144,33 @@ def test_close_ends_in_time_while_the_broker_does_not_answer(name: str) -> None:
     assert "closed" in str(blocked[0])
     with pytest.raises(RequestTimedOut):
         late.result(0)
+
+
+def test_a_commit_ends_in_time_while_the_coordinator_does_not_answer(name: str) -> None:
+    answering = threading.Event()
+    raised: list[Exception] = []
+    with TestBroker() as broker:
+        settings = ClientSettings(request_timeout_ms=600_000)
+        producer = Producer(broker.bootstrap_servers, settings=settings, transactional_id=name)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(name, "cat")
+        producer.flush(timeout=60)
+        assert broker._loop is not None
+        broker._loop.call_soon_threadsafe(answering.wait)
+
+        def commit() -> None:
+            try:
+                producer.commit_transaction(timeout=0.2)
+            except RequestTimedOut as late:
+                raised.append(late)
+
+        thread = threading.Thread(target=commit, daemon=True)
+        thread.start()
+        thread.join(10)
+        in_time = list(raised)
+        answering.set()
+        thread.join(60)
+        assert len(in_time) == 1
+        producer.commit_transaction(timeout=60)
+        producer.close()

@@ -197,11 +197,23 @@ class Transactor:
             committed=state.phase is Phase.COMMITTING,
         )
         least, most = (_EPOCH_PER_TRANSACTION, 32767) if state.brokers_add else (0, _EPOCH_PER_TRANSACTION - 1)
-        response: EndTxnResponse = await self.plan.ask_coordinator(
+        longest = self.plan.settings.request_timeout_ms
+        wait_ms = longest if timeout_ms is None else max(1, min(longest, int(timeout_ms)))
+
+        def ask(where: Destination) -> Ask[EndTxnResponse]:
+            return Ask(
+                where,
+                EndTxnRequest,
+                EndTxnResponse,
+                lambda _: request,
+                min_version=least,
+                max_version=most,
+                timeout_ms=wait_ms,
+            )
+
+        response = await self.plan.ask_coordinator(
             self.transactional_id,
-            lambda where: Ask(
-                where, EndTxnRequest, EndTxnResponse, lambda _: request, min_version=least, max_version=most
-            ),
+            ask,
             lambda answer: answer.error_code,
             kind=TRANSACTION,
             timeout_ms=timeout_ms,
