@@ -184,6 +184,21 @@ def test_an_ending_beyond_the_end_fails_or_is_cut_on_demand(bootstrap, topics):
     assert len(rows(options(bootstrap, topic, endingOffsets=ending, failOnDataLoss="false"))) == 10
 
 
+def test_a_batch_of_a_topic_that_grows_meanwhile_is_planned_all_the_same(bootstrap, topics):
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    chosen = options(bootstrap, topic)
+
+    class Growing(Survey):
+        def _offsets(self, asked):
+            topics.count(topic, 0, 1)
+            return super()._offsets(asked)
+
+    (span,) = plan_batch(Growing.of(cluster(chosen.kafka), chosen), chosen, [])
+    assert span.start == 0 and span.end > 5
+    assert len(rows(chosen, [span])) == span.end
+
+
 def test_a_start_behind_the_end_is_refused(bootstrap, topics):
     topic = topics.new()
     topics.count(topic, 0, 10)

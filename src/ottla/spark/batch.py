@@ -77,11 +77,14 @@ class OttlaFilteringReader(OttlaBatchReader):
 
 
 def plan_batch(survey: Survey, options: SourceOptions, filters: list[Filter]) -> list[OffsetRange]:
-    """The ranges of a batch query."""
+    """The ranges of a batch query.
+
+    The partitions' ends are asked for last: records that come meanwhile must not leave an ending beyond them.
+    """
     assigned = survey.assigned()
-    latest, epochs = survey.latest(assigned, {})
     starts = survey.limit(options.starting, assigned, option="startingOffsets", starting=True)
     ends = survey.limit(options.ending, assigned, option="endingOffsets", starting=False)
+    latest, epochs = survey.latest(assigned, {})
     ranges = []
     for partition, start in sorted(starts.items()):
         end = ends[partition]
