@@ -3,6 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from ottla.client.blocking.cluster import Cluster
+from ottla.client.errors import RequestTimedOut
 from ottla.kernel.ids import TopicId
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
@@ -231,3 +233,19 @@ def test_a_task_that_waits_in_vain_says_for_what(bootstrap, topics):
     beyond = OffsetRange(topic, 0, 0, 9, span.topic_id, span.leader_epoch)
     with pytest.raises(TimeoutError, match="Cannot fetch record for offset 5 in 300 milliseconds"):
         rows(chosen, [beyond])
+
+
+def test_records_that_do_not_come_in_time_are_not_taken_for_lost(bootstrap, topics, monkeypatch):
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    tolerant = options(bootstrap, topic, failOnDataLoss="false", kafkaConsumer__pollTimeoutMs="300")
+    (span,) = planned(tolerant)
+    beyond = OffsetRange(topic, 0, 0, 9, span.topic_id, span.leader_epoch)
+    assert len(rows(tolerant, [beyond])) == 5, "the log was truncated: the rest is gone"
+
+    def late(*_, **__):
+        raise RequestTimedOut("no answer")
+
+    monkeypatch.setattr(Cluster, "fetch_range", late)
+    with pytest.raises(TimeoutError, match="Cannot fetch record for offset 0 in 300 milliseconds"):
+        rows(tolerant, [span])

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import RequestTimedOut
-from ottla.client.model import EARLIEST, Fetched, IsolationLevel
+from ottla.client.model import EARLIEST, LATEST, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.records.columns import TimeUnit, decode_columns
@@ -143,7 +143,7 @@ def _pieces(
             return
         except RequestTimedOut as fault:
             reason = f"Cannot fetch record for offset {position} in {poll_timeout_ms} milliseconds"
-            if fail:
+            if fail or _still_has(where, span, isolation):
                 raise TimeoutError(f"{span.topic_partition}: {reason}") from fault
             position = span.end
         except DataLoss as fault:
@@ -166,6 +166,12 @@ def _worth_fetching(span: OffsetRange, position: int, kafka: KafkaSettings) -> i
     """The number of bytes to ask for: the expected size of the rest of the range, by the topic's records so far."""
     likely = (span.end - position) * _bytes_each.get(span.topic, 1024.0) * 1.2
     return min(kafka.fetch_max_bytes, max(LEAST_BYTES, int(likely)))
+
+
+def _still_has(where: Cluster, span: OffsetRange, isolation: IsolationLevel) -> bool:
+    """True if the log reaches to the end of the range: records that have not come in time are then not lost."""
+    latest = where.list_offsets([span.topic_partition], LATEST, isolation)[span.topic_partition]
+    return latest.offset >= span.end
 
 
 def _next_kept(where: Cluster, span: OffsetRange, position: int) -> int:
