@@ -182,6 +182,25 @@ def test_a_topic_created_again_is_noticed_after_a_restart_too(bootstrap, topics,
     assert read(tolerant, start, end) == [(0, offset) for offset in range(5)]
 
 
+def test_a_topic_created_again_with_as_many_records_is_noticed(bootstrap, topics, eventually):
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    reader = stream(bootstrap, topic)
+    start = json.loads(json.dumps(reader.latestOffset(reader.initialOffset(), ALL)))
+    start["/ottla"]["epochs"][topic]["0"] = 3
+    topics.admin.delete_topics([topic])
+    eventually(lambda: topic not in topics.cluster.topics())
+    topics.admin.create_topic(topic, 1)
+    topics.cluster.refresh([topic])
+    topics.count(topic, 0, 5)
+    end = reader.latestOffset(start, ALL)
+    with pytest.raises(DataLoss, match=f"Topic {topic} has been deleted and created again"):
+        reader.partitions(start, end)
+    tolerant = stream(bootstrap, topic, failOnDataLoss="false", kafkaConsumer__pollTimeoutMs="300")
+    assert read(tolerant, start, end) == [(0, offset) for offset in range(5)]
+    assert tolerant.latestOffset(json.loads(json.dumps(end)), ALL) == end
+
+
 def test_a_stream_that_may_lose_data_goes_on_where_the_log_starts_now(bootstrap, topics):
     topic = topics.new()
     topics.count(topic, 0, 100)

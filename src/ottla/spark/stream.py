@@ -36,6 +36,7 @@ from ottla.spark.plan import (
     added_partitions,
     between,
     nested,
+    recreated,
     share_limit,
     should_wait,
 )
@@ -119,8 +120,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._latest(begin) if self._target is None else self._capped_target(begin)
         self._reported = latest.offsets
         end = self._limited(begin, latest, limit)
-        self._publish(begin, wait=end.offsets == begin.offsets)
-        if end.offsets == begin.offsets and begin.query:
+        unmoved = end.offsets == begin.offsets and not any(recreated(topic, begin, end) for topic in end.topic_ids)
+        self._publish(begin, wait=unmoved)
+        if unmoved and begin.query:
             return start
         added = added_partitions(begin, end)
         begins = self.survey.earliest(added) if added else {}
@@ -154,10 +156,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets, epochs = self.survey.latest(assigned, begin.offsets)
         if losses := self.survey.truncated(begin, epochs):
             self._report([f"Partition {each} was truncated to offset {end}." for each, end in losses.items()])
+        latest = SourceOffset(offsets, _ids(assigned), epochs, begin.query or uuid.uuid4().hex)
         for partition, offset in offsets.items():
-            if begin.offsets.get(partition) == offset and partition in begin.epochs:
+            unmoved = begin.offsets.get(partition) == offset and not recreated(partition.topic, begin, latest)
+            if unmoved and partition in begin.epochs:
                 epochs[partition] = begin.epochs[partition]
-        return SourceOffset(offsets, _ids(assigned), epochs, begin.query or uuid.uuid4().hex)
+        return latest
 
     def _capped_target(self, begin: SourceOffset) -> SourceOffset:
         """The end noted when AvailableNow began; in some partitions a checkpoint may be beyond it."""
