@@ -9,6 +9,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.spark.options import source_options
 from ottla.spark.plan import DataLoss
 from ottla.spark.stream import OttlaStreamReader
+from ottla.spark.survey import Survey
 
 ALL = ReadAllAvailable()
 
@@ -135,6 +136,49 @@ def test_available_now_ends_at_what_there_was_and_ignores_the_minimum(bootstrap,
     second = reader.latestOffset(first, limit)
     assert [plain(each)[topic]["0"] for each in (first, second)] == [20, 30]
     assert reader.latestOffset(second, limit) == second
+
+
+@pytest.fixture
+def truncated_at_3(monkeypatch):
+    """As if the leader had changed since, and the log had lost its records from offset 3 on."""
+    offsets = Survey._offsets
+
+    def in_a_later_epoch(self, asked):
+        return {each: (offset, epoch + 1) for each, (offset, epoch) in offsets(self, asked).items()}
+
+    def lose():
+        monkeypatch.setattr(Survey, "_offsets", in_a_later_epoch)
+        monkeypatch.setattr(Survey, "_end_of_epoch", lambda *_: 3)
+
+    return lose
+
+
+@pytest.mark.parametrize("since", [1, 7])
+def test_a_truncated_log_is_noticed_also_by_available_now(bootstrap, topics, truncated_at_3, since):
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    reader = stream(bootstrap, topic)
+    start = reader.latestOffset(reader.initialOffset(), ALL)
+    topics.count(topic, 0, since)
+    truncated_at_3()
+    with pytest.raises(DataLoss, match=f"Partition {topic}-0 was truncated to offset 3"):
+        reader.latestOffset(start, ALL)
+    again = stream(bootstrap, topic)
+    again.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLoss, match=f"Partition {topic}-0 was truncated to offset 3"):
+        again.latestOffset(start, ALL)
+
+
+def test_available_now_notices_a_log_that_ends_before_its_checkpoint(bootstrap, topics):
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    reader = stream(bootstrap, topic)
+    start = reader.initialOffset()
+    start[topic]["0"] = 9
+    reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(start, ALL)
+    with pytest.raises(DataLoss, match=f"Partition {topic}-0 offset was changed from 9 to 5"):
+        reader.partitions(start, end)
 
 
 def test_partitions_added_later_are_read_from_their_beginning(bootstrap, topics):

@@ -154,8 +154,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The present ends of the partitions. One that has not moved keeps its epoch: offsets are compared as text."""
         assigned = self.survey.assigned(missing_is_fine=bool(begin.offsets))
         offsets, epochs = self.survey.latest(assigned, begin.offsets)
-        if losses := self.survey.truncated(begin, epochs):
-            self._report([f"Partition {each} was truncated to offset {end}." for each, end in losses.items()])
+        self._report_truncated(begin, epochs)
         latest = SourceOffset(offsets, _ids(assigned), epochs, begin.query or uuid.uuid4().hex)
         for partition, offset in offsets.items():
             unmoved = begin.offsets.get(partition) == offset and not recreated(partition.topic, begin, latest)
@@ -164,16 +163,25 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _capped_target(self, begin: SourceOffset) -> SourceOffset:
-        """The end noted when AvailableNow began; in some partitions a checkpoint may be beyond it."""
+        """The end noted when AvailableNow began, or where a checkpoint is beyond it the present one up to there."""
         target = self._target
         assert target is not None
-        offsets = {
-            partition: max(offset, begin.offsets.get(partition, 0))
-            if begin.topic_ids.get(partition.topic) == target.topic_ids.get(partition.topic)
-            else offset
-            for partition, offset in target.offsets.items()
-        }
+        self._report_truncated(begin, target.epochs)
+        offsets = dict(target.offsets)
+        beyond = [
+            partition
+            for partition, offset in offsets.items()
+            if begin.offsets.get(partition, 0) > offset and not recreated(partition.topic, begin, target)
+        ]
+        if beyond:
+            latest = self._latest(begin).offsets
+            for partition in beyond:
+                offsets[partition] = min(begin.offsets[partition], latest.get(partition, offsets[partition]))
         return SourceOffset(offsets, target.topic_ids, target.epochs, begin.query or target.query)
+
+    def _report_truncated(self, begin: SourceOffset, epochs: Offsets) -> None:
+        losses = self.survey.truncated(begin, epochs)
+        self._report([f"Partition {each} was truncated to offset {end}." for each, end in losses.items()])
 
     def _limited(self, begin: SourceOffset, latest: SourceOffset, limit: ReadLimit) -> SourceOffset:
         if isinstance(limit, ReadAllAvailable):
