@@ -138,6 +138,24 @@ def test_available_now_ends_at_what_there_was_and_ignores_the_minimum(bootstrap,
     assert reader.latestOffset(second, limit) == second
 
 
+def test_available_now_goes_on_without_a_deleted_topic_on_demand(bootstrap, topics, eventually):
+    topic, other = topics.new(), topics.new()
+    topics.count(topic, 0, 3)
+    both = f"{topic},{other}"
+    start = stream(bootstrap, both).initialOffset()
+    topics.admin.delete_topics([topic])
+    eventually(lambda: topic not in topics.cluster.topics())
+    topics.count(other, 0, 2)
+    strict = stream(bootstrap, both)
+    strict.prepareForTriggerAvailableNow()
+    end = strict.latestOffset(start, ALL)
+    with pytest.raises(DataLoss, match=rf"Partitions \[{topic}-0\] have been deleted"):
+        strict.partitions(start, end)
+    tolerant = stream(bootstrap, both, failOnDataLoss="false")
+    tolerant.prepareForTriggerAvailableNow()
+    assert read(tolerant, start, tolerant.latestOffset(start, ALL)) == [(0, 0), (0, 1)]
+
+
 @pytest.fixture
 def truncated_at_3(monkeypatch):
     """As if the leader had changed since, and the log had lost its records from offset 3 on."""

@@ -112,7 +112,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @said_plainly()
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._latest(SourceOffset({}))
+        self._target = self._latest(SourceOffset({}), missing_is_fine=True)
 
     @said_plainly()
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
@@ -150,9 +150,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._survey is not None:
             self._survey.cluster.close()
 
-    def _latest(self, begin: SourceOffset) -> SourceOffset:
+    def _latest(self, begin: SourceOffset, *, missing_is_fine: bool = False) -> SourceOffset:
         """The present ends of the partitions. One that has not moved keeps its epoch: offsets are compared as text."""
-        assigned = self.survey.assigned(missing_is_fine=bool(begin.offsets))
+        assigned = self.survey.assigned(missing_is_fine=missing_is_fine or bool(begin.offsets))
         offsets, epochs = self.survey.latest(assigned, begin.offsets)
         self._report_truncated(begin, epochs)
         latest = SourceOffset(offsets, _ids(assigned), epochs, begin.query or uuid.uuid4().hex)
