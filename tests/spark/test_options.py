@@ -82,6 +82,18 @@ def test_a_time_for_all_goes_before_times_per_partition_before_offsets():
     assert "must be error or latest" in refusal(startingOffsetsByTimestampStrategy="guess")
 
 
+def test_numbers_that_are_no_offsets_and_no_times_are_refused():
+    for streaming in (False, True):
+        less = refusal(streaming=streaming, startingOffsets='{"a":{"0":-3}}')
+        assert less == "Option 'startingOffsets': -3 for a-0 is no offset; -2 is earliest, -1 latest"
+        whole = refusal(streaming=streaming, startingTimestamp="-2")
+        assert whole == "Option 'startingTimestamp': the time -2 is negative; write milliseconds since 1970"
+        each = refusal(streaming=streaming, startingOffsetsByTimestamp='{"a":{"0":-1}}')
+        assert each == "Option 'startingOffsetsByTimestamp': the time -1 is negative; write milliseconds since 1970"
+    assert "'endingOffsets': -4 for a-0 is no offset" in refusal(endingOffsets='{"a":{"0":-4}}')
+    assert refusal(startingOffsets='{"a":{"first":0}}') == "Expected the number of a partition of a, got 'first'"
+
+
 def test_a_batch_does_not_start_at_the_end_nor_end_at_the_start():
     assert refusal(startingOffsets="latest") == "starting offset can't be latest for batch queries on Kafka"
     assert refusal(endingOffsets="earliest") == "ending offset can't be earliest for batch queries on Kafka"

@@ -10,7 +10,7 @@ import difflib
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -385,17 +385,31 @@ def _check_batch_end(limit: Limit, wrong: Edge, whole: str, noun: str) -> None:
 def _limit(given: _Given, end: str, default: Edge, *, latest_where_none: bool) -> Limit:
     if (text := given.text(f"{end}Timestamp")) is not None:
         try:
-            return Timestamps(int(text), latest_where_none)
+            time_ms = int(text)
         except ValueError:
             raise ValueError(f"Expected a single long value, got {text}") from None
+        _check_times(f"{end}Timestamp", [time_ms])
+        return Timestamps(time_ms, latest_where_none)
     if (text := given.text(f"{end}OffsetsByTimestamp")) is not None:
-        return Timestamps(flat(_json(f"{end}OffsetsByTimestamp", text)), latest_where_none)
+        times = flat(_json(f"{end}OffsetsByTimestamp", text))
+        _check_times(f"{end}OffsetsByTimestamp", times.values())
+        return Timestamps(times, latest_where_none)
     text = given.text(f"{end}Offsets")
     if text is None:
         return default
     if text.strip().lower() in ("earliest", "latest"):
         return Edge[text.strip().upper()]
-    return SpecificOffsets(flat(_json(f"{end}Offsets", text)))
+    offsets = flat(_json(f"{end}Offsets", text))
+    for partition, offset in offsets.items():
+        if offset < Edge.EARLIEST:
+            raise ValueError(f"Option '{end}Offsets': {offset} for {partition} is no offset; -2 is earliest, -1 latest")
+    return SpecificOffsets(offsets)
+
+
+def _check_times(option: str, times_ms: Iterable[int]) -> None:
+    """Refuse negative times: to the broker they are names of other offsets."""
+    if (least := min(times_ms, default=0)) < 0:
+        raise ValueError(f"Option '{option}': the time {least} is negative; write milliseconds since 1970")
 
 
 def _json(option: str, text: str) -> object:

@@ -166,6 +166,8 @@ def flat(topics: object) -> Offsets:
         for partition, offset in partitions.items():
             if isinstance(offset, bool) or not isinstance(offset, int):
                 raise ValueError(f"Expected a whole number for {topic}-{partition}, got {json.dumps(offset)}")
+            if not partition.isdecimal():
+                raise ValueError(f"Expected the number of a partition of {topic}, got {partition!r}")
             offsets[TopicPartition(topic, int(partition))] = offset
     return offsets
 
