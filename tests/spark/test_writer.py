@@ -62,6 +62,19 @@ def test_the_partition_column_decides_and_one_that_is_not_there_is_refused(boots
         write_rows(sink(bootstrap, topic=topic), iter([batch(value=[b"a"], partition=[3])]))
 
 
+def test_partitions_that_were_added_since_the_last_task_get_rows(bootstrap, topics):
+    topic = topics.new()
+    keys = [b"key-%d" % number for number in range(20)]
+    write_rows(sink(bootstrap, topic=topic), iter([batch(value=keys)]))
+    topics.admin.create_partitions({topic: 3})
+    topics.cluster.refresh([topic])
+    write_rows(sink(bootstrap, topic=topic), iter([batch(key=keys, value=keys)]))
+    write_rows(sink(bootstrap, topic=topic), iter([batch(value=[b"a"], partition=[2])]))
+    counts = [sum((partitioners.murmur2(key) & 0x7FFFFFFF) % 3 == number for key in keys) for number in range(3)]
+    ends = topics.cluster.list_offsets(topics.cluster.partitions(topic), -1)
+    assert [ends[partition].offset for partition in sorted(ends)] == [20 + counts[0], counts[1], counts[2] + 1]
+
+
 def test_the_topic_column_sends_rows_to_many_topics_and_the_option_goes_before_it(bootstrap, topics):
     one, two = topics.new(), topics.new()
     rows = batch(value=[b"1", b"2", b"3"], topic=[one, two, one])

@@ -21,6 +21,8 @@ class Sender(Protocol):
 
     turn: int
     """The partition for the next rows that have no key."""
+    seen: set[str]
+    """The topics whose partitions this task has asked for."""
     transactional: bool
 
     @property
@@ -44,6 +46,7 @@ class IdempotentSender:
     identity: ProducerIdentity
     turn: int
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
     transactional: bool = False
 
     def join(self, targets: Collection[TopicPartition]) -> None:
@@ -71,6 +74,7 @@ class TransactionalSender:
     def __init__(self, where: Cluster, kafka: KafkaSettings, transactor: Transactor) -> None:
         self._where, self._kafka, self._transactor = where, kafka, transactor
         self.turn = random.randrange(1 << 16)
+        self.seen: set[str] = set()
 
     @property
     def identity(self) -> ProducerIdentity:
@@ -99,7 +103,7 @@ def taken(where: Cluster, kafka: KafkaSettings) -> IdempotentSender:
     kept = _kept.pop((os.getpid(), kafka.bootstrap_servers), None)
     if kept is None:
         return IdempotentSender(where, kafka, where.init_producer_id(), random.randrange(1 << 16))
-    kept.where, kept.kafka = where, kafka
+    kept.where, kept.kafka, kept.seen = where, kafka, set()
     return kept
 
 

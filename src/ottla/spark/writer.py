@@ -48,7 +48,16 @@ def as_written(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Itera
 
 def write_batch_of_rows(where: Cluster, sender: Sender, options: SinkOptions, batch: pa.RecordBatch) -> int:
     """Send the rows of one Arrow batch; return the number of record batches."""
-    return sum(_write_topic(where, sender, options, topic, part) for topic, part in _by_topic(options, batch))
+    parts = list(_by_topic(options, batch))
+    _look_at(where, sender, [topic for topic, _ in parts])
+    return sum(_write_topic(where, sender, options, topic, part) for topic, part in parts)
+
+
+def _look_at(where: Cluster, sender: Sender, topics: list[str]) -> None:
+    """Ask for the partitions of topics that are new to this task: others may have been added since the task before."""
+    if new := [topic for topic in topics if topic not in sender.seen]:
+        where.refresh(new, create=True)
+        sender.seen.update(new)
 
 
 def _by_topic(options: SinkOptions, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
