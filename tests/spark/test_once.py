@@ -73,6 +73,13 @@ def test_rows_and_their_marker_are_committed_together(rig):
     assert rig.marker().batch == 0 and rig.marker().content.rows == 2
 
 
+def test_batches_that_are_too_large_for_the_topic_are_cut(rig):
+    rig.topic = rig.topics.new(1, max_message_bytes="100000")
+    values = [b"%06d" % number + b"x" * 1000 for number in range(1000)]
+    assert rig.write(0, values).batches >= 11
+    assert rig.values() == values
+
+
 def test_a_repeated_task_writes_nothing_and_says_the_same(rig):
     first = rig.write(0, [b"a", b"b"])
     again = rig.write(0, [b"b", b"a"])  # a shuffle may change the order of the rows

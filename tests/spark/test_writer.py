@@ -1,10 +1,13 @@
 """Writing Arrow batches as a task does, without Spark."""
 
+import random
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructField, StructType
 
 from ottla.client.produce import partitioners
+from ottla.kernel.errors import ApiError
 from ottla.spark import sender
 from ottla.spark.arrow import HEADERS
 from ottla.spark.options import sink_options
@@ -106,6 +109,23 @@ def test_large_inputs_become_several_batches_without_loss_or_disorder(bootstrap,
     written = write_rows(sink(bootstrap, topic=topic, kafka__batch__size="50000"), iter(inputs))
     assert written.rows == 3000 and written.batches > 15
     assert [record.value for record in topics.read(topic)] == values
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_batches_that_are_too_large_for_the_topic_are_cut(bootstrap, topics, codec):
+    topic = topics.new(max_message_bytes="100000")
+    values = [b"%06d" % number + random.Random(number).randbytes(1000) for number in range(1000)]
+    for _ in range(2):
+        written = write_rows(sink(bootstrap, topic=topic, kafka__compression__type=codec), iter([batch(value=values)]))
+        assert written.rows == 1000 and written.batches >= 11
+    assert [record.value for record in topics.read(topic)] == values * 2
+
+
+def test_a_row_that_is_too_large_for_the_topic_is_refused_with_its_size(bootstrap, topics):
+    topic = topics.new(max_message_bytes="100000")
+    rows = batch(value=[b"a", b"x" * 200_000, b"b"])
+    with pytest.raises(ApiError, match=rf"MESSAGE_TOO_LARGE: a row of topic '{topic}': .* 2000\d\d bytes"):
+        write_rows(sink(bootstrap, topic=topic), iter([rows]))
 
 
 def test_the_next_task_of_a_worker_goes_on_with_its_producer(bootstrap, topics):

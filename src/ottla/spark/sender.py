@@ -88,8 +88,8 @@ class TransactionalSender:
         return self._transactor.next_sequence(target)
 
     def send(self, target: TopicPartition, batch: EncodedBatch) -> None:
-        timeout_ms = self._kafka.delivery_timeout_ms
-        self._where.run(self._transactor.produce([(target, bytes(batch.batch))], delivery_timeout_ms=timeout_ms))
+        timeout_ms, batches = self._kafka.delivery_timeout_ms, [(target, bytes(batch.batch))]
+        self._where.run(self._transactor.produce(batches, delivery_timeout_ms=timeout_ms, may_cut=True))
 
 
 _kept: dict[tuple[int, str], IdempotentSender] = {}

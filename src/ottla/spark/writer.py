@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.client.blocking.cluster import Cluster
+from ottla.client.errors import refused
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.records.columns import encode_columns
+from ottla.records.columns import EncodedBatch, encode_columns
 from ottla.records.compression import Codec
 from ottla.spark.arrow import HEADERS, binary_column, header_column, indices
 from ottla.spark.connections import cluster
@@ -25,6 +27,9 @@ from ottla.spark.partitions import choose, spread_rows
 from ottla.spark.sender import Sender, given_back, taken
 from ottla.spark.sink import Written
 from ottla.spark.written_values import written
+
+_fitting: dict[str, int] = {}
+"""The largest size of batches by topic, where one of `kafka.batch.size` was too large for it."""
 
 
 def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -95,26 +100,51 @@ def _write_topic(where: Cluster, sender: Sender, options: SinkOptions, topic: st
 def _write_partition(
     sender: Sender, options: SinkOptions, target: TopicPartition, batch: pa.RecordBatch, start: int, end: int
 ) -> int:
+    """Send rows in order. A batch that is too large for the topic was not appended: it goes again in smaller ones."""
+    sent = 0
+    while start < end:
+        most = min(options.kafka.batch_size, _fitting.get(target.topic, options.kafka.batch_size))
+        for each in _encoded(sender, options, target, batch, start, end, most):
+            try:
+                sender.send(target, each)
+            except ApiError as fault:
+                if fault.code is not ErrorCode.MESSAGE_TOO_LARGE:
+                    raise
+                if each.rows == 1:
+                    raise _too_large(target, len(each.batch)) from fault
+                _fitting[target.topic] = min(most, len(each.batch)) // 2
+                break
+            start += each.rows
+            sent += 1
+    return sent
+
+
+def _encoded(
+    sender: Sender, options: SinkOptions, target: TopicPartition, batch: pa.RecordBatch, start: int, end: int, most: int
+) -> Iterator[EncodedBatch]:
     key, value, headers = (_column(batch, name) for name in ("key", "value", "headers"))
-    encoded = encode_columns(
+    return encode_columns(
         end,
         start=start,
         key=None if key is None else binary_column(key),
         value=None if value is None else binary_column(value),
         headers=None if headers is None else header_column(headers.cast(HEADERS)),
         default_timestamp_ms=int(time.time() * 1000),
-        max_bytes=options.kafka.batch_size,
+        max_bytes=most,
         codec=Codec[options.kafka.compression.upper()],
         producer_id=sender.identity.producer_id,
         producer_epoch=sender.identity.producer_epoch,
         base_sequence=sender.next_sequence(target),
         is_transactional=sender.transactional,
     )
-    sent = 0
-    for each in encoded:
-        sender.send(target, each)
-        sent += 1
-    return sent
+
+
+def _too_large(target: TopicPartition, size: int) -> ApiError:
+    return refused(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a row of topic {target.topic!r}",
+        f"it makes a batch of {size} bytes, more than the topic's max.message.bytes allows",
+    )
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:

@@ -102,11 +102,16 @@ class Transactor:
         self.state.partitions.update(new)
 
     async def produce(
-        self, batches: Sequence[tuple[TopicPartition, bytes]], *, delivery_timeout_ms: int = 120_000
+        self,
+        batches: Sequence[tuple[TopicPartition, bytes]],
+        *,
+        delivery_timeout_ms: int = 120_000,
+        may_cut: bool = False,
     ) -> list[Produced]:
         """Append prepared batches one after the other, all of them part of the transaction.
 
-        They must carry `identity`, the transactional bit and the sequences that `next_sequence` names.
+        They must carry `identity`, the transactional bit and the sequences that `next_sequence` names. With
+        `may_cut` the transaction goes on after MESSAGE_TOO_LARGE: the caller sends the batch again in smaller ones.
         """
         await self.add({partition for partition, _ in batches})
         produced = []
@@ -121,6 +126,8 @@ class Transactor:
                     transaction=self.in_transaction,
                 )
             except (ApiError, ClientError) as error:
+                if may_cut and isinstance(error, ApiError) and error.code is ErrorCode.MESSAGE_TOO_LARGE:
+                    raise
                 self.state.batch_failed(error, was_sent=True)
                 raise self.state.fault or error from error
             header = Batch(batch)
