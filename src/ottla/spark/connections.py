@@ -27,23 +27,27 @@ class _Kept:
     used: float
 
 
-_kept: dict[tuple[int, str, str, int], _Kept] = {}
+_kept: dict[tuple[int, str, str, int, bool], _Kept] = {}
 _guard = threading.Lock()
 
 
-def client_settings(kafka: KafkaSettings) -> ClientSettings:
+def client_settings(kafka: KafkaSettings, *, patient: bool = False) -> ClientSettings:
     return ClientSettings(
         client_id=kafka.client_id,
         request_timeout_ms=kafka.request_timeout_ms,
         connect_timeout_ms=_FIRST_ANSWER_MS,
-        bootstrap_timeout_ms=_FIRST_ANSWER_MS,
+        bootstrap_timeout_ms=ClientSettings().api_timeout_ms if patient else _FIRST_ANSWER_MS,
     )
 
 
-def cluster(kafka: KafkaSettings) -> Cluster:
-    """This process's cluster for these settings; others that were idle for a minute are closed."""
+def cluster(kafka: KafkaSettings, *, patient: bool = False) -> Cluster:
+    """This process's cluster for these settings; others that were idle for a minute are closed.
+
+    `patient` is for tasks of a query whose brokers have answered before, perhaps to another process: if they do not
+    now, they are restarting, and are waited for as long as by a process that knows them.
+    """
     now = time.monotonic()
-    mine = (os.getpid(), kafka.bootstrap_servers, kafka.client_id, kafka.request_timeout_ms)
+    mine = (os.getpid(), kafka.bootstrap_servers, kafka.client_id, kafka.request_timeout_ms, patient)
     with _guard:
         for key, kept in list(_kept.items()):
             if key[0] != mine[0]:
@@ -53,6 +57,7 @@ def cluster(kafka: KafkaSettings) -> Cluster:
                 del _kept[key]
         found = _kept.get(mine)
         if found is None:
-            found = _kept[mine] = _Kept(Cluster(kafka.bootstrap_servers, settings=client_settings(kafka)), now)
+            settings = client_settings(kafka, patient=patient)
+            found = _kept[mine] = _Kept(Cluster(kafka.bootstrap_servers, settings=settings), now)
         found.used = now
         return found.cluster

@@ -82,7 +82,7 @@ class _AtWork:
         assert options.delivery is not None
         self.sent = 0
         self._options, self._task, self._rows = options, task, rows
-        self._where = cluster(options.kafka)
+        self._where = cluster(options.kafka, patient=task.batch > 0)
         self._place = TopicPartition(options.delivery.marker_topic, 0)
         self._timeout_ms = options.kafka.transaction_timeout_ms
         self._attempt = Attempt(

@@ -120,7 +120,7 @@ def _pieces(
     A piece may begin with a batch from below that part: its records there were given already, or deleted. Records
     that are gone fail the task, or are left out where that is allowed.
     """
-    where = cluster(kafka)
+    where = cluster(kafka, patient=True)
     isolation = IsolationLevel.READ_COMMITTED if kafka.read_committed else IsolationLevel.READ_UNCOMMITTED
     position = span.start
     while position < span.end:

@@ -102,6 +102,7 @@ def taken(where: Cluster, kafka: KafkaSettings) -> IdempotentSender:
     """
     kept = _kept.pop((os.getpid(), kafka.bootstrap_servers), None)
     if kept is None:
+        where.refresh()  # which waits for brokers that are away; a request for a producer id does not
         return IdempotentSender(where, kafka, where.init_producer_id(), random.randrange(1 << 16))
     kept.where, kept.kafka, kept.seen = where, kafka, set()
     return kept

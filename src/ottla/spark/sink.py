@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ottla.spark.delivery import batch_task, streaming_task
+from ottla.spark.delivery import BATCH_ID, batch_task, streaming_task
 from ottla.spark.marker import Task
 from ottla.spark.options import SinkOptions
 from ottla.spark.plainly import said_plainly
@@ -94,17 +94,18 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         delivery = self.options.delivery
         if delivery is None:
-            return _write(self.options, iterator)
+            property_of, _ = _where_this_runs()
+            return _write(self.options, iterator, patient=int(property_of(BATCH_ID) or 0) > 0)
         return _write_once(self.options, streaming_task(delivery, *_where_this_runs()), iterator)
 
 
-def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patient: bool = False) -> Written:
     """Write the rows of one task; on the executor."""
     from ottla.spark.workers import import_ahead
     from ottla.spark.writer import write_rows
 
     import_ahead()
-    return write_rows(options, batches)
+    return write_rows(options, batches, patient=patient)
 
 
 def _write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:

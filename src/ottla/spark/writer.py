@@ -32,9 +32,9 @@ _fitting: dict[str, int] = {}
 """The largest size of batches by topic, where one of `kafka.batch.size` was too large for it."""
 
 
-def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Write all rows; returns when they are on every in-sync replica."""
-    where = cluster(options.kafka)
+def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patient: bool = False) -> Written:
+    """Write all rows; returns when they are on every in-sync replica. `patient`: as `connections.cluster`."""
+    where = cluster(options.kafka, patient=patient)
     sender = taken(where, options.kafka)
     rows = sent = 0
     for batch in as_written(options, batches):
