@@ -118,10 +118,15 @@ class SimDisk(FailingDisk):
     def room(self, file: FileNode, position: int, length: int) -> int:
         """The number of `length` bytes to write that still fit."""
         grows = position + length - len(file.body)
-        if grows <= 0 or self.capacity_bytes >= 1 << 62:
+        if grows <= 0 or not self.is_limited:
             return length
         free = self.capacity_bytes - self.used_bytes()
         return max(0, length - max(0, grows - max(free, 0)))
+
+    @property
+    def is_limited(self) -> bool:
+        """True while there is a limit to what fits on it."""
+        return self.capacity_bytes < 1 << 62
 
     def used_bytes(self) -> int:
         return sum(len(file.body) for _, file in self._walk(self.root, ""))

@@ -288,16 +288,19 @@ class Faults:
         No read fails while another disk is lost, as a replica that cannot be read at a start may be the last copy.
         """
         machine, skip = self.pick(), self.random.randint(0, skip)
-        lost = [other for other in self.world.machines if self.world.invariants.is_lost(other)]
-        if self.of_directories.has_loss_to_tell(machine) or (operation == "read" and lost):
+        if self.of_directories.has_loss_to_tell(machine) or (operation == "read" and self._a_disk_is_lost()):
             return False
         machine.disk.fail(operation, errno.EIO, skip=skip)
         return True
 
+    def _a_disk_is_lost(self) -> bool:
+        """True while a broker has lost a disk and has not registered since: no other may be kept from its replicas."""
+        return any(self.world.invariants.is_lost(broker) for broker in self.world.machines)
+
     def _disk_full(self) -> bool:
         machine = self.pick()
         disk = machine.disk
-        if disk.capacity_bytes < 1 << 62 or self.of_directories.has_loss_to_tell(machine):
+        if disk.is_limited or self.of_directories.has_loss_to_tell(machine) or self._a_disk_is_lost():
             return False
         disk.capacity_bytes = disk.used_bytes() + self.random.choice((0, 100, 5000))
         self.for_a_while(lambda: setattr(disk, "capacity_bytes", 1 << 62))

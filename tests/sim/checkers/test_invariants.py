@@ -51,6 +51,7 @@ class Replica:
     def __init__(self, number: int) -> None:
         self.disk = SimDisk()
         self.log = a_log(self.disk, directory=FOLDER)
+        write_partition_metadata(self.disk, FOLDER, topic_id(TOPIC))
         if number == 1:
             self.log.begin_epoch(0)
         self.partition: Any = SimpleNamespace(
@@ -500,6 +501,25 @@ def test_a_disk_must_not_be_lost_while_the_other_replica_in_sync_may_not_be_read
     assert not place.invariants.may_lose_disk(BrokerId(1))
     disk.forget_faults()
     assert place.invariants.may_lose_disk(BrokerId(1))
+
+
+def test_a_disk_must_not_be_lost_while_the_other_replica_in_sync_is_of_an_older_topic_of_that_name():
+    """Seed 234972 of three brokers: the others had not made the new topic's folder yet as they were killed."""
+    place = Place()
+    place.in_sync(1, 2)
+    assert place.look() == []
+    disk = place.replicas[2].disk
+    write_partition_metadata(disk, FOLDER, topic_id("older"))
+    assert not place.invariants.may_lose_disk(BrokerId(1))
+
+
+def test_a_disk_must_not_be_lost_while_the_disk_of_the_other_replica_in_sync_is_full():
+    """Seed 233424 of three brokers: the other could not open its replica."""
+    place = Place()
+    place.in_sync(1, 2)
+    assert place.look() == []
+    place.replicas[2].disk.capacity_bytes = 1_000
+    assert not place.invariants.may_lose_disk(BrokerId(1))
 
 
 def test_a_disk_without_which_nothing_is_complete_must_not_be_lost():

@@ -21,7 +21,7 @@ from ottla.metadata.seal import read_entry
 from ottla.metadata.state import Metadata, PartitionState
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
-from ottla.sim.peek import batches, checkpointed, first_offset, homes, is_synced, newest_epoch
+from ottla.sim.peek import batches, checkpointed, first_offset, holds_topic, homes, is_synced, newest_epoch
 from ottla.storage.checkpoint import LOG_START
 from ottla.storage.segment.segment import LOG
 
@@ -401,11 +401,11 @@ class Invariants:
     def may_lose_disk(self, broker: BrokerId) -> bool:
         """True if every partition of the broker has another in-sync or eligible replica that is surely safe.
 
-        A replica is safe if its folder is durably on a disk without pending errors: else its broker may leave the set
-        when it registers, or fail to open it. False while a store is an older one: no broker could report the loss
-        beside a directory that is new, or as old. False while min.insync.replicas is being edited or is 1: a replica
-        that is cut off leaves the set then, and the one without its disk would be the last. False while another lost
-        disk is not registered, or another broker has flipped bits.
+        A replica is safe if its folder is durably on a disk that has room and no pending errors: else its broker may
+        leave the set when it registers, or fail to open it. False while a store is an older one: no broker could report
+        the loss beside a directory that is new, or as old. False while min.insync.replicas is being edited or is 1: a
+        replica that is cut off leaves the set then, and the one without its disk would be the last. False while another
+        lost disk is not registered, or another broker has flipped bits.
         """
         if self.keep_disks or any(machine.store_is_older for machine in self._machines.values()):
             return False
@@ -421,9 +421,14 @@ class Invariants:
         return True
 
     def _is_safe(self, broker: BrokerId, topic: str, state: PartitionState) -> bool:
-        """True if the broker has the replica's folder durably, and its disk has no pending errors."""
-        machine = self._machines[broker]
-        return not machine.disk.to_fail and bool(homes(machine.disk, machine.directories, f"{topic}-{state.partition}"))
+        """True if the broker has the folder of this very topic durably, and nothing keeps it from opening it.
+
+        An older topic may have had the same name.
+        """
+        machine, name = self._machines[broker], f"{topic}-{state.partition}"
+        folders = [f"{root}/{name}" for root in homes(machine.disk, machine.directories, name)]
+        made = any(holds_topic(machine.disk, folder, state.topic_id) for folder in folders)
+        return made and not machine.disk.to_fail and not machine.disk.is_limited
 
     def disk_lost(self, broker: BrokerId) -> None:
         """Note that a broker's disk was lost; call it after its processes have ended."""
