@@ -9,6 +9,7 @@ from ottla.cluster import brokers
 from ottla.cluster.caretaker import EARLY_PATIENCE_MS, PATIENCE_MS, Caretaker, Incarnation
 from ottla.cluster.commands import (
     AllocateProducerIds,
+    BringOnline,
     ChangeInSync,
     Command,
     DeposeShortLeader,
@@ -28,7 +29,7 @@ from ottla.cluster.decide import decide
 from ottla.cluster.partitions import LONGEST_LEADS, waits_for_longest, without_damaged
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import NO_LEADER
+from ottla.kernel.ids import NO_LEADER, TopicId
 from ottla.metadata.entries import BrokerFenced, BrokerRegistered, ClusterCreated, FeatureLevelSet, PartitionsChanged
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
 from ottla.metadata.state import NEVER_UNCLEAN, Metadata
@@ -105,6 +106,27 @@ def test_a_partition_whose_only_replica_is_damaged_has_no_leader():
     decisions.do(register(1, damaged=[(topic_id("orders"), (0,))]))
     partition = decisions.partition("orders")
     assert (partition.leader, partition.in_sync, partition.last_known) == (NO_LEADER, (), (1,))
+
+
+def test_a_replica_that_could_not_be_opened_leaves_the_set_while_another_one_counts():
+    decisions = replicated()
+    decisions.do(register(1)._replace(unreadable=((TopicId(topic_id("orders")), (0,)),)))
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync, partition.offline) == (2, (2, 3), ())
+
+
+def test_the_last_replica_stays_offline_where_it_could_not_be_opened_although_another_one_left_just_before():
+    """Seed 235734 of three brokers: as it looked, the other was eligible still."""
+    decisions = replicated(2, min_insync_replicas="2")
+    for number in (1, 2):
+        fence(decisions, number)
+    assert (decisions.partition("orders").in_sync, decisions.partition("orders").eligible) == ((2,), (1,))
+    decisions.do(register(1, short=[(topic_id("orders"), (0,))]))
+    decisions.do(register(2)._replace(unreadable=((TopicId(topic_id("orders")), (0,)),)))
+    partition = decisions.partition("orders")
+    assert (partition.leader, partition.in_sync, partition.offline) == (NO_LEADER, (2,), (2,))
+    decisions.do(BringOnline(((TopicId(topic_id("orders")), (0,)),)), by=2)
+    assert decisions.partition("orders").leader == 2
 
 
 def test_a_short_replica_leaves_the_set_unless_it_is_the_last():

@@ -262,6 +262,7 @@ class Node:
         await self.follow.register(
             said._replace(
                 damaged=directories.doubtful.damaged(),
+                unreadable=directories.doubtful.unreadable(),
                 short=directories.doubtful.short(),
                 offline=by_topic(sorted(directories.offline)),
                 directories=directories.ids(),
@@ -271,6 +272,7 @@ class Node:
                 options=tuple((name, static[name]) for name in DECIDING if name in static),
             )
         )
+        directories.offline.update(dict.fromkeys(directories.unreadable.made_offline()))
 
     def _new_id(self) -> str:
         return topic_id_text(new_id(self.around.entropy))

@@ -84,7 +84,7 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
                 log.ListenerEntry(name=name, host=host, port=port, security_protocol=protocol)
                 for name, host, port, protocol in command.listeners
             ],
-            damaged=_named(command.damaged),
+            damaged=_named(command.damaged + command.unreadable),
             short=_named(command.short),
             metadata_version=LATEST_METADATA_VERSION,
             options=[log.ConfigChange(name=name, value=value) for name, value in command.options],
@@ -116,6 +116,7 @@ def _named(replicas: ReplicasByTopic) -> list[log.DamagedTopic]:
 
 def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Iterator[PartitionState]:
     damaged, short, offline = _keys(command.damaged), _keys(command.short), _keys(command.offline)
+    unreadable = _keys(command.unreadable)
     accepted = None if command.accepted_store is None else _newest_epochs(command.accepted_store)
     rolled_back = {key: some for some in command.rolled_back for key in _keys(some.replicas)}
     is_active = _with(state, command.broker_id, active=True)
@@ -126,12 +127,14 @@ def _partitions_at_registration(command: RegisterBroker, state: Metadata) -> Ite
     for topic, before in _partitions_of(state, command.broker_id):
         key = (topic.topic_id, before.partition)
         led = before.leader == command.broker_id
-        after = with_offline(before, command.broker_id, offline=key in offline)
-        if key in offline:
+        others_count = any(one != command.broker_id for one in (*before.in_sync, *before.eligible))
+        is_offline = key in offline or (key in unreadable and not others_count)
+        after = with_offline(before, command.broker_id, offline=is_offline)
+        if is_offline:
             after = without_broker(after, state, topic, command.broker_id, is_active)
         elif key in rolled_back:
             after = without_rolled_back(after, command.broker_id, rolled_back[key])
-        elif key in damaged:
+        elif key in damaged or key in unreadable:
             after = without_damaged(after, command.broker_id)
         elif key in short:
             after = without_short(after, command.broker_id, min_in_sync(state, topic))

@@ -274,6 +274,8 @@ class RegisterBroker(NamedTuple):
     rolled_back: tuple[RolledBack, ...] = ()
     """Replicas that neither lead nor count until they have fetched the others' records."""
     accepted_store: AcceptedStore | None = None
+    unreadable: ReplicasByTopic = ()
+    """Replicas that could not be opened: damaged while another one counts, else offline, and may come back whole."""
 
     @property
     def footprint(self) -> Footprint:

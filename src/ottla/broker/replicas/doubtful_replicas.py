@@ -35,8 +35,11 @@ class DoubtfulReplicas:
         """
         found = {key for key, opened in self._directories.recovered.items() if opened.damaged_at is not None}
         found.update(key for key, lost in self.missing() if lost)
-        found.update(self._directories.unreadable.are_not_the_last())
-        return by_topic(sorted(found))
+        return by_topic(sorted(found - self._directories.unreadable.by_key.keys()))
+
+    def unreadable(self) -> ReplicasByTopic:
+        """Replicas that could not be opened. The cluster decides whether another one counts, as brokers register."""
+        return by_topic(sorted(self._directories.unreadable.by_key))
 
     def short(self) -> ReplicasByTopic:
         """Replicas that may lack the last acknowledged records: written without syncs, and without a clean stop.

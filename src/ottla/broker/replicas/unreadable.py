@@ -189,8 +189,10 @@ class UnreadableReplicas:
         """Unreadable replicas that are the last to count for their partition: they stay, offline."""
         return [key for key in sorted(self.by_key) if not self._others_count(key)]
 
-    def are_not_the_last(self) -> list[Key]:
-        return [key for key in sorted(self.by_key) if self._others_count(key)]
+    def made_offline(self) -> list[Key]:
+        """Those that are offline by this broker's registration: other replicas may have left their sets before it."""
+        states = {key: self._around.metadata.partition(*key) for key in sorted(self.by_key)}
+        return [key for key, state in states.items() if state is not None and self._around.broker in state.offline]
 
     def _others_count(self, key: Key) -> bool:
         state, here = self._around.metadata.partition(*key), self._around.broker
