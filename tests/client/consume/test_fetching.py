@@ -197,3 +197,37 @@ def test_records_of_an_interrupted_take_are_read_again() -> None:
     assert fetcher.readings[PLACE].position == 0
     received(fetcher, PLACE, log)
     assert taken(fetcher) == [(0, 0), (0, 1)]
+
+
+def test_one_by_one_the_position_moves_with_each_record_and_partitions_may_change_in_between() -> None:
+    fetcher = Fetcher(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), FetchSettings())
+    third = TopicPartition("t", 2)
+    fetcher.assign({PLACE, OTHER, third})
+    for each in (PLACE, OTHER, third):
+        fetcher.readings[each].seek(0)
+        received(fetcher, each, a_log(values("a"), values("b")))
+    records = fetcher.one_by_one(100)
+    assert next(records).partition == 0 and fetcher.readings[PLACE].position == 1
+    fetcher.pause([PLACE])
+    assert next(records).partition == 1
+    fetcher.assign({PLACE, third})
+    assert [(record.partition, record.offset) for record in records] == [(2, 0), (2, 1)]
+    fetcher.resume([PLACE])
+    assert [record.offset for record in fetcher.one_by_one(0)] == []
+    assert [(record.partition, record.offset) for record in fetcher.one_by_one(100)] == [(0, 1)]
+
+
+def test_one_by_one_a_corrupt_batch_is_an_error_until_the_position_is_another() -> None:
+    log = bytearray(a_log(values("a"), values("b")))
+    log[-2] ^= 1
+    fetcher = Fetcher(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), FetchSettings())
+    fetcher.assign({PLACE})
+    fetcher.readings[PLACE].seek(0)
+    received(fetcher, PLACE, log)
+    records = fetcher.one_by_one(100)
+    assert next(records).offset == 0
+    with pytest.raises(ApiError, match="t-0 at offset 1"):
+        next(records)
+    received(fetcher, PLACE, log)
+    with pytest.raises(ApiError, match="t-0 at offset 1"):
+        next(fetcher.one_by_one(100))

@@ -73,10 +73,8 @@ class Consumer:
         while True:
             for record in await self.poll(1_000, 1):
                 yield record
-            for _ in range(1, self.core.settings.max_poll_records):
-                if not (received := self.core.fetcher.take(1)):
-                    break
-                yield received[0]
+            for record in self.core.fetcher.one_by_one(self.core.settings.max_poll_records - 1):
+                yield record
 
     @property
     def assignment(self) -> set[TopicPartition]:

@@ -67,10 +67,7 @@ class Consumer:
         """Records without end, one by one: the position, and so a commit, is after the last one handed out."""
         while True:
             yield from self.poll(1_000, 1)
-            for _ in range(1, self.core.settings.max_poll_records):
-                if not (received := self.core.fetcher.take(1)):
-                    break
-                yield received[0]
+            yield from self.core.fetcher.one_by_one(self.core.settings.max_poll_records - 1)
 
     @property
     def assignment(self) -> set[TopicPartition]:

@@ -169,6 +169,26 @@ class Fetcher:
                 self.readings[partition].seek(position)  # the caller has none of these records: they are read again
             raise
 
+    def one_by_one(self, max_records: int) -> Iterator[ConsumedRecord]:
+        """Like `take`, but the position moves past each record as it is handed out. Partitions may change meanwhile."""
+        left = max_records
+        for partition, reading in list(self.readings.items()):
+            while left and reading.current is not None and not reading.paused:
+                if self.readings.get(partition) is not reading:
+                    break  # it was given up
+                try:
+                    record = next(reading.current, None)
+                except (ApiError, CorruptRecords):
+                    reading.seek(reading.position or 0)  # it is read, and raised, again
+                    raise
+                if record is None:
+                    reading.position = max(reading.position or 0, reading.current_end)
+                    reading.current = None
+                    break
+                reading.position = record.offset + 1
+                left -= 1
+                yield record
+
     def _take(self, max_records: int) -> list[ConsumedRecord]:
         taken: list[ConsumedRecord] = []
         for partition, reading in list(self.readings.items()):
