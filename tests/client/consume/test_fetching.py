@@ -11,8 +11,9 @@ from ottla.client.core.effects import Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transfer import whole_batches
 from ottla.client.model import AbortedRange, ClientSettings, ConsumedRecord, Fetched, IsolationLevel
-from ottla.kernel.errors import ApiError
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -138,6 +139,42 @@ def test_a_partition_with_a_leader_is_read_while_another_of_its_topic_has_none()
     assert [each.partition for each in topic.partitions] == [1]
     assert plan.metadata.missing(["t"]) == ["t"], "so that poll asks for its leader again"
     assert plan.metadata.is_led("t", 1)
+
+
+def led_by_one() -> ClusterPlan:
+    """A plan that knows topic `t` with one partition, led by broker 1."""
+    plan = ClusterPlan("b:1", ClientSettings(), lambda: 0.0)
+    topics = [MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(partition_index=0, leader_id=1)])]
+    brokers = [MetadataResponseBroker(node_id=1, host="b", port=1)]
+    plan.metadata.take(MetadataResponse(brokers=brokers, topics=topics), 0.0, everything=False)
+    return plan
+
+
+def fetch_and_answer(fetcher: Fetcher, error: ErrorCode) -> None:
+    """One fetch of PLACE, which the leader refuses."""
+    handle = object()
+    start = fetcher.start().__await__()
+    next(start)
+    with pytest.raises(StopIteration):
+        start.send(handle)
+    receive = fetcher.receive(0).__await__()
+    next(receive)
+    receive.send(handle)
+    data = [PartitionData(partition_index=0, error_code=error)]
+    with pytest.raises(StopIteration):
+        receive.send(FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=data)]))
+
+
+def test_records_that_were_received_are_handed_out_before_an_offset_out_of_range_behind_them_counts() -> None:
+    fetcher = Fetcher(led_by_one(), FetchSettings())
+    fetcher.assign({PLACE})
+    fetcher.readings[PLACE].seek(0)
+    received(fetcher, PLACE, a_log(values("a"), values("b")))
+    assert [record.offset for record in fetcher.take(1)] == [0]
+    fetch_and_answer(fetcher, ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert [record.offset for record in fetcher.take(100)] == [1]
+    fetch_and_answer(fetcher, ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert fetcher.readings[PLACE].position is None
 
 
 OTHER = TopicPartition("t", 1)

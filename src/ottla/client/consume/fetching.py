@@ -277,7 +277,8 @@ class Fetcher:
                     brokers = transfer.endpoints(response)
                     transfer.note_leader(self.plan, partition, found.leader_id, found.leader_epoch, brokers)
                 elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                    reading.lose_position()
+                    if reading.current is None and not reading.waiting:  # else what was received is handed out first
+                        reading.lose_position()
                 elif error:
                     faults.append(refused(error, f"reading {partition} at offset {offsets[partition]}"))
                 else:
