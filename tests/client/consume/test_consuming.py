@@ -121,3 +121,10 @@ def test_a_poll_does_not_look_for_the_position_in_a_partition_without_a_leader()
     answer = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[end])])
     run(core.poll(0), lambda _: answer)
     assert [reading.position for reading in core.fetcher.readings.values()] == [7, None]
+
+
+def test_a_member_of_a_group_is_given_no_partitions_by_hand() -> None:
+    core = a_member()
+    with pytest.raises(ValueError, match="a consumer of their own"):
+        core.assign([PLACE])
+    assert core.assignment == {PLACE}

@@ -104,7 +104,8 @@ class Consumer:
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions, whichever other consumers read them, and no others.
 
-        Positions start at the group's committed offsets if there is a `group_id`, else by `auto_offset_reset`.
+        Positions start at the group's committed offsets if there is a `group_id`, else by `auto_offset_reset`. Raises
+        ValueError after `subscribe`: the group would go on counting on this member.
 
             from ottla.client import TopicPartition
 

@@ -142,6 +142,8 @@ class ConsumerCore:
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions, even if other consumers read them too; no group membership."""
+        if not self._manual and (self.subscribed or self._pattern is not None):
+            raise ValueError("this consumer shares partitions with its group: read others with a consumer of their own")
         self._manual = True
         self.fetcher.assign(set(partitions))
 
