@@ -767,6 +767,15 @@ def test_the_oldest_segments_go_while_the_log_holds_more_than_its_bytes() -> Non
     assert log.size_bytes == 3 * a_batch(b"0").size
 
 
+def test_retention_bytes_of_zero_keeps_no_records_like_kafka() -> None:
+    log = _aged(retention_ms=-1, retention_bytes=0)
+    assert log.apply_retention(T0, mono_ms=0) == 5
+    sync(log)
+    assert log.apply_retention(T0, mono_ms=1) == 1
+    assert log.log_start_offset == log.end_offset == 6
+    assert log.apply_retention(T0, mono_ms=2) == 0
+
+
 def test_nothing_uncommitted_is_deleted_and_nothing_at_all_without_delete() -> None:
     log = _aged(committed=1, retention_ms=10_000)
     assert log.apply_retention(T0 + 60_000, mono_ms=0) == 1

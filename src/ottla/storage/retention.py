@@ -117,10 +117,10 @@ class Retention:
         return count
 
     def _too_much(self, retention_bytes: int) -> int:
-        """The number of leading segments without which the log still holds `retention_bytes`."""
+        """The number of leading segments without which the log still holds `retention_bytes`; all if that is 0."""
         over = self._chain.size_bytes - retention_bytes
         count = 0
-        for segment in self._chain.segments[:-1]:
+        for segment in self._chain.segments:
             if over <= 0 or over < segment.size or segment.next_offset > self._bounds.high_watermark:
                 break
             over -= segment.size
