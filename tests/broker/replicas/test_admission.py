@@ -52,6 +52,14 @@ def test_a_batch_larger_than_the_topic_takes_is_refused():
     assert refused(body(b"x" * 500), max_message_bytes=400) is ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_a_batch_that_grows_over_the_limit_in_the_topics_codec_is_refused():
+    small = body(b"x" * 500, codec=Codec.GZIP)
+    assert small.nbytes < 400
+    assert refused(small, max_message_bytes=400, compression_type="uncompressed") is ErrorCode.MESSAGE_TOO_LARGE
+    admitted(small, max_message_bytes=600, compression_type="uncompressed")
+    admitted(small, max_message_bytes=400)
+
+
 def test_a_compacted_topic_takes_no_record_without_a_key():
     assert refused(body(b"a"), cleanup_policy=("compact",)) is ErrorCode.INVALID_RECORD
     admitted(body(b"a", key=b"k"), cleanup_policy=("compact",))

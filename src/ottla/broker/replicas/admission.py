@@ -117,6 +117,8 @@ class Admission:
         wanted = self._config.compression_type
         if wanted != "producer" and _CODECS[wanted] != batch.compression:
             batch = _recompressed(batch, _CODECS[wanted], self._config)
+            if batch.size > self._max_bytes:
+                return ErrorCode.MESSAGE_TOO_LARGE
         if not self._append_time and (seen.max_timestamp != batch.max_timestamp or batch.is_append_time):
             return batch.stamped(max_timestamp=seen.max_timestamp, append_time=False)
         return batch
