@@ -197,6 +197,13 @@ def test_damage_is_refused_with_the_place(codec, part):
     assert decode_columns(run, end_offset=3).rows == 3
 
 
+def test_what_a_broker_has_stored_is_read_though_it_takes_more_than_a_producer_may_send(part):
+    run = build_batch([Record(0, NOW, b"k", bytes(33 * 1024 * 1024))], codec=Codec.ZSTD)
+    assert scan_records(Batch(run)).error is ErrorCode.MESSAGE_TOO_LARGE
+    assert decode_columns(run).rows == 1
+    assert len(read_records(Batch(run))) == len(read_run(run)) == 1
+
+
 def test_a_bomb_inside_a_run_is_refused(part):
     run = build_batch([Record(0, NOW, b"k", bytes(10_000_000))], codec=Codec.ZSTD)
     with pytest.raises(CorruptRecords) as refused:

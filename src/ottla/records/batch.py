@@ -12,7 +12,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.seams import Buffer
 from ottla.records import compiled
 from ottla.records.checksum import crc32c
-from ottla.records.compression import DEFAULT_LIMIT, Codec, decompress
+from ottla.records.compression import PRODUCED_LIMIT, STORED_LIMIT, Codec, decompress
 from ottla.records.faults import CorruptRecords, Fault
 from ottla.records.header import (
     COMPRESSION_MASK,
@@ -155,7 +155,7 @@ class Batch:
         """The bytes behind the header: the records, compressed as `compression` says."""
         return self.view[HEADER_SIZE:]
 
-    def records_bytes(self, limit_bytes: int = DEFAULT_LIMIT) -> Buffer:
+    def records_bytes(self, limit_bytes: int = STORED_LIMIT) -> Buffer:
         """The records, decompressed where need be; CorruptRecords where that cannot be done within the limit."""
         codec = self.attributes & COMPRESSION_MASK
         if codec == Codec.NONE:
@@ -311,7 +311,7 @@ def scan_records(
     batch: Batch,
     *,
     need_keys: bool = False,
-    limit_bytes: int = DEFAULT_LIMIT,
+    limit_bytes: int = PRODUCED_LIMIT,
     earliest_ms: int | None = None,
     latest_ms: int | None = None,
     append_time: bool = False,

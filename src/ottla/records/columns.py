@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ottla.kernel.seams import Buffer
 from ottla.records import compiled
 from ottla.records.batch import seal
-from ottla.records.compression import DEFAULT_LIMIT, Codec, compress, decompress
+from ottla.records.compression import STORED_LIMIT, Codec, compress, decompress
 from ottla.records.faults import CorruptRecords, Fault
 from ottla.records.header import HEADER, HEADER_SIZE, MAGIC
 
@@ -88,7 +88,7 @@ def decode_columns(
     headers: bool = False,
     aborted: Sequence[tuple[int, int]] = (),
     check_crc: bool = True,
-    limit_bytes: int = DEFAULT_LIMIT,
+    limit_bytes: int = STORED_LIMIT,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Columns:
     """Decode the whole batches in `view` (a fetch response's records) from byte `position` on.

@@ -17,8 +17,10 @@ from ottla.records.faults import CorruptRecords
 if TYPE_CHECKING:
     from zstandard import ZstdCompressor
 
-DEFAULT_LIMIT = 32 * 1024 * 1024
-"""Most bytes that one batch's records may take once decompressed, unless the caller says otherwise."""
+PRODUCED_LIMIT = 32 * 1024 * 1024
+"""Most bytes that a produced batch's records may take decompressed, unless its topic takes larger batches."""
+STORED_LIMIT = 1024 * 1024 * 1024
+"""Most bytes that the records of a batch may take that a broker has accepted; Kafka's brokers know no limit."""
 
 _CHUNK = 1024 * 1024
 _XERIAL = b"\x82SNAPPY\x00"
@@ -54,7 +56,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
     return _COMPRESS[codec](data, level)
 
 
-def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> Buffer:
+def decompress(codec: Codec, data: Buffer, limit: int = STORED_LIMIT) -> Buffer:
     """At most `limit` bytes. CorruptRecords where `data` is not what the codec writes (INVALID_RECORD) or holds more
     than the limit (MESSAGE_TOO_LARGE, upon which Kafka's clients split the batch)."""
     return _DECOMPRESS[codec](data, limit)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla.kernel.seams import Buffer
 from ottla.records import compiled
 from ottla.records.batch import Batch, iterate_batches
-from ottla.records.compression import DEFAULT_LIMIT
+from ottla.records.compression import STORED_LIMIT
 from ottla.records.faults import CorruptRecords, Fault
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -23,7 +23,7 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-def read_records(batch: Batch, limit_bytes: int = DEFAULT_LIMIT) -> list[Record]:
+def read_records(batch: Batch, limit_bytes: int = STORED_LIMIT) -> list[Record]:
     """All records of a batch, control batches included; CorruptRecords where they do not parse."""
     append_time = batch.max_timestamp if batch.is_append_time else None
     payload = batch.records_bytes(limit_bytes)
@@ -36,7 +36,7 @@ def read_records(batch: Batch, limit_bytes: int = DEFAULT_LIMIT) -> list[Record]
     return records
 
 
-def read_run(view: Buffer, limit_bytes: int = DEFAULT_LIMIT) -> list[Record]:
+def read_run(view: Buffer, limit_bytes: int = STORED_LIMIT) -> list[Record]:
     """The records of all whole batches in `view`, control batches left out."""
     records: list[Record] = []
     for batch in iterate_batches(view):

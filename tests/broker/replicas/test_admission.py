@@ -12,6 +12,7 @@ from ottla.records.reader import Record, read_records
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
+MiB = 1024 * 1024
 
 
 def body(*values: bytes, timestamp: int = NOW_MS, key: bytes | None = None, **how: object) -> memoryview:
@@ -58,6 +59,13 @@ def test_a_batch_that_grows_over_the_limit_in_the_topics_codec_is_refused():
     assert refused(small, max_message_bytes=400, compression_type="uncompressed") is ErrorCode.MESSAGE_TOO_LARGE
     admitted(small, max_message_bytes=600, compression_type="uncompressed")
     admitted(small, max_message_bytes=400)
+
+
+def test_a_topic_of_large_messages_takes_them_compressed_too():
+    large = body(bytes(33 * MiB), codec=Codec.ZSTD)
+    assert refused(large) is ErrorCode.MESSAGE_TOO_LARGE, "a bomb"
+    admitted(large, max_message_bytes=64 * MiB)
+    admitted(large, max_message_bytes=64 * MiB, compression_type="gzip")
 
 
 def test_a_compacted_topic_takes_no_record_without_a_key():

@@ -13,7 +13,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch, RecordError, check_batch, produced_batch, scan_records, seal
 from ottla.records.checksum import crc32c
 from ottla.records.compiled import scan
-from ottla.records.compression import Codec, compress
+from ottla.records.compression import PRODUCED_LIMIT, Codec, compress
 from ottla.records.header import COMPRESSION_MASK, CRC_START, HEADER_SIZE, MAGIC
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ class Admission:
         seen = scan_records(
             batch,
             need_keys=self._need_keys,
+            limit_bytes=max(PRODUCED_LIMIT, self._max_bytes),
             earliest_ms=wall_ms - self._before_ms,
             latest_ms=wall_ms + self._after_ms,
             append_time=self._append_time,
