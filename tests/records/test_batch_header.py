@@ -127,7 +127,17 @@ def test_refused_records_are_named(part):
     late = scan_records(batch, latest_ms=NOW + 5)
     assert late.error is ErrorCode.INVALID_TIMESTAMP
     assert [refused.batch_index for refused in late.record_errors] == [4]
-    assert "key" not in late.record_errors[0].message
+    wanted = f"Timestamp {NOW + 10**9} of the record is out of range. It should be within [{NOW - 5}, {NOW + 5}]"
+    assert scan_records(batch, earliest_ms=NOW - 5, latest_ms=NOW + 5).record_errors[0].message == wanted
+
+
+def test_a_batch_that_claims_the_brokers_time_is_told_so(part):
+    batch = Batch(build_batch([Record(0, NOW, b"k", b"v")] * 2, append_time_ms=NOW))
+    found = scan_records(batch, append_time=True)
+    assert found.error is ErrorCode.INVALID_TIMESTAMP
+    assert [each.message for each in found.record_errors] == [
+        "The producer should not set the timestamp type to LogAppendTime."
+    ] * 2
 
 
 def test_a_bomb_is_too_large_for_the_broker(part):

@@ -37,7 +37,7 @@ from ottla.records.header import (
 _INT32_MAX = 2**31 - 1
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _KEYLESS_MESSAGE = "Compacted topic cannot accept message without key"
-_UNTIMELY_MESSAGE = "The record's timestamp or timestamp type is not allowed here"
+_STAMPED_MESSAGE = "The producer should not set the timestamp type to LogAppendTime."
 _SMALLEST_LENGTH = 14
 """Kafka's least length of any format: anything below is corrupt before its magic is looked at."""
 
@@ -348,20 +348,26 @@ def scan_records(
     if (need_keys and keyless) or all_untimely or out_of_range:
         if stamped:
             bounds = _INT64_MIN, _INT64_MAX
-        return _refusal(batch, compiled.offenders(payload, batch, need_keys, bounds), all_untimely=all_untimely)
+        return _refusal(batch, payload, need_keys, bounds, all_untimely=all_untimely)
     return Scan(ErrorCode.NONE, "", max_timestamp, max_delta)
 
 
-def _refusal(batch: Batch, offenders: list[tuple[int, int]], *, all_untimely: bool) -> Scan:
+def _refusal(batch: Batch, payload: Buffer, need_keys: bool, bounds: tuple[int, int], *, all_untimely: bool) -> Scan:
     """The answer that names each refused record: one untimely record makes it INVALID_TIMESTAMP, as in Kafka."""
-    keyless = {index for index, reason in offenders if reason == compiled.KEYLESS}
+    offenders = compiled.offenders(payload, batch, need_keys, bounds)
+    messages = {index: _KEYLESS_MESSAGE for index, reason in offenders if reason == compiled.KEYLESS}
     untimely = {index for index, reason in offenders if reason == compiled.UNTIMELY}
     if all_untimely:
-        untimely = {index for index in range(min(batch.records_count, compiled.MOST_OFFENDERS)) if index not in keyless}
-    errors = tuple(
-        RecordError(index, _KEYLESS_MESSAGE if index in keyless else _UNTIMELY_MESSAGE)
-        for index in sorted(keyless | untimely)
-    )
+        untimely = set(range(min(batch.records_count, compiled.MOST_OFFENDERS))) - messages.keys()
+        messages |= dict.fromkeys(untimely, _STAMPED_MESSAGE)
+    elif untimely:
+        rows, _, _ = compiled.read(tuple, payload, batch.records_count, 0, batch.base_timestamp, None)
+        for index in untimely:
+            messages[index] = (
+                f"Timestamp {rows[index][1]} of the record is out of range. "
+                f"It should be within [{bounds[0]}, {bounds[1]}]"
+            )
+    errors = tuple(RecordError(index, message) for index, message in sorted(messages.items()))
     if untimely:
         message = "One or more records have been rejected due to invalid timestamp"
         return Scan(ErrorCode.INVALID_TIMESTAMP, message, record_errors=errors)
