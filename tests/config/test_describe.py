@@ -56,6 +56,18 @@ def _all(layers: Layers) -> tuple[dict[str, str], dict[str, str], dict[str, str]
     return dict(layers.static), dict(layers.default_dynamic), dict(layers.dynamic)
 
 
+def test_a_value_and_its_synonym_are_told_as_they_are_understood():
+    own = {"retention.ms": " 1000 ", "min.cleanable.dirty.ratio": "1", "cleanup.policy": "compact, delete"}
+    described = describe_topic(own, Layers())
+    for name, text in (
+        ("retention.ms", "1000"),
+        ("min.cleanable.dirty.ratio", "1.0"),
+        ("cleanup.policy", "compact,delete"),
+    ):
+        assert one(described, name).value == text
+        assert one(described, name).synonyms[0] == (name, text, Source.DYNAMIC_TOPIC_CONFIG)
+
+
 def test_a_time_in_a_coarser_unit_is_the_value_and_a_synonym():
     described = one(describe_topic({}, Layers({"log.retention.hours": "2"})), "retention.ms")
     assert (described.value, described.source) == ("7200000", Source.STATIC_BROKER_CONFIG)

@@ -101,7 +101,8 @@ def _describe_set(
         if not declared.synonyms and own is Source.GROUP_CONFIG:
             synonyms = [DescribedSynonym(declared.name, declared.text(declared.default), Source.DEFAULT_CONFIG)]
         if declared.name in overrides:
-            synonyms.insert(0, DescribedSynonym(declared.name, overrides[declared.name], own))
+            text = declared.text(declared.parse(overrides[declared.name]))
+            synonyms.insert(0, DescribedSynonym(declared.name, text, own))
         described = _described(declared, synonyms, read_only=False)
         found.append(described._replace(value=text_of(config, declared)))
     return found
