@@ -12,15 +12,17 @@ from ottla.records.reader import Record
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@pytest.mark.parametrize("beginning", ["earliest", "2023-01-01"])
 @pytest.mark.parametrize("format", ["parquet", "delta"])
-def test_rows_without_a_state_are_not_loaded_again(load, topics, tmp_path, format):
+def test_rows_without_a_state_are_not_loaded_again(load, topics, tmp_path, format, beginning):
     topic = topics.new()
     for _ in range(2):
         topics.count(topic, 0, 3)
         load(topic, format=format)
     shutil.rmtree(tmp_path / "lake" / "_ottla")
-    with pytest.raises(lake.LakeRefused, match="of which the lake's state knows nothing"):
-        load(topic, format=format)
+    for _ in range(2):
+        with pytest.raises(lake.LakeRefused, match="of which the lake's state knows nothing"):
+            load(topic, format=format, beginning=beginning)
 
 
 def test_a_topic_that_was_not_named_when_the_lake_was_resumed_is_not_loaded_twice(load, topics, tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -135,8 +135,7 @@ class Loader:
                 self._reporter.caught_up(asked_us)
                 return
             self._note_lost(plan)
-            for topic in sorted({span.topic for span in plan.ranges} - self.loaded.committed.topic_ids.keys()):
-                self._publisher.begin(topic)
+            self._check_new(span.topic for span in plan.ranges)
             self.state.write_plan(plan)
             self._carry_out(plan, behind=self._behind(plan, latest, earliest))
 
@@ -150,8 +149,14 @@ class Loader:
         """Write down the beginnings of topics that are new to the lake."""
         commit = begun(self.loaded.committed, latest, self.settings.beginning, self._survey)
         if commit is not None:
+            self._check_new(commit.topic_ids)
             self.state.adopt(commit)
             self.loaded.committed = commit
+
+    def _check_new(self, topics: Iterable[str]) -> None:
+        """LakeRefused where rows of topics that are new to the lake's state are there already."""
+        for topic in sorted(set(topics) - self.loaded.committed.topic_ids.keys()):
+            self._publisher.begin(topic)
 
     def latest(self) -> SourceOffset:
         """The present ends of the chosen topics; the dead letter topic is never one of those that a pattern chooses."""
