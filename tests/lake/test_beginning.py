@@ -9,6 +9,8 @@ from ottla import lake
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.beginning import parse_beginning
 from ottla.lake.readers import topic_schema
+from ottla.lake.state import LakeRecords
+from ottla.lake.stores import lake_url, open_store
 from ottla.records.reader import Record
 from ottla.spark.plan import Edge, SpecificOffsets, Timestamps
 
@@ -89,6 +91,21 @@ def test_a_partition_that_a_known_topic_gets_later_begins_at_its_first_record(lo
     eventually(lambda: len(topics.cluster.partitions(topic)) == 2)
     fill(topics, topic, {"n": 2}, partition=1)
     assert loaded_offsets(load(topic, beginning="latest")) == {(0, 1)}
+
+
+def test_a_topic_that_begins_later_changes_nothing_of_the_others(load, topics):
+    one, two = topics.new(), topics.new()
+    fill(topics, one, {"x": 1})
+    load(one, json=True, rename=["x=y"])
+    before = LakeRecords(open_store(lake_url(load.place))).committed()
+    load(one, two, json=True, beginning="latest")
+    after = LakeRecords(open_store(lake_url(load.place))).committed()
+    assert (after.renames, after.latest) == (before.renames, before.latest)
+    assert after.renames == {one: ("x=y",)} and len(after.latest) == 1
+    fill(topics, one, {"x": 2})
+    fill(topics, two, {"x": 2})
+    load(one, two, json=True, beginning="latest")
+    assert "x" not in lake.schema(load.place, one).names
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ottla.kernel.ids import TopicPartition
@@ -55,12 +56,11 @@ def begun(committed: Commit, latest: SourceOffset, limit: Limit, survey: Survey)
         starts: Offsets = survey.limit(_of(limit, new.keys()), new, option="--from", starting=True)
     except ValueError as fault:
         raise LakeRefused(str(fault)) from fault
-    return Commit(
-        committed.number + 1,
-        {**committed.offsets, **starts},
-        {**committed.topic_ids, **{partition.topic: topic_id for partition, topic_id in new.items()}},
-        committed.rows,
-        committed.columns,
+    return replace(
+        committed,
+        number=committed.number + 1,
+        offsets={**committed.offsets, **starts},
+        topic_ids={**committed.topic_ids, **{partition.topic: topic_id for partition, topic_id in new.items()}},
     )
 
 
