@@ -60,6 +60,22 @@ def test_a_round_taken_out_of_the_state_is_found(load, topics, tmp_path, check):
     assert f"{topic}-0: offsets 5-10 are missing before round 2" in told["wrong"]
 
 
+def test_a_topic_that_began_later_is_no_missing_round(load, topics, tmp_path, check):
+    one, two = topics.new(), topics.new()
+    topics.count(one, 0, 5)
+    load(one)
+    topics.count(two, 0, 3)
+    load(one, two, beginning="latest")
+    for topic in (one, two):
+        topics.count(topic, 0, 5, start=5)
+    load(one, two)
+    assert check()[:1] == (0,)
+    for kind in ("plan", "publish"):
+        (tmp_path / f"lake/_ottla/{kind}-0000000002.json").unlink()
+    status, told = check()
+    assert status == 1 and f"{two}-0: offsets 3-8 are missing before round 3" in told["wrong"]
+
+
 def test_records_that_have_only_come_may_wait(load, topics, check):
     topic = topics.new()
     topics.count(topic, 0, 5)

@@ -37,6 +37,8 @@ class History:
     """None if rounds were forgotten before their sum was kept."""
     rounds: tuple[Publication, ...]
     """The rounds after the forgotten ones, in order."""
+    begun: tuple[Commit, ...] = ()
+    """The commits among those rounds that no round made: they say where new topics begin."""
 
     def windows(self) -> dict[str, Tally]:
         """All records of each topic by window, as far as they are known."""

@@ -38,11 +38,13 @@ def ranges_follow(history: History, topics: Iterable[str]) -> Findings:
         found.unknown.append(f"rounds before {first} were forgotten before their sum was kept")
     number = stands.number + 1 if stands is not None else None
     offsets: dict[TopicPartition, int] = dict(stands.offsets) if stands is not None else {}
-    for publication in history.rounds:
-        if number is not None and publication.plan.number != number:
+    steps: dict[int, Publication | Commit] = {each.number: each for each in history.begun}
+    steps |= {each.plan.number: each for each in history.rounds}
+    for at in sorted(each for each in steps if stands is None or each > stands.number):
+        if number is not None and at != number:
             found.wrong.append(f"round {number} is missing")
-        number = publication.plan.number + 1
-        _follow(publication, offsets, chosen, found)
+        number = at + 1
+        _follow(steps[at], offsets, chosen, found)
     if number is not None and number != history.committed.number + 1:
         found.wrong.append(f"round {number} is missing")
     for partition, end in sorted(history.committed.offsets.items()):
@@ -109,11 +111,14 @@ def cluster_agrees(history: History, topics: Iterable[str], ends: Ends) -> Findi
     return found
 
 
-def _follow(publication: Publication, offsets: dict[TopicPartition, int], chosen: set[str], found: Findings) -> None:
+def _follow(step: Publication | Commit, offsets: dict[TopicPartition, int], chosen: set[str], found: Findings) -> None:
     """Compare one round's ranges with the state of the lake before it, and move on."""
-    lost: Mapping[TopicPartition, int] = publication.plan.lost
-    number = publication.plan.number
-    for span in publication.plan.ranges:
+    if isinstance(step, Commit):
+        _begin(step, offsets, chosen, found)
+        return
+    lost: Mapping[TopicPartition, int] = step.plan.lost
+    number = step.plan.number
+    for span in step.plan.ranges:
         partition = span.topic_partition
         stood = offsets.get(partition)
         offsets[partition] = span.end
@@ -126,3 +131,12 @@ def _follow(publication: Publication, offsets: dict[TopicPartition, int], chosen
             found.wrong.append(f"{partition}: offsets {stood + gone}-{span.start} are missing before round {number}")
         elif span.start < stood + gone:
             found.wrong.append(f"{partition}: offsets {span.start}-{stood + gone} came again in round {number}")
+
+
+def _begin(commit: Commit, offsets: dict[TopicPartition, int], chosen: set[str], found: Findings) -> None:
+    """Take in where new topics begin; the others stay where they stand."""
+    for partition, offset in sorted(commit.offsets.items()):
+        stood = offsets.setdefault(partition, offset)
+        offsets[partition] = offset
+        if stood != offset and partition.topic in chosen:
+            found.wrong.append(f"{partition}: offsets {stood}-{offset} are missing before round {commit.number + 1}")

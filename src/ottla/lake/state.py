@@ -85,19 +85,21 @@ class LakeRecords:
         Because of the order of the listings a round that is committed meanwhile is left out, and rounds that are
         forgotten meanwhile are in the sum.
         """
-        commits, published, forgotten = (self._numbers(kind) for kind in ("commit", "publish", "forgot"))
+        commits, planned, published, forgotten = map(self._numbers, ("commit", "plan", "publish", "forgot"))
         if not commits:
             return History(Commit(), Forgotten(), ())
         committed = self._read(_name("commit", commits[-1]))
         ledger = self._read(_name("forgot", forgotten[-1])) if forgotten else None
         through = forgotten[-1] if forgotten else -1
         bodies = [self._read(_name("publish", number)) for number in published if through < number <= commits[-1]]
-        if committed is None or None in bodies or (forgotten and ledger is None):
+        unplanned = [number for number in commits if number > through and number not in {*planned, *published}]
+        others = [self._read(_name("commit", number)) for number in unplanned]
+        if committed is None or None in (*bodies, *others) or (forgotten and ledger is None):
             return None
         rounds = tuple(Publication.from_json(body) for body in bodies if body is not None)
-        if ledger is not None:
-            return History(Commit.from_json(committed), Forgotten.from_json(ledger), rounds)
-        return History(Commit.from_json(committed), self._before(rounds, commits), rounds)
+        before = Forgotten.from_json(ledger) if ledger is not None else self._before(rounds, commits)
+        begun = tuple(Commit.from_json(body) for body in others if body is not None)
+        return History(Commit.from_json(committed), before, rounds, begun)
 
     def _before(self, rounds: tuple[Publication, ...], commits: list[int]) -> Forgotten | None:
         """The state of the lake before its first kept round, without the sum of the removed ones."""
