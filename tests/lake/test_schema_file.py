@@ -1,11 +1,12 @@
 """The schema file beside the files of a topic: a loader that comes late does not change it."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 
-from ottla.kernel.ids import TopicId
 from ottla.lake import schema_file
 from ottla.lake.json_columns import pack_schema
-from ottla.lake.plans import Commit, Held, LoadPlan, Publication, WrittenFile, named_files
+from ottla.lake.plans import Held, LoadPlan, Publication, WrittenFile, named_files
 from ottla.lake.shape import Shape
 from ottla.lake.stores.local import LocalStore
 
@@ -21,11 +22,18 @@ def round_of(number, columns):
 
 def test_a_loader_that_lost_the_lake_does_not_take_later_columns_back(tmp_path):
     store = LocalStore(tmp_path)
-    nothing = Commit()
-    after = Commit(0, {}, {"t": TopicId(b"0123456789abcdef")}, {}, {"t": pack_schema(ONE)})
-    schema_file.write(store, SHAPE, nothing, round_of(0, ONE))
-    schema_file.write(store, SHAPE, after, round_of(1, TWO))
-    schema_file.write(store, SHAPE, nothing, round_of(0, ONE))
+    schema_file.write(store, SHAPE, round_of(0, ONE))
+    schema_file.write(store, SHAPE, round_of(1, TWO))
+    schema_file.write(store, SHAPE, round_of(0, ONE))
     found = schema_file.read(store, "t")
     assert [first for first, _ in found.versions] == [0, 1]
     assert found.columns.field("a").type == pa.float64() and "b" in found.columns.names
+
+
+def test_columns_of_a_round_without_files_are_written_with_the_next_files(tmp_path):
+    store = LocalStore(tmp_path)
+    for each in (round_of(0, ONE), replace(round_of(1, TWO), files=()), round_of(2, TWO), round_of(3, TWO)):
+        schema_file.write(store, SHAPE, each)
+    found = schema_file.read(store, "t")
+    assert [number for number, _ in found.versions] == [0, 2]
+    assert "b" in found.columns.names

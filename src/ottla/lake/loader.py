@@ -195,7 +195,7 @@ class Loader:
         """From a durable publication to the commit; every step may be repeated."""
         before = self.loaded.committed
         committed = before.after(publication)
-        self._publisher.show(publication, before, committed)
+        self._publisher.show(publication, committed)
         if publication.dead:
             if self.settings.dead_letter is None:
                 raise LakeRefused("the round has dead letters: name their topic with --dead-letter TOPIC")

@@ -23,8 +23,8 @@ class Publisher(Protocol):
     def begin(self, topic: str) -> None:
         """LakeRefused where rows of a topic are there already that the lake's state does not know of."""
 
-    def show(self, publication: Publication, before: Commit, after: Commit) -> None:
-        """Show a round's files, all of them and once, where the lake stood at `before` and will stand at `after`."""
+    def show(self, publication: Publication, after: Commit) -> None:
+        """Show a round's files, all of them and once; the lake will stand at `after`."""
 
 
 def publisher(shape: Shape, store: Store, loader: str) -> Publisher:
@@ -47,8 +47,8 @@ class PlainFiles:
             )
         self._store.remove([schema_file.name_of(topic)])  # of files that another program has removed since
 
-    def show(self, publication: Publication, before: Commit, after: Commit) -> None:
-        schema_file.write(self._store, self._shape, before, publication)
+    def show(self, publication: Publication, after: Commit) -> None:
+        schema_file.write(self._store, self._shape, publication)
         self._store.reveal([file.move for file in publication.files])
 
 
@@ -68,7 +68,7 @@ class Tables:
                 f"the lake with --resume-from-table"
             )
 
-    def show(self, publication: Publication, before: Commit, after: Commit) -> None:
+    def show(self, publication: Publication, after: Commit) -> None:
         for topic in sorted({count.span.topic for count in publication.counts}):
             table = topic_table(self._url, self._shape, topic)
             done = self._round(topic, publication, after)

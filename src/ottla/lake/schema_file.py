@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from ottla.lake.json_columns import pack_schema, unpack_schema
 from ottla.lake.layout import folder_of
-from ottla.lake.plans import Commit, Publication
+from ottla.lake.plans import Publication
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused, Store
-from ottla.lake.values import lake_columns, row_columns
+from ottla.lake.values import lake_columns, row_columns, same_columns
 
 FORMAT = 1
 
@@ -68,20 +68,23 @@ def name_of(topic: str) -> str:
     return f"{folder_of(topic)}_schema.json"
 
 
-def write(store: Store, shape: Shape, before: Commit, publication: Publication) -> None:
-    """Write the schema of each topic whose columns this round changed. May be repeated, also by a late loader."""
+def write(store: Store, shape: Shape, publication: Publication) -> None:
+    """Write the schema of each topic whose files have other columns from this round on.
+
+    A round without files may have changed the columns before. May be repeated, also by a late loader.
+    """
     for topic in sorted({file.written.topic for file in publication.files}):
         packed = publication.columns.get(topic)
         known = read(store, topic)
-        if known is not None and packed == before.columns.get(topic):
-            continue
         number = publication.plan.number
         columns = None if packed is None else unpack_schema(packed)
-        schema = file_schema(columns, shape)
+        schema, folders = file_schema(columns, shape), folder_schema(columns, shape)
+        if known is not None and same_columns(known.columns, schema) and same_columns(known.partition_columns, folders):
+            continue
         if known is not None and known.versions[-1][0] >= number:
             continue  # written before a kill; or this loader has lost the lake, and another has gone on from here
         older = known.versions if known else ()
-        _put(store, TopicSchema(topic, (*older, (number, schema)), folder_schema(columns, shape)))
+        _put(store, TopicSchema(topic, (*older, (number, schema)), folders))
 
 
 def read(store: Store, topic: str) -> TopicSchema | None:
