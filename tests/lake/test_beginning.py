@@ -43,7 +43,20 @@ def test_beginnings_are_edges_times_or_offsets(text, limit):
     assert parse_beginning(text) == limit
 
 
-@pytest.mark.parametrize("text", ["yesterday", "{", '{"t":7}', "-5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yesterday",
+        "{",
+        '{"t":7}',
+        "-5",
+        '{"t":{"0":-3}}',
+        '{"t":{"0":9223372036854775808}}',
+        "1969-12-31T23:59:59.999Z",
+        "1960-01-01",
+        "9223372036854775808",
+    ],
+)
 def test_other_beginnings_are_refused(text):
     with pytest.raises(lake.LakeRefused, match="--from"):
         parse_beginning(text)
@@ -80,6 +93,14 @@ def test_what_comes_after_the_first_look_is_not_passed_over(load, topics, eventu
         stop.set()
         loader.join(60)
     assert loaded_offsets(found[0]) == {(2, 3)}
+
+
+def test_an_offset_after_the_end_is_refused_and_nothing_is_written_down(load, topics):
+    topic = topics.new()
+    topics.count(topic, 0, 3)
+    with pytest.raises(lake.LakeRefused, match=f"--from: {topic}-0 ends at offset 3: it cannot begin at 99"):
+        load(topic, beginning=json.dumps({topic: {"0": 99}}))
+    assert loaded_offsets(load(topic, beginning=json.dumps({topic: {"0": 2}}))) == {(2, 3)}
 
 
 def test_a_partition_that_a_known_topic_gets_later_begins_at_its_first_record(load, topics, eventually):

@@ -14,6 +14,7 @@ from ottla.spark.plan import Edge, Limit, Offsets, SourceOffset, SpecificOffsets
 from ottla.spark.survey import Survey
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST = (1 << 63) - 1
 _EDGES = {"earliest": Edge.EARLIEST, "latest": Edge.LATEST}
 
 
@@ -23,11 +24,15 @@ def parse_beginning(text: str) -> Limit:
         return _EDGES[text]
     if text.startswith("{"):
         try:
-            return SpecificOffsets(flat(json.loads(text)))
+            offsets = flat(json.loads(text))
         except ValueError as fault:
             raise LakeRefused(f"--from: {fault}") from fault
+        for partition, offset in offsets.items():
+            if not Edge.EARLIEST <= offset <= _MOST:
+                raise LakeRefused(f"--from: {offset} for {partition} is no offset; -2 is earliest, -1 latest")
+        return SpecificOffsets(offsets)
     if text.isdecimal():
-        return Timestamps(int(text), latest_where_none=True)
+        return _time(text, int(text))
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -36,7 +41,14 @@ def parse_beginning(text: str) -> Limit:
             '{"topic":{"0":123}}'
         ) from None
     aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    return Timestamps((aware - _EPOCH) // timedelta(milliseconds=1), latest_where_none=True)
+    return _time(text, (aware - _EPOCH) // timedelta(milliseconds=1))
+
+
+def _time(text: str, milliseconds: int) -> Limit:
+    """A time as a beginning. Negative ones are refused: to a broker they are names of other offsets."""
+    if not 0 <= milliseconds <= _MOST:
+        raise LakeRefused(f"--from {text}: a time is not before 1970, and has at most 63 bits of milliseconds")
+    return Timestamps(milliseconds, latest_where_none=True)
 
 
 def begun(committed: Commit, latest: SourceOffset, limit: Limit, survey: Survey) -> Commit | None:
@@ -56,6 +68,9 @@ def begun(committed: Commit, latest: SourceOffset, limit: Limit, survey: Survey)
         starts: Offsets = survey.limit(_of(limit, new.keys()), new, option="--from", starting=True)
     except ValueError as fault:
         raise LakeRefused(str(fault)) from fault
+    for partition, end in survey.edges(starts.keys(), Edge.LATEST).items():
+        if starts[partition] > end:
+            raise LakeRefused(f"--from: {partition} ends at offset {end}: it cannot begin at {starts[partition]}")
     return replace(
         committed,
         number=committed.number + 1,
