@@ -13,6 +13,7 @@ from ottla.lake.state import LakeRecords
 from ottla.lake.stores import lake_url, open_store
 from ottla.records.reader import Record
 from ottla.spark.plan import Edge, SpecificOffsets, Timestamps
+from ottla.spark.survey import Survey
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -93,6 +94,22 @@ def test_what_comes_after_the_first_look_is_not_passed_over(load, topics, eventu
         stop.set()
         loader.join(60)
     assert loaded_offsets(found[0]) == {(2, 3)}
+
+
+@pytest.mark.parametrize("beginning", ["latest", "2100-01-01"])
+def test_records_that_come_while_the_end_is_asked_for_are_no_lost_ones(load, topics, monkeypatch, beginning):
+    topic = topics.new()
+    topics.count(topic, 0, 3)
+    real = Survey.limit
+
+    def limit(self, *given, **options):
+        topics.count(topic, 0, 2)
+        return real(self, *given, **options)
+
+    monkeypatch.setattr(Survey, "limit", limit)
+    assert load(topic, beginning=beginning).rows == 0
+    topics.count(topic, 0, 2)
+    assert loaded_offsets(load(topic, beginning=beginning)) == {(5, 7)}
 
 
 def test_an_offset_after_the_end_is_refused_and_nothing_is_written_down(load, topics):

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import TopicPartition
@@ -120,7 +120,7 @@ class Loader:
         asked_us = time.time_ns() // 1000
         latest = self.latest()
         self.finish_what_was_begun(latest)
-        self._begin(latest)
+        latest = self._begin(latest)
         earliest = self._survey.earliest(latest.offsets.keys())
         self._reporter.asked(latest.offsets, earliest)
         while not (stop is not None and stop.is_set()):
@@ -145,13 +145,20 @@ class Loader:
         stands = {**earliest, **self.loaded.committed.offsets, **done}
         return sum(max(0, end - stands[partition]) for partition, end in latest.offsets.items())
 
-    def _begin(self, latest: SourceOffset) -> None:
-        """Write down the beginnings of topics that are new to the lake."""
+    def _begin(self, latest: SourceOffset) -> SourceOffset:
+        """Write down the beginnings of topics that are new to the lake; returns ends that none of them lies behind.
+
+        Records that came since the first look may lie before a beginning.
+        """
         commit = begun(self.loaded.committed, latest, self.settings.beginning, self._survey)
-        if commit is not None:
-            self._check_new(commit.topic_ids)
-            self.state.adopt(commit)
-            self.loaded.committed = commit
+        if commit is None:
+            return latest
+        self._check_new(commit.topic_ids)
+        self.state.adopt(commit)
+        self.loaded.committed = commit
+        partitions = {partition: latest.topic_ids[partition.topic] for partition in latest.offsets}
+        offsets, epochs = self._survey.latest(partitions, {})
+        return replace(latest, offsets=offsets, epochs=epochs)
 
     def _check_new(self, topics: Iterable[str]) -> None:
         """LakeRefused where rows of topics that are new to the lake's state are there already."""
