@@ -6,8 +6,11 @@ from killed_loader import Killed, killed
 from ottla import lake
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.loader import Loader
+from ottla.records.reader import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+NEW_YEAR = 1_356_998_400_000
 
 
 @pytest.fixture
@@ -90,3 +93,30 @@ def test_a_plan_is_done_over_without_records_that_retention_removed(load, begin,
     assert (loaded.rows, loaded.lost) == (rows, {TopicPartition(topic, 0): removed})
     topics.count(topic, 0, 5)
     assert load(topic).rows == 5
+
+
+@pytest.mark.parametrize("options", [{}, {"json": True}, {"format": "delta"}])
+def test_a_partition_that_was_emptied_is_accepted_once(load, topics, options):
+    topic = topics.new(2)
+    for partition in (0, 1):
+        topics.fill(topic, partition, [Record(0, NEW_YEAR, b"k", b'{"n":1}')] * 3)
+    load(topic, **options)
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, b"k", b'{"n":2}')] * 5)
+    topics.admin.delete_records({TopicPartition(topic, 0): 8})
+    with pytest.raises(lake.LakeRefused, match=rf"\({topic}-0 5\); --accept-loss"):
+        load(topic, **options)
+    assert load(topic, accept_loss=True, **options).lost == {TopicPartition(topic, 0): 5}
+    assert load(topic, **options).rows == 0
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, b"k", b'{"n":3}')])
+    assert load(topic, **options).rows == 1
+
+
+def test_losses_of_a_partition_that_was_empty_at_first_are_noticed(load, topics):
+    topic = topics.new(2)
+    topics.count(topic, 0, 3)
+    load(topic)
+    topics.count(topic, 1, 9)
+    topics.admin.delete_records({TopicPartition(topic, 1): 4})
+    with pytest.raises(lake.LakeRefused, match=rf"\({topic}-1 4\); --accept-loss"):
+        load(topic)
+    assert load(topic, accept_loss=True).rows == 5

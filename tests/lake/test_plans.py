@@ -57,9 +57,9 @@ def test_files_are_named_by_topic_round_and_number_within_their_folders():
 
 def test_a_plan_goes_on_where_the_lake_stands_and_new_partitions_begin_at_the_beginning():
     committed = Commit(4, {A0: 10}, {"a": ID})
-    plan = next_plan(committed, latest({A0: 15, A1: 7}), {A0: 2, A1: 3}, **WITHIN)
+    plan = next_plan(committed, latest({A0: 15, A1: 7}), {A0: 2, A1: 0}, **WITHIN)
     assert plan.number == 5
-    assert spans(plan) == [(A0, 10, 15), (A1, 3, 7)]
+    assert spans(plan) == [(A0, 10, 15), (A1, 0, 7)]
     assert plan.ranges[0].topic_id == ID and plan.ranges[0].leader_epoch == 3
 
 
@@ -123,6 +123,30 @@ def test_what_retention_took_is_an_error_or_on_demand_a_note():
         next_plan(*arguments, **WITHIN)
     plan = next_plan(*arguments, **{**WITHIN, "accept_loss": True})
     assert spans(plan) == [(A0, 12, 20)] and plan.lost == {A0: 7}
+
+
+def test_a_partition_of_which_nothing_is_left_moves_on_to_its_end():
+    committed, now = Commit(0, {A0: 5, A1: 3}, {"a": ID}), latest({A0: 12, A1: 9})
+    plan = next_plan(committed, now, {A0: 12, A1: 0}, most=2, accept_loss=True)
+    assert spans(plan) == [(A0, 12, 12), (A1, 3, 5)] and plan.lost == {A0: 7}
+
+
+def test_records_that_came_and_went_between_two_looks_are_lost_ones():
+    committed = Commit(0, {A0: 5}, {"a": ID})
+    plan = next_plan(committed, latest({A0: 12}), {A0: 15}, most=2, accept_loss=True)
+    assert spans(plan) == [(A0, 15, 15)] and plan.lost == {A0: 10}
+
+
+def test_where_an_empty_partition_begins_is_noted_with_the_first_records_of_its_topic():
+    plan = next_plan(Commit(), latest({A0: 2, A1: 7}), {A0: 0, A1: 7}, **WITHIN)
+    assert spans(plan) == [(A0, 0, 2), (A1, 7, 7)]
+    assert not next_plan(Commit(), latest({A0: 0, A1: 7}), {A0: 0, A1: 7}, **WITHIN).ranges
+
+
+def test_the_first_records_of_an_added_partition_are_missed():
+    arguments = (Commit(0, {A0: 5}, {"a": ID}), latest({A0: 5, A1: 9}), {A0: 0, A1: 4})
+    with pytest.raises(LakeRefused, match=r"a-1 4\); --accept-loss"):
+        next_plan(*arguments, **WITHIN)
 
 
 def a_publication():

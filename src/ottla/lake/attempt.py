@@ -151,7 +151,7 @@ class Attempt:
         return self._columns[topic] != self._known_columns(topic)
 
     def _columns_in_order(self, topic: str) -> str:
-        spans = [span for span in self._plan.ranges if span.topic == topic]
+        spans = self._spans(topic)
         known = self._known_columns(topic) or json_columns.pack_schema(EMPTY)
         values, kafka = self._settings.values, self._settings.kafka
         (found,) = self._run(lambda given: columns_in_order(given, known, values, kafka), [spans], len)
@@ -193,6 +193,10 @@ class Attempt:
         made: dict[int, _Made] = dict(zip(order, tasks.map(work).collect(), strict=True))
         return [made[index] for index in range(len(given))]
 
+    def _spans(self, topic: str) -> list[OffsetRange]:
+        """The ranges of a topic that hold something."""
+        return [span for span in self._plan.ranges if span.topic == topic and span.size]
+
     def _schema(self, topic: str) -> pa.Schema:
         return json_columns.unpack_schema(self._columns[topic])
 
@@ -215,7 +219,7 @@ class Attempt:
         if self._settings.values.kind == "text":
             return TEXT_COLUMNS
         schema, reader = EMPTY, self._settings.values.reader(topic)
-        for span in [span for span in self._plan.ranges if span.topic == topic][:4]:
+        for span in self._spans(topic)[:4]:
             short = replace(span, end=min(span.end, span.start + SAMPLED_RECORDS))
             values = self._settings.values
             for piece in read_decoded(short, self._settings.kafka, columns=values.fetched):

@@ -244,7 +244,11 @@ class Commit:
 
 
 def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, most: int, accept_loss: bool) -> LoadPlan:
-    """The next round: up to `most` offsets, each partition from where the lake stands, a new one from its beginning."""
+    """The next round: up to `most` offsets, each partition from where the lake stands, a new one from its beginning.
+
+    A partition without new records is part of it, with no offsets, where the lake shall know from now on where it
+    stands: its records are lost, or its topic brings others. One that is added to a known topic begins at 0.
+    """
     before = SourceOffset(committed.offsets, committed.topic_ids)
     for topic in sorted({topic for topic, _ in latest.offsets}):
         if recreated(topic, before, latest):
@@ -254,21 +258,29 @@ def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, mos
             )
     ranges: list[OffsetRange] = []
     lost: Offsets = {}
-    for partition, end in sorted(latest.offsets.items()):
-        start = committed.offsets.get(partition, earliest[partition])
+    for partition, last in sorted(latest.offsets.items()):
+        first, end = earliest[partition], max(earliest[partition], last)
+        start = committed.offsets.get(partition, 0 if partition.topic in committed.topic_ids else first)
         if end < start:
             raise LakeRefused(f"{partition} ends at {end} but was loaded up to {start}: it has lost records")
-        if start < earliest[partition]:
-            lost[partition] = earliest[partition] - start
-            start = earliest[partition]
+        if start < first:
+            lost[partition] = first - start
+            start = first
         topic_id = latest.topic_ids.get(partition.topic, NO_TOPIC_ID)
         epoch = latest.epochs.get(partition, -1)
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end, topic_id, epoch))
     if lost and not accept_loss:
         gone = ", ".join(f"{partition} {count}" for partition, count in sorted(lost.items()))
         raise LakeRefused(f"retention removed records before they were loaded ({gone}); --accept-loss goes on")
-    bounded = [span for span in _bounded(ranges, most) if span.size]
-    return LoadPlan(committed.number + 1, tuple(bounded), lost)
+    busy = {span.topic for span in ranges if span.size or span.topic_partition in lost}
+    noted = [
+        span
+        for span in _bounded(ranges, most)
+        if span.size
+        or span.topic_partition in lost
+        or (span.topic in busy and span.topic_partition not in committed.offsets)
+    ]
+    return LoadPlan(committed.number + 1, tuple(noted), lost)
 
 
 def still_there(plan: LoadPlan, latest: SourceOffset, earliest: Offsets, *, accept_loss: bool) -> LoadPlan:
@@ -337,7 +349,7 @@ def _bounded(ranges: list[OffsetRange], most: int) -> list[OffsetRange]:
     total = sum(span.size for span in ranges)
     if total <= most:
         return ranges
-    return [replace(span, end=span.start + max(1, span.size * most // total)) for span in ranges if span.size]
+    return [replace(span, end=span.start + max(1, span.size * most // total)) if span.size else span for span in ranges]
 
 
 def totals(counts: Iterable[RangeCount]) -> dict[TopicPartition, RangeCount]:
