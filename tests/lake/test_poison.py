@@ -95,3 +95,14 @@ def test_what_loads_does_not_depend_on_rounds_or_tasks(load, topics, tmp_path, m
         found.append((refused, {field.name: field.type for field in schema}, loaded.rows))
     assert found[0] == found[1]
     assert found[0][0]
+
+
+def test_a_letter_whose_time_its_topic_refuses_gets_the_present_one(load, topics):
+    topic, bad = topics.new(message_timestamp_after_max_ms=str((1 << 63) - 1)), topics.new()
+    late = 7_258_118_400_000
+    topics.fill(topic, 0, [Record(0, late, b"k", b"no json", ((("own", b"x"),))), Record(0, 5, None, b"neither")])
+    load(topic, json=True, dead_letter=bad)
+    first, second = topics.read(bad)
+    assert first.timestamp < late and second.timestamp == 5
+    assert {"own": b"x", "ottla.timestamp": b"%d" % late}.items() <= dict(first.headers).items()
+    assert "ottla.timestamp" not in dict(second.headers)

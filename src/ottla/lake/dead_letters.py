@@ -5,6 +5,7 @@ Sent at least once: a loader that is killed between the publication and the comm
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 
@@ -20,6 +21,7 @@ from ottla.spark.plan import OffsetRange
 BATCH_BYTES = 512 << 10
 SHORTENED_BYTES = 64 << 10
 """Bytes kept of a key and of a value where the topic refuses the whole letter."""
+_REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_TIMESTAMP)
 LETTER_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 
 
@@ -99,7 +101,10 @@ class _Sender:
         self._waiting.append(letter)
 
     def flush(self) -> None:
-        """Send the added letters. A batch too large for the topic goes letter by letter, shortened if need be."""
+        """Send the added letters. A batch that the topic refuses goes letter by letter.
+
+        A letter is shortened if it is too large, and gets the present time if its own is refused.
+        """
         letters, self._waiting = self._waiting, []
         builder, self._builder = self._builder, BatchBuilder(max_bytes=BATCH_BYTES)
         if not letters or self._send(builder):
@@ -107,11 +112,13 @@ class _Sender:
         for letter in letters:
             if len(letters) > 1 and self._send(_batch_of(letter)):
                 continue
-            if not self._send(_batch_of(_shortened(letter, SHORTENED_BYTES))):
-                self._send(_batch_of(_shortened(letter, 0)), must=True)
+            dated = _dated(letter)
+            others = (_shortened(letter, SHORTENED_BYTES), dated, _shortened(dated, SHORTENED_BYTES))
+            if not any(self._send(_batch_of(each)) for each in (*others, _shortened(letter, 0))):
+                self._send(_batch_of(_shortened(dated, 0)), must=True)
 
     def _send(self, builder: BatchBuilder, *, must: bool = False) -> bool:
-        """True if the topic took the batch; False where it was too large."""
+        """True if the topic took the batch; False where it was too large, or its times too far from the present."""
         batch = builder.build(
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.producer_epoch,
@@ -120,7 +127,7 @@ class _Sender:
         try:
             self._cluster.produce(self._topic, self._partition, batch)
         except ApiError as fault:
-            if must or fault.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+            if must or fault.code not in _REFUSALS:
                 raise
             return False
         self._sequences[self._partition] += builder.records_count
@@ -155,6 +162,12 @@ def _batch_of(letter: _Letter) -> BatchBuilder:
     builder = BatchBuilder(max_bytes=BATCH_BYTES)
     builder.add(*letter)
     return builder
+
+
+def _dated(letter: _Letter) -> _Letter:
+    """The letter with the present time; a header says which time it had."""
+    timestamp, key, value, headers = letter
+    return time.time_ns() // 1_000_000, key, value, [*headers, ("ottla.timestamp", str(timestamp).encode())]
 
 
 def _shortened(letter: _Letter, most: int) -> _Letter:
