@@ -106,3 +106,16 @@ def test_a_letter_whose_time_its_topic_refuses_gets_the_present_one(load, topics
     assert first.timestamp < late and second.timestamp == 5
     assert {"own": b"x", "ottla.timestamp": b"%d" % late}.items() <= dict(first.headers).items()
     assert "ottla.timestamp" not in dict(second.headers)
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("values", ["binary", "json"])
+def test_a_timestamp_after_the_year_9999_does_not_stop_a_lake(load, topics, tmp_path, format, values):
+    topic, bad = topics.new(message_timestamp_after_max_ms=str((1 << 63) - 1)), topics.new()
+    for time_ms in (1_356_998_400_000, 1_356_998_400_000_000, (1 << 63) - 1):
+        topics.fill(topic, 0, [Record(0, time_ms, None, b'{"n":1}')])
+    catalog = {"catalog": f"sqlite:///{tmp_path}/catalog.db"} if format == "iceberg" else {}
+    loaded = load(topic, format=format, values=values, dead_letter=bad, **catalog)
+    assert loaded.rows == (1 if format == "iceberg" else 3)
+    reasons = [dict(letter.headers)["ottla.reason"] for letter in topics.read(bad)]
+    assert reasons == [b"timestamp: an Iceberg table has times of the years 1 to 9999"] * (3 - loaded.rows)

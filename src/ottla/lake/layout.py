@@ -208,6 +208,12 @@ def _field_codes(table: pa.Table, column: str | None) -> tuple[np.ndarray, list[
     return codes, [(None if name == NO_VALUE else name,) for name in sorted(names)]
 
 
+def in_calendar(times: np.ndarray) -> np.ndarray:
+    """A mask of the times, in microseconds, that have a date in the calendar: years 1 to 9999."""
+    mask: np.ndarray = (times >= _FIRST_US) & (times <= _LAST_US)
+    return mask
+
+
 def event_times(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
     """A field's values as microseconds of the epoch in UTC, and which rows have such a time.
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ottla.lake.changes import changes
 from ottla.lake.json_columns import Block
-from ottla.lake.layout import EVENT_TIME, Layout, event_times, placed
+from ottla.lake.layout import EVENT_TIME, Layout, event_times, in_calendar, placed
 from ottla.lake.shape import Shape
 from ottla.lake.values import lake_columns, lake_table
 from ottla.lake.windows import LeftOut
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RECORD_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 TOO_LONG = "a field that divides the lake: its value is too long for the name of a folder"
+
+NO_DATE = "timestamp: an Iceberg table has times of the years 1 to 9999"
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Places = np.ndarray[Any, np.dtype[np.int64]]
@@ -67,6 +69,8 @@ class Sieve:
         sifted = _whole(batch) if block is None else self._read(batch, block)
         if self._filter is not None:
             self._filtered(sifted, self._filter)
+        if self._shape.format == "iceberg":
+            sifted.keep(in_calendar(all_numbers(sifted.rows.column("timestamp"))), NO_DATE)
         if block is None:
             return sifted
         if self._layout.event_time:

@@ -77,8 +77,11 @@ def statistics(footer: pq.FileMetaData) -> str:
         place = names.index(name)
         groups = [footer.row_group(group).column(place).statistics for group in range(footer.num_row_groups)]
         if all(group is not None and group.has_min_max and group.has_null_count for group in groups):
-            least[name] = _json_value(min(group.min for group in groups))
-            greatest[name] = _json_value(max(group.max for group in groups))
+            try:
+                bounds = min(group.min for group in groups), max(group.max for group in groups)
+            except OverflowError:  # a time after the year 9999: the file goes without its bounds
+                continue
+            least[name], greatest[name] = map(_json_value, bounds)
             nulls[name] = sum(group.null_count for group in groups)
     return json.dumps({"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
 
