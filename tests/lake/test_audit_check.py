@@ -8,6 +8,7 @@ import pytest
 from ottla.cli.main import main
 from ottla.client.blocking.producer import Producer
 from ottla.client.produce.audit_trail import WINDOW_MS, AuditTrail
+from ottla.lake import LakeRefused
 from ottla.lake.audit_command import command
 from ottla.records.reader import Record
 
@@ -127,6 +128,15 @@ def test_a_delta_table_is_checked_by_what_its_log_tells(load, topics, tmp_path, 
     commit.write_text(json.dumps(stored))
     status, told = check()
     assert status == 1 and f"{topic}-0: 4 rows are in the lake, the commit says 5" in told["wrong"]
+
+
+def test_a_lake_into_which_nothing_was_loaded_yet_is_not_complete(load, topics, tmp_path, check):
+    topic = topics.new()
+    topics.fill(topic, 0, [Record(0, LONG_AGO, None, b"no json")])
+    with pytest.raises(LakeRefused, match="--dead-letter"):
+        load(topic, json=True)
+    status, told = check()
+    assert status == 2 and told["unknown"] == ["nothing was loaded into the lake yet"]
 
 
 def test_without_a_lake_or_a_cluster_nothing_can_be_told(load, topics, tmp_path, capsys):

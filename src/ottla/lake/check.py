@@ -63,6 +63,8 @@ def check(to: str | Path, options: CheckOptions, now_us: int) -> Checked:
     history, where, at_work = _standing(lake, topics, quick=options.quick)
     ends = cluster_ends(options.bootstrap, topics, now_us, delay_us=options.delay_us)
     checked = Checked()
+    if not topics:
+        checked.findings.unknown.append("nothing was loaded into the lake yet")
     checked.findings.add(ranges_follow(history, topics))
     checked.findings.add(counts_agree(history, topics))
     checked.findings.add(cluster_agrees(history, topics, ends))
