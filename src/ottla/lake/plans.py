@@ -262,7 +262,10 @@ def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, mos
         first, end = earliest[partition], max(earliest[partition], last)
         start = committed.offsets.get(partition, 0 if partition.topic in committed.topic_ids else first)
         if end < start:
-            raise LakeRefused(f"{partition} ends at {end} but was loaded up to {start}: it has lost records")
+            raise LakeRefused(
+                f"{partition} ends at {end} but was loaded up to {start}: it has lost records, or was loaded with "
+                f"--read-uncommitted and has open transactions"
+            )
         if start < first:
             lost[partition] = first - start
             start = first
