@@ -18,6 +18,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorResponse
 from ottla.messages.heartbeat import HeartbeatResponse
 from ottla.messages.join_group import JoinGroupResponse
+from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
 from ottla.messages.metadata import (
     MetadataResponse,
@@ -128,3 +129,17 @@ def test_a_member_of_a_group_is_given_no_partitions_by_hand() -> None:
     with pytest.raises(ValueError, match="a consumer of their own"):
         core.assign([PLACE])
     assert core.assignment == {PLACE}
+
+
+@pytest.mark.parametrize(("instance_id", "asked"), [(None, 1), ("i", 0)])
+def test_a_member_that_does_not_poll_in_time_leaves_but_a_static_one_only_falls_silent(
+    instance_id: str | None, asked: int
+) -> None:
+    core = a_member(instance_id=instance_id)
+    core.last_poll_ms = -core.settings.max_poll_interval_ms - 1.0
+    assert core.membership is not None
+    core.membership.heartbeat_at_ms = 0.0
+    requests = run(core.heartbeat(), lambda _: LeaveGroupResponse())
+    assert [type(request) for request in requests] == [LeaveGroupRequest] * asked
+    assert core.membership.standing is Standing.OUTSIDE
+    assert beat(core, ErrorCode.NONE) == 0

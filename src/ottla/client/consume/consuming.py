@@ -217,7 +217,7 @@ class ConsumerCore:
                 listener(sorted(self.fetcher.readings))
         finally:
             self.fetcher.assign(set())
-            if member.standing is not Standing.OUTSIDE and member.settings.instance_id is None and not self._manual:
+            if member.standing is not Standing.OUTSIDE and not self._manual:
                 with contextlib.suppress(ClientError, ApiError):  # the coordinator notices by the session timeout
                     await self._leave(member)
 
@@ -418,15 +418,18 @@ class ConsumerCore:
         return 1_000.0
 
     async def _leave(self, member: Membership) -> None:
+        """Leave the group. A static member only falls silent: its partitions stay its own for a session timeout."""
+
         def build(version: int) -> LeaveGroupRequest:
             return member.leave_request(version)
 
-        await self.plan.ask_coordinator(
-            member.settings.group_id,
-            lambda where: Ask(where, LeaveGroupRequest, LeaveGroupResponse, build),
-            lambda answer: answer.error_code,
-            timeout_ms=5_000,
-        )
+        if member.settings.instance_id is None:
+            await self.plan.ask_coordinator(
+                member.settings.group_id,
+                lambda where: Ask(where, LeaveGroupRequest, LeaveGroupResponse, build),
+                lambda answer: answer.error_code,
+                timeout_ms=5_000,
+            )
         member.reset()
 
 
