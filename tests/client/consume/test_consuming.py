@@ -17,7 +17,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorResponse
 from ottla.messages.heartbeat import HeartbeatResponse
-from ottla.messages.join_group import JoinGroupResponse
+from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
 from ottla.messages.metadata import (
@@ -87,6 +87,18 @@ def test_a_member_sends_heartbeats_until_it_joins_again() -> None:
     assert beat(core, ErrorCode.UNKNOWN_MEMBER_ID) == 1
     assert member.standing is Standing.OUTSIDE
     assert beat(core, ErrorCode.NONE) == 0
+
+
+def test_a_member_that_waits_for_the_others_to_join_neither_beats_nor_leaves() -> None:
+    core = a_member()
+    beat(core, ErrorCode.REBALANCE_IN_PROGRESS)
+    joining = core._ask_group(JoinGroupRequest, JoinGroupResponse, JoinGroupRequest())
+    joining.send(None)
+    core.last_poll_ms = -core.settings.max_poll_interval_ms - 1.0
+    assert beat(core, ErrorCode.NONE) == 0
+    joining.close()
+    assert core.last_poll_ms == 0.0
+    assert beat(core, ErrorCode.REBALANCE_IN_PROGRESS) == 1
 
 
 def committing(code: ErrorCode) -> OffsetCommitResponse:

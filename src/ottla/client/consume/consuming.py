@@ -96,6 +96,8 @@ class ConsumerCore:
         self._looked_ms = float("-inf")
         self._auto_commit_at_ms = plan.now_ms() + settings.auto_commit_interval_ms
         self._lost = False
+        self._joining = False
+        """True while the coordinator is asked to join or sync, which counts as a sign of life there."""
         self._ended: ApiError | None = None
         self._cooperative = all(assignor.cooperative for assignor in settings.assignors)
 
@@ -224,7 +226,7 @@ class ConsumerCore:
     async def heartbeat(self) -> float:
         """One heartbeat if it is due; how many milliseconds until the next thing to do."""
         member = self.membership
-        if member is None or not member.known:
+        if member is None or not member.known or self._joining:
             return 50.0 if member is not None else 1_000.0
         now_ms = self.plan.now_ms()
         if now_ms < member.heartbeat_at_ms:
@@ -333,13 +335,18 @@ class ConsumerCore:
         assert self.membership is not None
         settings = self.membership.settings
         timeout_ms = settings.rebalance_timeout_ms + 5_000
-        return await self.plan.ask_coordinator(
-            settings.group_id,
-            lambda where: Ask(where, kind, response, lambda _: request, timeout_ms=timeout_ms),
-            lambda answer: int(answer.error_code),  # type: ignore[attr-defined]
-            purpose="group",
-            timeout_ms=timeout_ms,
-        )
+        self._joining = True
+        try:
+            return await self.plan.ask_coordinator(
+                settings.group_id,
+                lambda where: Ask(where, kind, response, lambda _: request, timeout_ms=timeout_ms),
+                lambda answer: int(answer.error_code),  # type: ignore[attr-defined]
+                purpose="group",
+                timeout_ms=timeout_ms,
+            )
+        finally:
+            self._joining = False
+            self.last_poll_ms = self.plan.now_ms()
 
     async def _sync(self, member: Membership) -> tuple[TopicPartition, ...] | None:
         counts: dict[str, int] = {}
