@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from stories import drive
 
 from ottla.client.consume import offsets
 from ottla.client.core import transfer
@@ -49,21 +50,15 @@ class Script:
         self.plan = ClusterPlan("boot:1", ClientSettings(**settings), lambda: self.time)
 
     def run(self, story: Coroutine[Any, Any, Any]) -> Any:
-        value: Any = None
-        fault: Exception | None = None
-        while True:
-            try:
-                effect = story.send(value) if fault is None else story.throw(fault)
-            except StopIteration as end:
-                return end.value
-            value, fault = None, None
-            if isinstance(effect, Pause):
-                self.time += effect.ms
-            elif isinstance(effect, AskAll):
-                value = [self._attempt(ask) for ask in effect.asks]
-            else:
-                found = self._attempt(effect)
-                value, fault = (None, found) if isinstance(found, Exception) else (found, None)
+        return drive(story, self._carry_out)
+
+    def _carry_out(self, effect: Any) -> Any:
+        if isinstance(effect, Pause):
+            self.time += effect.ms
+            return None
+        if isinstance(effect, AskAll):
+            return [self._attempt(ask) for ask in effect.asks]
+        return self._attempt(effect)
 
     def _attempt(self, ask: Ask[Any]) -> Any:
         name = ask.request.__name__.removesuffix("Request")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+from stories import drive
+
 from ottla.client.core.effects import AskAll, Pause
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import BrokerUnreachable, ConnectionLost, MetadataMissing, RequestTimedOut
@@ -53,22 +55,15 @@ class World:
         return self.accumulator.ready(self.time, flush=True)
 
     def run(self, story: Coroutine[Any, Any, Any]) -> Any:
-        value: Any = None
-        fault: Exception | None = None
-        while True:
-            try:
-                effect = story.send(value) if fault is None else story.throw(fault)
-            except StopIteration as end:
-                return end.value
-            value = fault = None
-            if isinstance(effect, Pause):
-                self.time += effect.ms
-            elif isinstance(effect, AskAll):
-                value = [self._answer(ask.build(9)) for ask in effect.asks]
-            else:
-                value = self._answer(effect.build(9))
-                if isinstance(value, Exception):
-                    value, fault = None, value
+        return drive(story, self._carry_out)
+
+    def _carry_out(self, effect: Any) -> Any:
+        if isinstance(effect, Pause):
+            self.time += effect.ms
+            return None
+        if isinstance(effect, AskAll):
+            return [self._answer(ask.build(9)) for ask in effect.asks]
+        return self._answer(effect.build(9))
 
     def _answer(self, request: Any) -> Any:
         self.asked.append(type(request).__name__)

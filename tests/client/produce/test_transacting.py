@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from stories import drive
 
 from ottla.client.core.effects import Ask, AskAll, FeaturesOf, Pause
 from ottla.client.core.plan import ClusterPlan
@@ -67,18 +68,13 @@ class Brokers:
         self.plan = ClusterPlan("boot:1", ClientSettings(), lambda: self.time)
 
     def run(self, story: Coroutine[Any, Any, Any]) -> Any:
-        value: Any = None
-        fault: Exception | None = None
-        while True:
-            try:
-                effect = story.send(value) if fault is None else story.throw(fault)
-            except StopIteration as end:
-                return end.value
-            value = fault = None
-            try:
-                value = self._carry_out(effect)
-            except (ApiError, ConnectionLost, BrokerUnreachable) as failed:
-                fault = failed
+        return drive(story, self._attempt)
+
+    def _attempt(self, effect: Any) -> Any:
+        try:
+            return self._carry_out(effect)
+        except (ApiError, ConnectionLost, BrokerUnreachable) as failed:
+            return failed
 
     def _carry_out(self, effect: Any) -> Any:
         if isinstance(effect, Pause):
