@@ -1,14 +1,15 @@
 """Spark's workers answer at once; other processes keep their sockets as they are."""
 
+import os
 import socket
 import sys
 from collections.abc import Iterator
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.descriptors import descriptors
 
 from ottla.spark import workers
 from ottla.spark.workers import hurry_answers, import_ahead
@@ -34,10 +35,10 @@ def delayed(connection: socket.socket) -> bool:
 def test_the_sockets_of_a_worker_wait_for_no_acknowledgement(connection: socket.socket) -> None:
     one_end, other_end = socket.socketpair()
     with one_end, other_end:
-        before = len(list(Path("/proc/self/fd").iterdir()))
+        own = {f"socket:[{os.fstat(end.fileno()).st_ino}]" for end in (connection, one_end, other_end)}
         hurry_answers()
         assert not delayed(connection)
-        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        assert sorted(target for target in descriptors() if target in own) == sorted(own)
 
 
 @pytest.mark.usefixtures("in_worker")
