@@ -167,10 +167,11 @@ class Consumer:
         isolation = self.core.settings.fetch.isolation_level
         return await self.cluster.run(offsets.list_offsets(self.cluster.plan, list(times), times, isolation))
 
-    async def close(self) -> None:
+    async def close(self, timeout_ms: float = 30_000) -> None:
         """Commit if that is automatic, leave the group, close the connections.
 
         A member with an `instance_id` does not leave. Errors on the way are not raised but for those of a listener.
+        Where no broker answers, it is given up after `timeout_ms`.
         """
         if self._closed:
             return
@@ -179,7 +180,7 @@ class Consumer:
             if self._task is not None:
                 self._task.cancel()
                 await asyncio.wait([self._task])
-            await self.cluster.run(self.core.close())
+            await self.cluster.run(self.core.close(timeout_ms))
         finally:
             await self.cluster.close()
 

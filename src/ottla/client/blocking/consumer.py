@@ -202,11 +202,12 @@ class Consumer:
         isolation = self.core.settings.fetch.isolation_level
         return self.cluster.run(offsets.list_offsets(self.cluster.plan, list(times), times, isolation))
 
-    def close(self) -> None:
+    def close(self, timeout_ms: float = 30_000) -> None:
         """Commit if that is automatic, call `on_revoke`, leave the group, close the connections.
 
         A member with an `instance_id` does not leave: its session timeout begins. Errors on the way are not raised but
-        for those of a listener, at the end.
+        for those of a listener, at the end. Where no broker answers, it is given up after `timeout_ms` (a connection
+        that is being made then is waited for).
         """
         if self._closed.is_set():
             return
@@ -214,7 +215,7 @@ class Consumer:
         if self._thread is not None:
             self._thread.join(5)
         try:
-            self.cluster.run(self.core.close())
+            self.cluster.run(self.core.close(timeout_ms))
         finally:
             self._heartbeats.close()
             self.cluster.close()

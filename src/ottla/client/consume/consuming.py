@@ -15,7 +15,8 @@ from ottla.client.consume import offsets
 from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
 from ottla.client.consume.fetching import Fetcher, FetchSettings
 from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
-from ottla.client.core.effects import Ask, Pause
+from ottla.client.core.deadline import within
+from ottla.client.core.effects import Ask, ClientStory, Pause
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, ConsumedRecord, GroupMetadata
@@ -99,6 +100,7 @@ class ConsumerCore:
         self._joining = False
         """True while the coordinator is asked to join or sync, which counts as a sign of life there."""
         self._ended: ApiError | None = None
+        self._close_by_ms: float | None = None
         self._cooperative = all(assignor.cooperative for assignor in settings.assignors)
 
     @property
@@ -192,7 +194,7 @@ class ConsumerCore:
             return
         member = self.membership
         generation, member_id = member.admitted_as if not self._manual else (-1, "")
-        outcome = await offsets.commit_offsets(
+        committing = offsets.commit_offsets(
             self.plan,
             member.settings.group_id,
             chosen,
@@ -200,16 +202,21 @@ class ConsumerCore:
             member_id=member_id,
             instance_id=member.settings.instance_id,
         )
+        outcome = await self._before_closed(committing)
         for fault in outcome.values():
             if fault is not None:
                 self._heed(fault.code, generation)
                 raise fault
 
-    async def close(self) -> None:
-        """Commit if that is automatic, call the listener, which may commit too, and leave (not as a static member)."""
+    async def close(self, timeout_ms: float) -> None:
+        """Commit if that is automatic, call the listener, which may commit too, and leave (not as a static member).
+
+        What asks a broker gets `timeout_ms` in all.
+        """
         member = self.membership
         if member is None:
             return
+        self._close_by_ms = self.plan.now_ms() + timeout_ms
         if self.settings.enable_auto_commit and self._can_commit():
             with contextlib.suppress(ClientError, ApiError):
                 await self.commit()
@@ -431,13 +438,20 @@ class ConsumerCore:
             return member.leave_request(version)
 
         if member.settings.instance_id is None:
-            await self.plan.ask_coordinator(
+            leaving = self.plan.ask_coordinator(
                 member.settings.group_id,
                 lambda where: Ask(where, LeaveGroupRequest, LeaveGroupResponse, build),
                 lambda answer: answer.error_code,
                 timeout_ms=5_000,
             )
+            await self._before_closed(leaving)
         member.reset()
+
+    async def _before_closed(self, story: ClientStory[R]) -> R:
+        """Await the story; while this consumer closes, only for the time that it has left for that."""
+        if self._close_by_ms is None:
+            return await story
+        return await within(self.plan, max(self._close_by_ms - self.plan.now_ms(), 0), story)
 
 
 def _nothing(_partitions: list[TopicPartition]) -> None:

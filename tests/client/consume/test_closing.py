@@ -1,0 +1,65 @@
+"""Closing a consumer ends in the time that it is given, whichever brokers answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.client.stories import drive
+
+from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings
+from ottla.client.consume.group_protocol import encode_assignment
+from ottla.client.core.effects import Ask, Pause
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.errors import BrokerUnreachable, RequestTimedOut
+from ottla.client.model import ClientSettings
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.find_coordinator import FindCoordinatorRequest
+from ottla.messages.join_group import JoinGroupResponse
+from ottla.messages.sync_group import SyncGroupResponse
+
+PLACE = TopicPartition("t", 0)
+
+
+class Brokers:
+    """Brokers that refuse connections at once, or take them and never answer."""
+
+    def __init__(self, *, hang: bool) -> None:
+        self.now_ms = 0.0
+        self.asked: list[type[Any]] = []
+        self._hang = hang
+
+    def carry_out(self, effect: Any) -> Exception | None:
+        if isinstance(effect, Pause):
+            self.now_ms += effect.ms
+            return None
+        assert isinstance(effect, Ask)
+        self.asked.append(effect.request)
+        if not self._hang:
+            return BrokerUnreachable("refused")
+        self.now_ms += effect.timeout_ms or 30_000
+        return RequestTimedOut("no answer")
+
+
+def a_member(brokers: Brokers) -> ConsumerCore:
+    core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: brokers.now_ms), ConsumerSettings("g"))
+    core.subscribe(["t"], on_revoke=lambda _: drive(core.commit(), brokers.carry_out))
+    member = core.membership
+    assert member is not None
+    member.join_request(["t"], [], "")
+    member.joined(JoinGroupResponse(generation_id=3, protocol_name="range", leader="you", member_id="me"))
+    member.synced(SyncGroupResponse(assignment=encode_assignment([PLACE])), now_ms=0)
+    core.fetcher.assign({PLACE})
+    core.fetcher.readings[PLACE].seek(5)
+    return core
+
+
+@pytest.mark.parametrize("hang", [False, True])
+def test_a_consumer_whose_brokers_are_gone_closes_in_its_time(hang: bool) -> None:
+    brokers = Brokers(hang=hang)
+    core = a_member(brokers)
+    with pytest.raises(RequestTimedOut):  # of the commit in the listener
+        drive(core.close(2_000), brokers.carry_out)
+    assert brokers.now_ms <= 2_000
+    assert set(brokers.asked) == {FindCoordinatorRequest}
+    assert not core.assignment
