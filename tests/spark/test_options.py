@@ -40,6 +40,10 @@ def test_exactly_one_way_to_choose_topics():
     assert "no regular expression" in refusal(subscribe=None, subscribePattern="a(")
     assert "No topicpartitions to assign" in refusal(subscribe=None, assign="a")
     assert "Expected e.g." in refusal(subscribe=None, assign='{"a":0}')
+    assert "Expected e.g." in refusal(subscribe=None, assign='{"a":"10"}')
+    assert "Expected e.g." in refusal(subscribe=None, assign='{"a":[0.5]}')
+    assert "No topicpartitions to assign" in refusal(subscribe=None, assign="{}")
+    assert "No topicpartitions to assign" in refusal(subscribe=None, assign='{"a":[]}')
 
 
 def test_topics_and_partitions_are_read():
@@ -176,3 +180,16 @@ def test_lengths_of_time_are_sparks(text, ms):
 def test_a_length_of_time_without_sense_is_refused():
     with pytest.raises(ValueError, match="not a length of time: '1 fortnight'"):
         duration_ms("1 fortnight")
+
+
+@pytest.mark.parametrize(
+    ("given", "batch_size"),
+    [
+        ({}, 1 << 20),
+        ({"kafka.max.request.size": "1000"}, 1000),
+        ({"kafka.max.request.size": "9000000"}, 1 << 20),
+        ({"kafka.max.request.size": "9000000", "kafka.batch.size": "2000000"}, 2_000_000),
+    ],
+)
+def test_a_batch_of_the_sink_is_no_larger_than_a_request_may_be(given: dict[str, str], batch_size: int) -> None:
+    assert sink_options({"kafka.bootstrap.servers": "b:1", **given}).kafka.batch_size == batch_size

@@ -27,7 +27,6 @@ class KafkaSettings:
     acks: int = -1
     compression: str = "none"
     batch_size: int = 1 << 20
-    max_request_size: int = 1 << 20
     delivery_timeout_ms: int = 120_000
     transaction_timeout_ms: int = 300_000
     """A longer default than Kafka's one minute, which is little for a task that waits for slow rows."""
@@ -167,8 +166,10 @@ def producer_settings(settings: Mapping[str, str]) -> KafkaSettings:
         client_id=settings.get("client.id", default.client_id),
         request_timeout_ms=_number(settings, "request.timeout.ms", default.request_timeout_ms),
         compression=compression,
-        batch_size=_number(settings, "batch.size", default.batch_size),
-        max_request_size=_number(settings, "max.request.size", default.max_request_size),
+        batch_size=min(
+            _number(settings, "batch.size", default.batch_size),
+            _number(settings, "max.request.size", default.batch_size),  # a request holds one batch
+        ),
         delivery_timeout_ms=_number(settings, "delivery.timeout.ms", default.delivery_timeout_ms),
         transaction_timeout_ms=_number(settings, "transaction.timeout.ms", default.transaction_timeout_ms),
     )

@@ -347,14 +347,20 @@ def _selection(given: _Given) -> Selection:
 
 
 def _assigned(text: str) -> tuple[TopicPartition, ...]:
+    nothing = f"No topicpartitions to assign as specified value for option 'assign' is '{text}'"
     if not text.startswith("{"):
-        raise ValueError(f"No topicpartitions to assign as specified value for option 'assign' is '{text}'")
+        raise ValueError(nothing)
     expected = f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {text}'
     try:
         topics = json.loads(text)
-        return tuple(sorted({TopicPartition(topic, int(number)) for topic, them in topics.items() for number in them}))
-    except (ValueError, TypeError) as fault:
+    except ValueError as fault:
         raise ValueError(expected) from fault
+    if not all(isinstance(them, list) and all(type(number) is int for number in them) for them in topics.values()):
+        raise ValueError(expected)
+    chosen = {TopicPartition(topic, number) for topic, them in topics.items() for number in them}
+    if not chosen:
+        raise ValueError(nothing)
+    return tuple(sorted(chosen))
 
 
 def limits(given: _Given, *, streaming: bool) -> tuple[Limit, Limit]:
