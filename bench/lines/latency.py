@@ -1,4 +1,7 @@
-"""Times of single records: acknowledged one by one, and end to end while others are on their way."""
+"""Times of single records: acknowledged one by one, and end to end while others are on their way.
+
+The broker that is not measured stands still meanwhile (`Rig.alone`).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ GRACE_US = 100
 
 def measure(rig: Rig, contestant: str, *, acks: str) -> Figures:
     """One run into a topic of its own: sent, acknowledged, then the next."""
-    with rig.topic(contestant) as topic:
+    with rig.topic(contestant) as topic, rig.alone(contestant):
         return rig.drive(
             contestant, "latency", topic=topic, records=rig.sized(RECORDS), warmup=rig.sized(1_000), acks=acks
         )
@@ -28,7 +31,7 @@ def measure(rig: Rig, contestant: str, *, acks: str) -> Figures:
 
 def measure_steady(rig: Rig, contestant: str, *, rate: int) -> Figures:
     """Records at a steady rate over all partitions, each from the moment at which it was due to its arrival."""
-    with rig.topic(contestant, PARTITIONS) as topic:
+    with rig.topic(contestant, PARTITIONS) as topic, rig.alone(contestant):
         return rig.drive(
             contestant, "steady", topic=topic, records=rig.sized(rate * STEADY_SECONDS), warmup=rate, rate=rate,
             partitions=PARTITIONS, linger=1, batch=0, acks="all",
