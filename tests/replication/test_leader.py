@@ -14,7 +14,7 @@ def one_epoch(asked):
 
 
 def a_leader(*, in_sync=(1,), replicas=None, synced_through=0, min_in_sync=1, high_watermark=0, epoch_ends=one_epoch,
-             epoch_start=0):  # fmt: skip
+             epoch_start=0, arriving=0):  # fmt: skip
     return LeaderReplica(
         me=1,
         epoch=5,
@@ -29,6 +29,7 @@ def a_leader(*, in_sync=(1,), replicas=None, synced_through=0, min_in_sync=1, hi
         log_start=0,
         registered={2: 20, 3: 30},
         now_ms=0,
+        arriving=arriving,
     )
 
 
@@ -94,6 +95,16 @@ def test_a_minimum_above_the_number_of_replicas_asks_for_all_of_them():
     leader = a_leader(in_sync=(1,), min_in_sync=2)
     assert leader.enough_in_sync
     assert leader.on_own_sync(4, now_ms=1) == 4
+
+
+def test_replicas_that_are_being_added_ask_for_no_more_in_sync_until_they_have_come():
+    leader = a_leader(in_sync=(1,), replicas=(1, 2), min_in_sync=2, arriving=1)
+    assert leader.enough_in_sync
+    assert leader.on_own_sync(4, now_ms=1) == 4
+    leader.on_applied(8, frozenset({1, 2}), (1, 2), now_ms=1)
+    leader.on_applied(9, frozenset({1}), (1, 2), now_ms=1)
+    assert not leader.enough_in_sync
+    assert leader.on_own_sync(9, now_ms=2) is None
 
 
 def test_a_proposed_replica_counts_before_it_is_committed():

@@ -95,6 +95,14 @@ class PartitionState(NamedTuple):
     def has_leader(self) -> bool:
         return self.leader != NO_LEADER
 
+    @property
+    def arriving(self) -> int:
+        """The added replicas that a leader leaves out when it counts how many have to be in sync (rule A3).
+
+        While a replica is eligible none is: it left by the count of all replicas, and must hold what is committed.
+        """
+        return 0 if self.eligible else len(self.adding)
+
 
 class Topic:
     """A topic that exists; `partitions` by index."""

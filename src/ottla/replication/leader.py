@@ -55,12 +55,13 @@ class LeaderReplica:
 
     The high watermark is the least synced offset over the maximal in-sync set: the union of the committed set and
     all later proposals (rule A3). It does not move while the committed set is smaller than
-    min(min.insync.replicas, replicas).
+    min(min.insync.replicas, replicas), where replicas that are being added do not count.
     """
 
     __slots__ = (
-        "_committed_in_sync", "_epoch_ends", "_held", "_high_watermark", "_min_in_sync", "_partition_epoch",
-        "_promised_start", "_proposed_in_sync", "_registered", "_replicas", "epoch", "epoch_start", "me",
+        "_arriving", "_committed_in_sync", "_epoch_ends", "_held", "_high_watermark", "_min_in_sync",
+        "_partition_epoch", "_promised_start", "_proposed_in_sync", "_registered", "_replicas", "epoch",
+        "epoch_start", "me",
     )  # fmt: skip
 
     def __init__(
@@ -79,12 +80,15 @@ class LeaderReplica:
         log_start: int,
         registered: Mapping[BrokerId, BrokerEpoch],
         now_ms: int,
+        arriving: int = 0,
     ) -> None:
+        """`arriving`: the number of replicas that a reassignment adds and `min.insync.replicas` does not count yet."""
         self.me: Final = me
         self.epoch: Final = epoch
         self.epoch_start: Final = epoch_start
         self._epoch_ends = epoch_ends
         self._replicas = replicas
+        self._arriving = arriving
         self._committed_in_sync = in_sync
         self._proposed_in_sync = in_sync
         self._partition_epoch = partition_epoch
@@ -143,7 +147,8 @@ class LeaderReplica:
 
     @property
     def required_in_sync(self) -> int:
-        return min(self._min_in_sync, len(self._replicas))
+        """A reassignment asks for no more than before until its replicas are in sync, as it may last, or be stuck."""
+        return min(self._min_in_sync, len(self._replicas) - self._arriving)
 
     @property
     def enough_in_sync(self) -> bool:
@@ -250,11 +255,13 @@ class LeaderReplica:
         replicas: tuple[BrokerId, ...],
         *,
         now_ms: int,
+        arriving: int = 0,
     ) -> EndOffset | None:
         """An applied entry of a later partition epoch ends whatever was proposed (rule A4); the new high watermark."""
         if partition_epoch <= self._partition_epoch:
             return None
         self._partition_epoch = partition_epoch
+        self._arriving = arriving
         self._committed_in_sync = self._proposed_in_sync = in_sync
         if replicas != self._replicas:
             held, nothing = self._held, Held(SyncedOffset(0), now_ms, now_ms, self.epoch_start)

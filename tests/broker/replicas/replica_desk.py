@@ -54,7 +54,9 @@ class Desk:
 
     def add(self, topic_id: bytes, partitions: int) -> None:
         states = [
-            SimpleNamespace(partition=index, replicas=(1,), leader=1, leader_epoch=0, partition_epoch=0, in_sync=(1,))
+            SimpleNamespace(
+                partition=index, replicas=(1,), leader=1, leader_epoch=0, partition_epoch=0, in_sync=(1,), arriving=0
+            )
             for index in range(partitions)
         ]
         self.topics[topic_id] = SimpleNamespace(topic_id=topic_id, name="t", partitions=states)

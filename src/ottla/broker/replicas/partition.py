@@ -17,7 +17,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
 from ottla.kernel.seams import Clock, Syncer
 from ottla.kernel.story import Slot
-from ottla.metadata.state import NEVER_UNCLEAN
+from ottla.metadata.state import NEVER_UNCLEAN, PartitionState
 from ottla.metrics.metric import Traffic
 from ottla.replication.follower import FollowerReplica
 from ottla.replication.in_sync import InSyncKeeper, Proposal
@@ -134,6 +134,7 @@ class Partition:
         in_sync: frozenset[BrokerId],
         partition_epoch: PartitionEpoch = NEVER_CHANGED,
         registered: dict[BrokerId, BrokerEpoch],
+        arriving: int = 0,
     ) -> None:
         """Lead in a new epoch: its start is on disk before anything is served (rule B2)."""
         self.resign(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -151,6 +152,7 @@ class Partition:
             replicas=replicas,
             partition_epoch=partition_epoch,
             in_sync=in_sync,
+            arriving=arriving,
             min_in_sync=self.config.min_insync_replicas,
             high_watermark=EndOffset(log.high_watermark),
             synced_through=SyncedOffset(log.synced_offset),
@@ -162,13 +164,13 @@ class Partition:
         self._take_synced()
         self.mark()
 
-    def in_sync_changed(
-        self, partition_epoch: PartitionEpoch, in_sync: frozenset[BrokerId], replicas: tuple[BrokerId, ...]
-    ) -> None:
+    def in_sync_changed(self, state: PartitionState) -> None:
         """Take a new in-sync set from an applied entry (rule A4)."""
         if self.leader is not None:
-            now_ms = self._around.clock.mono_ms()
-            self._advance(self.leader.on_applied(partition_epoch, in_sync, replicas, now_ms=now_ms))
+            epoch, in_sync, now_ms = state.partition_epoch, frozenset(state.in_sync), self._around.clock.mono_ms()
+            self._advance(
+                self.leader.on_applied(epoch, in_sync, state.replicas, arriving=state.arriving, now_ms=now_ms)
+            )
             self._starts_moved()
 
     def proposal_refused(self, keeper: InSyncKeeper, proposal: Proposal, *, rank: int) -> None:

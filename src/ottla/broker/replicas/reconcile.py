@@ -247,6 +247,7 @@ class Replicas:
                 in_sync=frozenset(state.in_sync),
                 partition_epoch=state.partition_epoch,
                 registered=self._registered(),
+                arriving=state.arriving,
             )
             self._coordinating.started_leading(partition, before)
             log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
@@ -257,7 +258,7 @@ class Replicas:
         if partition.partition_epoch != state.partition_epoch:
             if partition.leader is not None:
                 self.in_sync.count(partition.leader.committed_in_sync, state.in_sync)
-            partition.in_sync_changed(state.partition_epoch, frozenset(state.in_sync), state.replicas)
+            partition.in_sync_changed(state)
             if partition.follower is not None and here not in state.in_sync:
                 self.fetches.say_again(partition)  # the leader has dropped the positions of replicas that left it
         partition.settled_in(state.partition_epoch)
