@@ -42,6 +42,13 @@ def test_a_replica_without_another_place_stays_and_leads_no_more():
     assert preferred(after) == {1: 1, 2: 1}
 
 
+def test_what_stays_is_led_by_a_broker_that_lives():
+    """A dead preferred replica cannot be elected: broker 3 would go on leading."""
+    after = drained(placed((3, 1, 2)), 3, brokers(2, 3))
+    assert after == placed((2, 1, 3))
+    assert drained(placed((3, 1, 2)), 3, brokers(2, 3, 4), leaders_only=True) == placed((2, 1, 3))
+
+
 def test_leaders_alone_may_be_moved():
     before = placed((3, 1), (1, 3))
     after = drained(before, 3, brokers(1, 2, 3), leaders_only=True)

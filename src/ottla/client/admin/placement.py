@@ -31,7 +31,8 @@ def changes(before: Mapping[TopicPartition, Sequence[int]], after: Placement) ->
 def drained(before: Placement, broker: int, brokers: Mapping[int, Broker], *, leaders_only: bool = False) -> Placement:
     """Move replicas off a broker, as far as others have room; partitions that must stay there are led by others.
 
-    `brokers` are those that live. A partition whose other replicas are on all of them keeps the one on this broker.
+    `brokers` are those that live. A partition whose other replicas are on all of them keeps the one on this broker; one
+    that lives is preferred then, as no other can be elected.
     """
     others = {number: found for number, found in brokers.items() if number != broker}
     after = dict(before)
@@ -46,7 +47,8 @@ def drained(before: Placement, broker: int, brokers: Mapping[int, Broker], *, le
             held[taker] += 1
             after[place] = tuple(taker if number == broker else number for number in replicas)
         else:
-            after[place] = (*(number for number in replicas if number != broker), broker)
+            rest = [number for number in replicas if number != broker]
+            after[place] = (*sorted(rest, key=lambda number: number not in others), broker)
     _level_leaders(after, list(others), only=changes(before, after))
     return after
 
