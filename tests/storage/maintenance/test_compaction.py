@@ -557,6 +557,24 @@ def test_a_segment_of_which_compaction_left_an_empty_batch_opens_without_a_remar
 
 
 @pytest.mark.parametrize("clean", [True, False])
+def test_a_segment_of_many_emptied_batches_opens_without_a_remark(clean: bool) -> None:
+    """Its offset index has entries then, and its time index none."""
+    log = a_log(**COMPACT | {"internal_segment_bytes": 20_000})
+    for producer_id in range(200):
+        a_record(log, b"k", b"1", producer_id=producer_id, base_sequence=0)
+    roll_and_commit(log)
+    a_record(log, b"k", b"2")
+    a_record(log, b"k", b"3" * 19_000)
+    roll_and_commit(log)
+    compact(log)
+    assert log.segments[0].max_timestamp == -1 and log.segments[0].index.count > 1
+    log.close(clean=clean)
+    again = reopened(log, clean=clean, recovery_point=log.end_offset)
+    assert again.recovered.remarks == () and again.recovered.rebuilt_indexes == 0
+    assert [record.value for record in records_of(again)] == [b"3" * 19_000]
+
+
+@pytest.mark.parametrize("clean", [True, False])
 def test_a_segment_as_it_was_before_its_compaction_does_not_fit_its_index(clean: bool) -> None:
     """It ends at the same offset, and is shorter than one interval of the index."""
     log = a_log(**COMPACT)

@@ -236,14 +236,17 @@ class Segment:
         entry = self.times.last()
         if entry is not None:
             self.max_timestamp, self.max_timestamp_offset = entry[0], entry[1] + self.base_offset
-        elif self.size and (self.index.count or self._has_timestamps()):
-            return False  # a segment that holds batches has a time entry, unless none has a timestamp
+        elif self.size and self._has_timestamps():
+            return False
         self.index.close()
         self.times.close()
         return True
 
     def _has_timestamps(self) -> bool:
-        """True if any batch has a timestamp; batches that compaction has emptied have none."""
+        """True if any batch has a timestamp, so that the time index must have an entry.
+
+        Batches that compaction has emptied have none, and neither do those of a producer that sends none (-1).
+        """
         opened = self._file is None
         found = any(
             counted_timestamp(header) >= 0 for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES)
