@@ -221,10 +221,16 @@ class Syncing:
             self._on_synced(under_way.end)
 
     def _drop_snapshots(self) -> None:
-        """Remove snapshots inside the active segment; the newest below the recovery point is enough."""
-        folder, base = self._chain.folder, self._chain.active.base_offset
-        inside = [offset for offset in snapshot_offsets(folder.disk, folder.path) if offset > base]
-        for offset in [offset for offset in inside if offset <= self._bounds.recovery_point][:-1]:
+        """Remove snapshots inside of segments: those at their beginnings are enough, and inside the active one the
+        newest below the recovery point.
+
+        Compaction makes one segment of many, of which each had begun with a snapshot.
+        """
+        folder, base, bases = self._chain.folder, self._chain.active.base_offset, set(self._chain.bases)
+        there = snapshot_offsets(folder.disk, folder.path)
+        inside = [offset for offset in there if base < offset <= self._bounds.recovery_point]
+        before = [offset for offset in there if offset < base and offset not in bases] if base in there else []
+        for offset in [*before, *inside[:-1]]:
             folder.disk.remove(snapshot_path(folder.path, offset))
 
     def failed(self, error: OSError) -> None:

@@ -44,6 +44,7 @@ from ottla.storage.maintenance.compaction import (
     install,
     plan_compaction,
 )
+from ottla.storage.producers.snapshot import snapshot_offsets
 from ottla.storage.segment.segment import LOG
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, LogRead, Origin
@@ -322,6 +323,24 @@ def test_small_neighbours_become_one_segment() -> None:
     roll_and_commit(log) if log.active.size else None
     compact(log, cleaned_to=0)
     assert log.segments_count < before
+
+
+def test_producer_snapshots_of_segments_that_became_one_go() -> None:
+    log = a_log(**COMPACT)
+    cleaned_to = None
+    for number in range(60):
+        a_record(log, b"k%d" % (number % 3), b"v" * 80, producer_id=5, base_sequence=number)
+        if number % 12 == 11:
+            roll_and_commit(log)
+            result = compact(log, cleaned_to=cleaned_to)
+            assert result is not None
+            cleaned_to = result.cleaned_to
+    a_record(log, b"k", b"last", producer_id=5, base_sequence=60)
+    assert log.move_recovery_point()
+    sync(log)
+    assert set(snapshot_offsets(log.disk, log.directory)) <= set(log.bases)
+    again = reopened(log, recovery_point=log.recovery_point)
+    assert again.recovered.remarks == () and again.active_producers() == log.active_producers()
 
 
 def test_more_keys_than_fit_in_memory_take_more_passes_and_lose_nothing() -> None:
