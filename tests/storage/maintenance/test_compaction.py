@@ -363,6 +363,30 @@ def test_more_keys_than_fit_in_memory_take_more_passes_and_lose_nothing() -> Non
     assert sorted(content(log)) == sorted(newest.values())
 
 
+def test_a_tombstone_behind_the_keys_of_a_pass_stays_for_delete_retention_from_the_pass_that_removes_its_values() -> (
+    None
+):
+    log = a_log(**COMPACT | {"delete_retention_ms": 1000, "internal_segment_bytes": 4000})
+    a_record(log, b"gone", b"value")
+    a_record(log, b"other", b"value")
+    a_record(log, b"gone", None)
+    a_record(log, b"last", b"value")
+    roll_and_commit(log)
+
+    def compact_two_keys(cleaned_to: int | None, now_ms: int) -> int:
+        plan = plan_compaction(log, cleaned_to=cleaned_to, now_ms=now_ms)
+        assert plan is not None
+        plan = plan._replace(max_keys=2)
+        result = cleaning.run(log.disk, plan)
+        assert install(log, plan, result)
+        return result.cleaned_to
+
+    cleaned_to = compact_two_keys(None, T0)
+    assert cleaned_to == 2 and (0, b"gone", b"value") in content(log)
+    compact_two_keys(cleaned_to, T0 + 5000)
+    assert content(log) == [(1, b"other", b"value"), (2, b"gone", None), (3, b"last", b"value")]
+
+
 def test_a_log_that_changed_meanwhile_is_left_as_it_is() -> None:
     log = a_log(**COMPACT)
     for at in range(40):

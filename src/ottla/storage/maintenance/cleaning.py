@@ -251,13 +251,21 @@ class _Cleaner:
         else:
             records = _records(batch)
             kept = [record for record in records if self._keeps(record, horizon)]
-            needs_horizon = horizon is None and any(record.value is None for record in kept)
+            needs_horizon = horizon is None and any(self._is_clean_tombstone(record) for record in kept)
         if not kept:
             return _emptied(batch) if keep_empty else None
         if len(kept) == len(records) and not needs_horizon:
             return bytes(batch.view)
         new_horizon = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None
         return retain(batch, kept, delete_horizon_ms=new_horizon)
+
+    def _is_clean_tombstone(self, record: Record) -> bool:
+        """True if this pass removes all earlier values of a tombstone's key.
+
+        The time of a tombstone behind the gathered keys begins with the pass that does: it would go with the values
+        then, and a consumer that had just read one of them would never hear of the deletion.
+        """
+        return record.value is None and record.offset < self._map_end
 
     def _keeps(self, record: Record, horizon: int | None) -> bool:
         if record.offset >= self._map_end:
