@@ -19,9 +19,10 @@ from log_desk import (
     sync,
     values_of,
 )
+from tests.descriptors import descriptors
 
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.seams import Disk
+from ottla.kernel.seams import Disk, OpenFile
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
@@ -881,6 +882,26 @@ def test_a_full_disk_refuses_the_batch_and_works_again_once_there_is_room() -> N
     disk.lose_unsynced()
     again = reopened(log)
     assert again.end_offset == 4 and again.active_producers()[0].last_sequence == 3
+
+
+class _NoRoomForSnapshots(LocalDisk):
+    def open(self, path: str, *, create: bool = False) -> OpenFile:
+        if create and ".snapshot" in path:
+            raise OSError(errno.ENOSPC, "no space left on device", path)
+        return super().open(path, create=create)
+
+
+def test_a_roll_without_room_for_its_snapshot_leaves_no_file_open(tmp_path: Path) -> None:
+    """The producer tries again and again; the note of aborted transactions had room."""
+    log = a_log(_NoRoomForSnapshots(), directory=f"{tmp_path}/t-0", internal_segment_bytes=400)
+    put(log, a_batch(b"aborted", producer_id=1, sequence=0, transactional=True))
+    marker = build_marker(Marker.ABORT, producer_id=1, producer_epoch=0, coordinator_epoch=1, timestamp=T0)
+    put(log, Batch(marker), origin=Origin.COORDINATOR)
+    opened = []
+    for _ in range(3):
+        assert log.append(a_batch(b"x" * 300), leader_epoch=0, wall_ms=T0) is ErrorCode.KAFKA_STORAGE_ERROR
+        opened.append(sum(target.startswith(str(tmp_path)) for target in descriptors()))
+    assert opened[0] == opened[1] == opened[2]
 
 
 def test_a_short_write_is_cut_back_in_the_same_call() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.config.topic import TopicConfig
+from ottla.kernel.seams import OpenFile
 from ottla.records.checksum import crc32c
 from ottla.storage.bounds import LogBounds
 from ottla.storage.producers.aborted_note import write_note
@@ -92,11 +93,14 @@ class Rolling:
         sealed_files = [old.file, *old.write_indexes()]
         new = chain.made(base_offset, wall_ms)
         new.aborted.begin_empty()
+        made: list[OpenFile] = []
         try:
             new.create_file().truncate(0)
-            made = write_note(folder, chain.segments, base_offset)
+            made += write_note(folder, chain.segments, base_offset)
             made.append(write_snapshot(folder.disk, folder.path, base_offset, self._producers))
         except OSError:
+            for file in made:
+                file.release()
             new.close()
             folder.disk.remove(new.path(LOG))
             raise
