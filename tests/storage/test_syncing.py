@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from log_desk import a_batch, a_log, put, reopened, values_of
+from log_desk import T0, a_batch, a_log, put, reopened, sync, values_of
 
 from ottla.kernel.seams import Buffer
 from ottla.sim.disk import SimDisk
@@ -28,6 +28,22 @@ def test_a_sync_that_began_before_the_last_had_ended_is_not_taken_for_it():
     assert log.synced_offset == 1
     log.end_sync(second, None)
     assert log.synced_offset == 2
+
+
+def test_the_names_of_index_files_are_on_disk_where_the_recovery_point_says_so():
+    """A power cut took new index files: a start read the segment again, and warned of a missing index."""
+    disk = SimDisk()
+    log = a_log(disk)
+    put(log, a_batch())
+    log.roll(1, T0)
+    put(log, a_batch())
+    sync(log)
+    assert log.move_recovery_point()
+    sync(log)
+    assert log.recovery_point == 2
+    disk.lose_unsynced()
+    again = reopened(log, recovery_point=2)
+    assert again.recovered.remarks == () and values_of(again) == [b"value", b"value"]
 
 
 def test_a_truncation_lowers_what_every_sync_under_way_will_have_shown():

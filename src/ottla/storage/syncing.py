@@ -55,6 +55,7 @@ class Syncing:
         "_dirty_directory",
         "_flushed_ms",
         "_gate",
+        "_new_indexes",
         "_on_failed",
         "_on_synced",
         "_producers",
@@ -86,6 +87,8 @@ class Syncing:
         self._dirty_directory = False
         self._under_way: deque[_UnderWay] = deque()
         self._checkpoint_at = 0
+        self._new_indexes = True
+        """True if the files of the active segment's indexes may not be there yet: then their names need a sync too."""
         self._snapshot_at = 0
         self._flushed_ms = -1
         self._closed = False
@@ -101,6 +104,7 @@ class Syncing:
         """Begin with the log as recovery left it, all of it on disk."""
         self.sealed_to = self._chain.active.base_offset
         self._checkpoint_at = self._snapshot_at = self._chain.active.size
+        self._new_indexes = self._chain.active.size == 0
 
     def rolled(self, old: Segment, sealed_files: list[OpenFile], made: list[OpenFile]) -> None:
         """`made`: other files that belong to the end of the old segment, held."""
@@ -111,6 +115,7 @@ class Syncing:
         old.index.close()
         old.times.close()
         self._checkpoint_at = self._snapshot_at = 0
+        self._new_indexes = True
 
     def cut(self, end_offset: int, base_offset: int) -> None:
         """Note a cut in the segment from `base_offset` on: a sync under way covers bytes that are gone."""
@@ -121,6 +126,7 @@ class Syncing:
             under_way.candidate = min(under_way.candidate, end_offset)
         self._dirty_data = self._dirty_directory = True
         self._checkpoint_at = self._snapshot_at = 0
+        self._new_indexes = True
 
     def restarted(self, offset: int) -> None:
         """Note that the log was emptied and starts at `offset`."""
@@ -178,8 +184,8 @@ class Syncing:
                 files.append(self._write_snapshot())
                 self._snapshot_at = active.size
                 self._dirty_directory = True
-            if self._checkpoint_at == 0 or active.aborted.makes_file:
-                self._dirty_directory = True  # index files are new, and so are their names
+            if self._new_indexes or active.aborted.makes_file:
+                self._dirty_directory = True
             for file in active.write_indexes():
                 file.hold()
                 files.append(file)
@@ -189,6 +195,7 @@ class Syncing:
             self._gate.refuse(fault)
             return files
         self._checkpoint_at = active.size
+        self._new_indexes = False
         under_way.candidate = self._bounds.end
         return files
 
