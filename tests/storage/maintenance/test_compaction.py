@@ -162,6 +162,21 @@ def test_a_tombstone_stays_for_delete_retention_and_goes_in_the_next_pass_after_
     assert content(log) == [(4, b"other", b"z")]
 
 
+@pytest.mark.parametrize(
+    ("delete_retention_ms", "timestamp"), [(2**63 - 1, T0), (DAY_MS, T0 - 2**63 + 1)], ids=["no end", "odd timestamp"]
+)
+def test_a_tombstone_whose_time_cannot_be_written_down_stays(delete_retention_ms: int, timestamp: int) -> None:
+    """The compaction process died of it, each time."""
+    log = a_log(**COMPACT, delete_retention_ms=delete_retention_ms)
+    a_record(log, b"gone", b"value")
+    a_record(log, b"gone", None, timestamp=timestamp)
+    for step in range(2):
+        a_record(log, b"other", b"%d" % step)
+        roll_and_commit(log)
+        compact(log, now_ms=T0 + step * 3 * DAY_MS)
+    assert content(log) == [(1, b"gone", None), (3, b"other", b"1")]
+
+
 def test_records_without_a_key_do_not_survive() -> None:
     log = a_log(**COMPACT)
     a_record(log, None, b"no key")

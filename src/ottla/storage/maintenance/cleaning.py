@@ -254,10 +254,19 @@ class _Cleaner:
             needs_horizon = horizon is None and any(self._is_clean_tombstone(record) for record in kept)
         if not kept:
             return _emptied(batch) if keep_empty else None
-        if len(kept) == len(records) and not needs_horizon:
+        new_horizon = self._horizon_of(kept) if needs_horizon else None
+        if len(kept) == len(records) and new_horizon is None:
             return bytes(batch.view)
-        new_horizon = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None
         return retain(batch, kept, delete_horizon_ms=new_horizon)
+
+    def _horizon_of(self, records: list[Record]) -> int | None:
+        """The time at which tombstones go; None if it is too far away to stand in their batch: then they stay.
+
+        That is so for delete.retention.ms without end, and for timestamps that are not worth the name.
+        """
+        horizon = self._plan.now_ms + self._plan.delete_retention_ms
+        fits = horizon < 2**63 and all(record.timestamp - horizon >= -(2**63) for record in records)
+        return horizon if fits else None
 
     def _is_clean_tombstone(self, record: Record) -> bool:
         """True if this pass removes all earlier values of a tombstone's key.
