@@ -267,6 +267,17 @@ TRANSACTION_MUTANTS = (
         circumstances=("late markers",),
     ),
     Mutant(
+        "a late marker of an older coordinator is refused where transactions share an epoch",
+        "storage/producers/producers.py",
+        "        if marker.coordinator_epoch < state.coordinator_epoch:\n",
+        "        if False:\n",
+        _CALM,
+        51,
+        ("undecided-transaction", "lost-transaction"),
+        brokers=3,
+        circumstances=("late markers",),
+    ),
+    Mutant(
         "a record of an aborted transaction hides no other from compaction",
         "storage/maintenance/cleaning.py",
         "                if batch.next_offset <= plan.dirty_start or batch.is_control or discard:\n",
