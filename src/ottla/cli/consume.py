@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command import Command, pairs, unescaped, wants_json
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.faults import Misuse
+from ottla.cli.leaving import take_each
 from ottla.cli.options import Given, Option
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
 from ottla.kernel.ids import TopicPartition
@@ -119,18 +120,20 @@ def _read(
     out = sys.stdout.buffer
     seen = 0
     last = time.monotonic()
+
+    def take(record: ConsumedRecord) -> None:
+        nonlocal seen
+        if not ends or record.offset < ends[TopicPartition(record.topic, record.partition)]:
+            out.write(show(record))
+            seen += 1
+
     while True:
         if ends and all(consumer.position(each) >= end for each, end in ends.items()):
             break
         if limit is not None and seen >= limit:
             break
         records = consumer.poll(200, None if limit is None else min(limit - seen, 500))
-        for record in records:
-            place = TopicPartition(record.topic, record.partition)
-            if ends and record.offset >= ends[place]:
-                continue
-            out.write(show(record))
-            seen += 1
+        take_each(consumer, records, take)
         out.flush()
         now = time.monotonic()
         if records:

@@ -12,6 +12,7 @@ from ottla.cli.connect import client_settings, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.kafka.client_options import consumer_settings, gather
 from ottla.cli.kafka.topics import include_pattern
+from ottla.cli.leaving import take_each
 from ottla.cli.options import Given, Option, Parser
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
@@ -241,21 +242,22 @@ def _run(given: Given, properties: Mapping[str, str], formatter: Formatter, coun
         timeout_ms = None
     out = sys.stdout.buffer
     sys.stdout.flush()
+
+    def take(record: ConsumedRecord) -> None:
+        counter[0] += 1
+        _print(formatter, record, out, skip="skip-message-on-error" in given)
+
     with _consumer(given, properties) as consumer:
         deadline = time.monotonic() + (timeout_ms or 0) / 1000
         while limit < 0 or counter[0] < limit:
             left_ms = 1_000.0 if timeout_ms is None else (deadline - time.monotonic()) * 1000
             if left_ms <= 0:
                 return
-            records = consumer.poll(min(left_ms, 1_000))
+            most = consumer.core.settings.max_poll_records
+            records = consumer.poll(min(left_ms, 1_000), most if limit < 0 else min(most, limit - counter[0]))
             if records:
                 deadline = time.monotonic() + (timeout_ms or 0) / 1000
-            for record in records:
-                if 0 <= limit <= counter[0]:
-                    consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
-                    break
-                counter[0] += 1
-                _print(formatter, record, out, skip="skip-message-on-error" in given)
+            take_each(consumer, records, take)
             out.flush()
 
 
