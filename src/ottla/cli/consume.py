@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command import Command, pairs, unescaped, wants_json
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.faults import Misuse
-from ottla.cli.leaving import take_each
+from ottla.cli.leaving import interrupted_by_signals, take_each
 from ottla.cli.options import Given, Option
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
 from ottla.kernel.ids import TopicPartition
@@ -54,7 +54,7 @@ def _consume(given: Given) -> int:
         )
     except ValueError as fault:
         raise Misuse(str(fault)) from None
-    with consumer:
+    with interrupted_by_signals(), consumer:
         ends = _place(consumer, given, topics, start)
         _read(consumer, given, ends, show)
     return 0

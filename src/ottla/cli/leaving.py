@@ -1,15 +1,49 @@
-"""Ends of commands that read records: a group does not pass records that nobody saw."""
+"""Ends of commands that read or write records: what was read is sent, groups are left, and do not pass records that
+nobody saw.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.client.blocking.consumer import Consumer
     from ottla.client.model import ConsumedRecord
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Signalled(KeyboardInterrupt):
+    """A signal came that means the same as Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise in here as Ctrl-C does, so what is open is closed; a signal that is ignored stays so."""
+    is_main = threading.current_thread() is threading.main_thread()  # others cannot take signals
+    taken = [number for number in _ENDING if is_main and signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _raise)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _raise(number: int, _frame: FrameType | None) -> NoReturn:
+    raise Signalled(number)
 
 
 def take_each(consumer: Consumer, polled: Sequence[ConsumedRecord], take: Callable[[ConsumedRecord], None]) -> None:

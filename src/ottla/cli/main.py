@@ -6,6 +6,7 @@ Commands of other floors that are not in the table register by the entry point g
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -66,7 +67,7 @@ _NOT_THERE = {
 }
 """Apache Kafka's scripts for things that ottla lacks or does otherwise."""
 
-_INTERRUPTED = 130
+_SIGNALLED = 128
 _MISUSED = 2
 
 
@@ -98,8 +99,8 @@ def run(command: Command, arguments: Sequence[str]) -> int:
         code = command(arguments)
         sys.stdout.flush()
         return code or 0
-    except KeyboardInterrupt:
-        return _INTERRUPTED
+    except KeyboardInterrupt as fault:
+        return _SIGNALLED + getattr(fault, "number", signal.SIGINT)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

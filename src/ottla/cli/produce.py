@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from ottla.cli.command import Command, counted, pairs, print_json, unescaped, wants_json
 from ottla.cli.faults import BadInput, Misuse, explain
+from ottla.cli.leaving import interrupted_by_signals
 from ottla.cli.options import Given, Option
 from ottla.client.errors import ClientError
 from ottla.client.model import Header
@@ -61,7 +62,7 @@ def _produce(given: Given) -> int:
     except ValueError as fault:
         raise Misuse(str(fault)) from None
     outcomes = _Outcomes(keep=wants_json(given))
-    with producer:
+    with interrupted_by_signals(), producer:
         records = _records(given, values)
         send_all = _all_or_none if producer.producer_settings.transactional_id is not None else _one_by_one
         code = send_all(producer, topic, records, outcomes)

@@ -12,7 +12,7 @@ from ottla.cli.connect import client_settings, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.kafka.client_options import consumer_settings, gather
 from ottla.cli.kafka.topics import include_pattern
-from ottla.cli.leaving import take_each
+from ottla.cli.leaving import interrupted_by_signals, take_each
 from ottla.cli.options import Given, Option, Parser
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
@@ -172,16 +172,23 @@ def command(arguments: Sequence[str]) -> int:
     counter = [0]
     try:
         formatter = _formatter(given)
-        _run(given, properties, formatter, counter)
+        with interrupted_by_signals():
+            _run(given, properties, formatter, counter)
     except KeyboardInterrupt:
-        pass
+        _tell(counter[0])
+        raise
     except Misuse as fault:
         sys.stdout.flush()
-        sys.stderr.write(f"{fault}\nProcessed a total of {counter[0]} messages\n")
+        sys.stderr.write(f"{fault}\n")
+        _tell(counter[0])
         return 1
-    sys.stdout.flush()
-    sys.stderr.write(f"Processed a total of {counter[0]} messages\n")
+    _tell(counter[0])
     return 0
+
+
+def _tell(count: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.write(f"Processed a total of {count} messages\n")
 
 
 def _check(given: Given) -> None:

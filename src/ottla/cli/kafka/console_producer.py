@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple
 from ottla.cli.connect import client_settings, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.kafka.client_options import gather, producer_settings
+from ottla.cli.leaving import interrupted_by_signals
 from ottla.cli.options import Given, Option, Parser
 from ottla.client.core.plan import parse_bootstrap
 from ottla.client.errors import ClientError
@@ -169,7 +170,8 @@ def command(arguments: Sequence[str]) -> int:
         what = "Please provide valid host:port like host1:9091,host2:9092\n" if named else ""
         PARSER.usage(what or "Error while validating the bootstrap address\n")
     try:
-        return _run(given)
+        with interrupted_by_signals():
+            return _run(given)
     except Misuse as fault:
         sys.stdout.flush()
         sys.stderr.write(f"org.apache.kafka.common.KafkaException: {fault}\n")
