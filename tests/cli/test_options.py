@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ottla.cli.connect import parse_pairs, read_properties
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.kafka.configs import parse_added
 from ottla.cli.options import Option, Parser
 
@@ -79,12 +81,21 @@ def test_usage_goes_to_stderr_with_every_option(capsys: pytest.CaptureFixture[st
     assert all(len(line) <= 80 for line in err.splitlines())
 
 
-def test_properties_files_are_javas(tmp_path: object) -> None:
-    from pathlib import Path
-
-    path = Path(str(tmp_path)) / "client.properties"
+def test_properties_files_are_javas(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
     path.write_text("# note\n! note\na=1\nb : 2\n\nc=x=y\nlong=one,\\\n  two\nempty\n")
     assert read_properties(str(path)) == {"a": "1", "b": "2", "c": "x=y", "long": "one,two", "empty": ""}
+
+
+def test_escapes_and_blanks_of_properties_files_are_javas(tmp_path: Path) -> None:
+    path = tmp_path / "reader.properties"
+    path.write_text("key.separator=\\t\nnull.marker=\\u00e9\\\\\npath c:\\\\d\nblank= \\ \nacks=all \n")
+    written = {"key.separator": "\t", "null.marker": "é\\", "path": "c:\\d", "blank": " ", "acks": "all "}
+    assert read_properties(str(path), trim=False) == written
+    assert read_properties(str(path))["acks"] == "all"
+    path.write_text("a=\\u00g0\n")
+    with pytest.raises(BadInput, match="broken"):
+        read_properties(str(path))
 
 
 def test_pairs_need_a_key_and_an_equals_sign() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import Ottla
@@ -125,3 +126,11 @@ def test_records_whose_outcome_is_known_take_no_memory_any_more() -> None:
     assert (outcomes.written[0], len(outcomes._waiting), outcomes.kept) == (10, 2, [])
     outcomes.finish()
     assert (outcomes.written[0], len(outcomes._waiting), waiting.done) == (12, 0, True)
+
+
+def test_a_reader_config_of_kafkas_tools_may_have_escapes(ottla: Ottla, name: str, tmp_path: Path) -> None:
+    config = tmp_path / "reader.properties"
+    config.write_text("parse.key=true\nkey.separator=\\t\n")
+    found = ottla("kafka-console-producer", "--topic", name, "--reader-config", str(config), stdin="a\tb\n")
+    assert found.returncode == 0, found.stderr
+    assert [(record["key"], record["value"]) for record in read(ottla, name)] == [("a", "b")]

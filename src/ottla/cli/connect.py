@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.cli.faults import Misuse, text_of
+from ottla.cli.faults import BadInput, Misuse, text_of
 from ottla.client.blocking.admin import Admin
 from ottla.client.model import ClientSettings
+from ottla.config.properties import parse_properties
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
 
 
-def read_properties(path: str) -> dict[str, str]:
-    """A Java properties file: `key=value` or `key: value` lines, comments, continued lines."""
-    properties: dict[str, str] = {}
-    pending = ""
-    for raw in text_of(path).splitlines():
-        line = pending + raw.strip()
-        pending = ""
-        if not line or line[0] in "#!":
-            continue
-        if line.endswith("\\") and not line.endswith("\\\\"):
-            pending = line[:-1]
-            continue
-        places = [position for position in (line.find("="), line.find(":")) if position >= 0]
-        cut = min(places, default=len(line))
-        properties[line[:cut].strip()] = line[cut + 1 :].strip()
-    return properties
+def read_properties(path: str, *, trim: bool = True) -> dict[str, str]:
+    """A Java properties file; `trim` takes blanks off the ends of values, as Kafka's clients do but its readers and
+    formatters do not."""
+    try:
+        found = parse_properties(text_of(path))
+    except ValueError as fault:
+        raise BadInput(f"{path}: {fault}") from None
+    return {key: value.strip() for key, value in found.items()} if trim else found
 
 
 def parse_pairs(pairs: list[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 _SHORT_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
+_HEX = frozenset("0123456789abcdefABCDEF")
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -64,7 +65,7 @@ def _unescape(text: str) -> str:
         position += 1
         if letter == "u":
             digits = text[position : position + 4]
-            if len(digits) != 4:
+            if len(digits) != 4 or not set(digits) <= _HEX:
                 raise ValueError(f"broken \\u escape in {text!r}")
             parts.append(chr(int(digits, 16)))
             position += 4

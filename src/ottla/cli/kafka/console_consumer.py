@@ -224,7 +224,7 @@ def _check(given: Given) -> None:
 
 
 def _formatter(given: Given) -> Formatter:
-    properties = read_properties(given.need("formatter-config")) if "formatter-config" in given else {}
+    properties = read_properties(given.need("formatter-config"), trim=False) if "formatter-config" in given else {}
     properties |= parse_pairs(given.all("property") + given.all("formatter-property"))
     for option, name in (("key-deserializer", "key.deserializer"), ("value-deserializer", "value.deserializer")):
         if option in given:

@@ -225,7 +225,7 @@ def _run(given: Given) -> int:
     from ottla.client.blocking.producer import Producer
 
     properties = _properties(given)
-    reader_properties = read_properties(given.need("reader-config")) if "reader-config" in given else {}
+    reader_properties = read_properties(given.need("reader-config"), trim=False) if "reader-config" in given else {}
     reader = LineReader(reader_properties | parse_pairs(given.all("property") + given.all("reader-property")))
     topic, sync = given.need("topic"), "sync" in given
     failures: list[Exception] = []
