@@ -219,3 +219,37 @@ def test_shims_are_not_written_over_a_file(tmp_path: Path) -> None:
 def test_a_newcomer_is_told_how_it_is_done_here(words: list[str], said: str) -> None:
     done = run_ottla(*words)
     assert (done.returncode, done.stdout, said in done.stderr) == (2, "", True), done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "create", "b\udcff"),
+        ("consume", "b\udcff", "-e"),
+        ("group", "describe", "g\udcff"),
+        ("kafka-topics", "--create", "--topic", "b\udcff"),
+    ],
+)
+def test_names_that_are_not_utf_8_are_refused_in_one_line(ottla: Ottla, arguments: tuple[str, ...]) -> None:
+    done = ottla(*arguments)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert r"\xff" in done.stderr
+    assert "UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("consume", "{}", "--from", "²", "-e"),
+        ("consume", "{}", "--from", "-²", "-e"),
+        ("group", "reset", "{}", "--to", "²", "-t", "{}"),
+        ("group", "reset", "{}", "--to", "-²m", "-t", "{}"),
+        ("kafka-console-consumer", "--topic", "{}", "--partition", "0", "--offset", "²"),
+    ],
+)
+def test_digits_that_make_no_number_are_refused(ottla: Ottla, name: str, arguments: tuple[str, ...]) -> None:
+    ottla("topic", "create", name)
+    done = ottla(*(word.format(name) for word in arguments))
+    assert done.returncode in (1, 2)
+    assert "²" in done.stderr
+    assert "Traceback" not in done.stderr

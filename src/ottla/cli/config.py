@@ -22,7 +22,7 @@ def _resource(given: Given) -> Resource:
     kind, name = given.words[:2]
     if kind not in _KINDS:
         raise Misuse(f"configurations belong to a topic, a broker or a group, not to a {kind!r}")
-    if kind == "broker" and name != "default" and not name.isdigit():
+    if kind == "broker" and name != "default" and not name.isdecimal():
         raise Misuse(f"a broker is named by its number, or `default` for all: not {name!r}")
     return Resource(_KINDS[kind], "" if kind == "broker" and name == "default" else name)
 

@@ -80,7 +80,7 @@ def _wanted(given: Given) -> set[int]:
     """The numbers of --partition; empty if all partitions are meant."""
     texts = [number.strip() for text in given.all("partition") for number in text.split(",")]
     for text in texts:
-        if not (text.isascii() and text.isdigit()):
+        if not (text.isascii() and text.isdecimal()):
             raise Misuse(f"{text!r} is not a partition: write --partition 0 or --partition 0,2")
     return set(map(int, texts))
 
@@ -103,9 +103,9 @@ def _starts(
     first = {each: at.offset for each, at in consumer.cluster.list_offsets(partitions, EARLIEST).items()}
     if start == "beginning":
         return first
-    if start.isdigit():
+    if start.isdecimal():
         return {each: min(max(int(start), first[each]), ends[each]) for each in partitions}
-    if start.startswith("-") and start[1:].isdigit():
+    if start.startswith("-") and start[1:].isdecimal():
         return {each: max(ends[each] - int(start[1:]), first[each]) for each in partitions}
     from ottla.cli.kafka.groups_reset import parse_datetime
 

@@ -26,6 +26,12 @@ def explain(fault: Exception) -> str | None:
         return f"ottla: {where}{fault.strerror or fault}"
     if isinstance(fault, ApiError):
         return f"ottla: {fault.message} [{fault.code.name}]"
+    cause: BaseException | None = fault if isinstance(fault, ValueError) else None
+    while cause is not None and not isinstance(cause, UnicodeEncodeError):
+        cause = cause.__cause__
+    if cause is not None:
+        named = cause.object.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        return f"ottla: {named} is not text in UTF-8"
     if isinstance(fault, ValueError) and str(fault).startswith(("invalid bootstrap", "no bootstrap")):
         return f"ottla: {fault}"
     return None

@@ -132,7 +132,7 @@ def _partitions(admin: Admin, given: Given, group: str) -> list[TopicPartition]:
         name, colon, numbers = text.partition(":")
         every = admin.cluster.partitions(name)
         wanted = numbers.split(",") if colon else [str(place.partition) for place in every]
-        if not all(number.isdigit() and int(number) < len(every) for number in wanted):
+        if not all(number.isdecimal() and int(number) < len(every) for number in wanted):
             raise Misuse(f"{text!r} is not TOPIC or TOPIC:PARTITION,... of a topic with {len(every)} partitions")
         partitions += [TopicPartition(name, int(number)) for number in wanted]
     return partitions
@@ -140,12 +140,12 @@ def _partitions(admin: Admin, given: Given, group: str) -> list[TopicPartition]:
 
 def _offsets(admin: Admin, partitions: Sequence[TopicPartition], to: str) -> dict[TopicPartition, int]:
     """`earliest`, `latest`, an offset, a time like 2026-01-31T12:00, or how long ago: -90m."""
-    if to.isdigit():
+    if to.isdecimal():
         first, end = _listed(admin, partitions, EARLIEST), _listed(admin, partitions, LATEST)
         return {place: min(max(int(to), first[place]), end[place]) for place in partitions}
     if to in ("earliest", "latest"):
         return _listed(admin, partitions, EARLIEST if to == "earliest" else LATEST)
-    if to.startswith("-") and to[-1:] in _UNITS and to[1:-1].isdigit():
+    if to.startswith("-") and to[-1:] in _UNITS and to[1:-1].isdecimal():
         moment = int((time.time() - int(to[1:-1]) * _UNITS[to[-1]]) * 1000)
     else:
         from ottla.cli.kafka.groups_reset import parse_datetime

@@ -149,7 +149,7 @@ def _diff(given: Given) -> int:
 
 
 def _number(text: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise Misuse(f"{text!r} is no version")
     return int(text)
 

@@ -177,7 +177,7 @@ def _partitions(admin: Admin, text: str, *, most: int = 1 << 31) -> list[TopicPa
     name, colon, numbers = text.partition(":")
     every = admin.cluster.partitions(name)
     wanted = numbers.split(",") if colon else [str(place.partition) for place in every]
-    if not all(number.isdigit() and int(number) < len(every) for number in wanted):
+    if not all(number.isdecimal() and int(number) < len(every) for number in wanted):
         raise Misuse(f"{text!r} is not TOPIC or TOPIC:PARTITION,... of a topic with {len(every)} partitions")
     if len(wanted) > most:
         raise Misuse(f"name one partition, as {name}:0")

@@ -70,7 +70,7 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
         buffer_memory=number(properties, "buffer.memory", defaults.buffer_memory),
         max_request_size=number(properties, "max.request.size", defaults.max_request_size),
         compression=chosen,
-        compression_level=int(level) if level and level.lstrip("-").isdigit() else None,
+        compression_level=int(level) if level and level.lstrip("-").isdecimal() else None,
         delivery_timeout_ms=number(properties, "delivery.timeout.ms", defaults.delivery_timeout_ms),
         request_timeout_ms=number(properties, "request.timeout.ms", defaults.request_timeout_ms),
         max_block_ms=number(properties, "max.block.ms", defaults.max_block_ms),

@@ -128,7 +128,7 @@ def _entity(given: Given) -> Entity:
             )
         if "add-config" in given and "add-config-file" in given:
             raise Misuse("Only one of --add-config or --add-config-file must be specified")
-    if entity.kind == "brokers" and entity.name and not entity.name.isdigit():
+    if entity.kind == "brokers" and entity.name and not entity.name.isdecimal():
         raise Misuse(f"The entity name for brokers must be a valid integer broker id, but it is: {entity.name}")
     return entity
 

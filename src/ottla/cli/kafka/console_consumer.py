@@ -205,7 +205,7 @@ def _check(given: Given) -> None:
         if "from-beginning" in given:
             PARSER.usage("Options from-beginning and offset cannot be specified together.")
         text = given.need("offset")
-        if text.lower() not in ("earliest", "latest") and not text.isdigit():
+        if text.lower() not in ("earliest", "latest") and not text.isdecimal():
             PARSER.usage(
                 f"The provided offset value '{text}' is incorrect. "
                 "Valid values are 'earliest', 'latest', or a non-negative long."
@@ -291,7 +291,7 @@ def _consumer(given: Given, properties: Mapping[str, str]) -> Consumer:
         place = TopicPartition(topic, partition)
         consumer.assign([place])
         offset = given.need("offset").lower() if "offset" in given else ""
-        if offset.isdigit():
+        if offset.isdecimal():
             consumer.seek(place, int(offset))
         elif offset or "from-beginning" in given or "group.id" not in properties:
             spec = EARLIEST if offset == "earliest" or (not offset and "from-beginning" in given) else LATEST

@@ -119,7 +119,7 @@ def _by_topic(topic: str | None, partitions: str | None) -> Filter:
     try:
         numbers = {int(text) for text in partitions.split(",") if text} if partitions else None
     except ValueError:
-        bad = next(text for text in (partitions or "").split(",") if not text.isdigit())
+        bad = next(text for text in (partitions or "").split(",") if not text.isdecimal())
         raise Misuse(
             f"--partitions expects a comma separated list of numeric partition ids, but received: {partitions}"
             if bad
