@@ -257,3 +257,32 @@ def test_a_log_directory_without_strays_is_said_to_have_none(tmp_path: Path) -> 
     done = run_ottla("log", "strays", str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "nothing is set aside there\n")
     assert json.loads(run_ottla("log", "strays", str(tmp_path), "--format", "json").stdout) == []
+
+
+def test_changes_are_told_as_json(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+
+    def told(*arguments: str) -> object:
+        return json.loads(ottla(*arguments, "--format", "json").stdout)
+
+    assert told("topic", "alter", name, "-p", "2", "-c", "retention.ms=5", "--delete-config", "segment.ms") == {
+        "topic": name, "partitions": 2, "set": {"retention.ms": "5"}, "unset": ["segment.ms"],
+    }  # fmt: skip
+    place = {"kind": "topic", "name": name}
+    assert told("config", "set", "topic", name, "retention.ms=6") == {
+        **place,
+        "set": {"retention.ms": "6"},
+        "unset": [],
+    }
+    assert told("config", "unset", "topic", name, "retention.ms") == {**place, "set": {}, "unset": ["retention.ms"]}
+
+
+@pytest.mark.parametrize("verb", ["check", "dump", "accept-store"])
+def test_what_is_only_text_is_not_asked_for_as_json(tmp_path: Path, verb: str) -> None:
+    done = run_ottla("log", verb, str(tmp_path), "--format", "json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"`ottla log {verb}` has no --format json" in done.stderr
+
+
+def test_strays_that_are_removed_are_told_as_json(tmp_path: Path) -> None:
+    assert json.loads(run_ottla("log", "strays", str(tmp_path), "--remove", "--format", "json").stdout) == []

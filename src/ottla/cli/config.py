@@ -67,7 +67,11 @@ def _change(given: Given, changes: Collection[tuple[str, ConfigOperation, str | 
         fault = admin.alter_configs({resource: changes})[resource]
     if fault is not None:
         raise fault
-    if not wants_json(given):
+    if wants_json(given):
+        done = {key: value for key, operation, value in changes if operation is ConfigOperation.SET}
+        undone = [key for key, operation, _ in changes if operation is ConfigOperation.DELETE]
+        print_json({"kind": given.words[0], "name": given.words[1], "set": done, "unset": undone})
+    else:
         sys.stdout.write(f"changed {given.words[0]} {given.words[1]}\n")
     return 0
 

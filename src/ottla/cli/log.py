@@ -26,9 +26,15 @@ def command(arguments: Sequence[str]) -> int:
     return noun("log", VERBS, arguments)
 
 
+def _only_text(given: Given, verb: str) -> None:
+    if wants_json(given):
+        raise Misuse(f"`ottla log {verb}` has no --format json")
+
+
 def _dump(given: Given) -> int:
     from ottla.cli.kafka.dump_log import dump
 
+    _only_text(given, "dump")
     return dump(
         [path for word in given.words for path in _files(word)],
         print_data="data" in given,
@@ -53,6 +59,7 @@ def _files(path: str) -> list[str]:
 
 def _check(given: Given) -> int:
     """Print all damage below the given paths with remedies; 1 if there is any."""
+    _only_text(given, "check")
     said = [one for word in given.words for one in _said_of(word)]
     for text, remedy in said:
         _print_with(text, remedy)
@@ -151,6 +158,7 @@ def _accept_store(given: Given) -> int:
     from ottla.storage.directory.ownership import LOCK
     from ottla.storage.disk.local import LocalDisk
 
+    _only_text(given, "accept-store")
     disk, refused = LocalDisk(), 0
     for path in given.words:
         found = read_incarnation(disk, path).incarnation
@@ -206,8 +214,10 @@ def _strays(given: Given) -> int:
     if "remove" in given:
         for one in found:
             remove(disk, one)
-            print(f"removed {one.path}: {one.size_bytes} bytes")
-        return 0
+            if not wants_json(given):
+                print(f"removed {one.path}: {one.size_bytes} bytes")
+        if not wants_json(given):
+            return 0
     if wants_json(given):
         print_json([one._asdict() for one in found])
         return 0

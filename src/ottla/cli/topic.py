@@ -171,8 +171,9 @@ def _alter(given: Given) -> int:
 
     name = given.words[0]
     partitions = given.number("partitions")
+    configs = pairs(given.all("config"))
     changes: list[tuple[str, ConfigOperation, str | None]] = [
-        (key, ConfigOperation.SET, value) for key, value in pairs(given.all("config")).items()
+        (key, ConfigOperation.SET, value) for key, value in configs.items()
     ]
     changes += [(key, ConfigOperation.DELETE, None) for key in given.all("delete-config")]
     if partitions is None and not changes:
@@ -184,7 +185,9 @@ def _alter(given: Given) -> int:
         if changes:
             faults += admin.alter_configs({Resource(ResourceType.TOPIC, name): changes}).values()
     failed = sum(_complain(fault) for fault in faults if fault is not None)
-    if not failed and not wants_json(given):
+    if not failed and wants_json(given):
+        print_json({"topic": name, "partitions": partitions, "set": configs, "unset": given.all("delete-config")})
+    elif not failed:
         sys.stdout.write(f"altered topic {name}\n")
     return 1 if failed else 0
 
