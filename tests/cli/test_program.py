@@ -253,3 +253,27 @@ def test_digits_that_make_no_number_are_refused(ottla: Ottla, name: str, argumen
     assert done.returncode in (1, 2)
     assert "²" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", "topic list -b {}", "consume {} -n 1 -b {}"])
+@pytest.mark.parametrize("closed", ["| true", ">&-", "<&- >&-"])
+def test_a_closed_output_or_input_is_no_traceback(
+    bootstrap: str, ottla: Ottla, name: str, arguments: str, closed: str
+) -> None:
+    ottla("produce", name, "one")
+    words = arguments.replace("consume {}", f"consume {name} --from beginning").format(bootstrap)
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m ottla.cli.main {words} {closed}"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_closed_input_has_no_records(bootstrap: str, ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    for command in (f"produce {name} -b", f"kafka-console-producer --topic {name} --bootstrap-server"):
+        done = subprocess.run(
+            ["bash", "-c", f"{sys.executable} -m ottla.cli.main {command} {bootstrap} <&-"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False)

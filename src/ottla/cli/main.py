@@ -73,22 +73,31 @@ _MISUSED = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the result is its exit code."""
+    _open_what_is_closed()
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given[0] if given else "--help"
     if name in ("-h", "--help", "help"):
-        sys.stdout.write(overview())
-        return 0
+        return run(lambda _: print(overview(), end=""), ())
     if name in ("-V", "--version", "version"):
         from ottla import __version__
 
-        sys.stdout.write(f"ottla {__version__}\n")
-        return 0
+        return run(lambda _: print(f"ottla {__version__}"), ())
     tool = name.removesuffix(".sh")
     where = COMMANDS.get(name) or KAFKA_TOOLS.get(tool)
     command = _load(where[0]) if where else _registered(name)
     if command is None:
         return _unknown(name)
     return run(command, given[1:])
+
+
+def _open_what_is_closed() -> None:
+    """Standard streams that the parent has closed lead nowhere: else the first socket would take their place."""
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        while os.open(os.devnull, os.O_RDWR) < 2:
+            pass
+        sys.stdin = sys.stdin or open(0, encoding="utf-8")  # noqa: SIM115
+        sys.stdout = sys.stdout or open(1, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stderr = sys.stderr or open(2, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def run(command: Command, arguments: Sequence[str]) -> int:
