@@ -44,3 +44,11 @@ def test_records_other_than_those_asked_for_are_not_printed(
     ottla("produce", name, "one")
     done = ottla("consume", name, "--from-beginning", "-e", *options)
     assert (done.returncode, done.stdout, said in done.stderr) == (2, "", True), done.stderr
+
+
+def test_an_unknown_reset_of_offsets_is_refused_before_anything_is_read(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    for tool in (("consume", name, "-e", "-X"), ("kafka-console-consumer", "--topic", name, "--command-property")):
+        done = ottla(*tool, "auto.offset.reset=by_duration:PT1H")
+        assert done.returncode in (1, 2)
+        assert "auto.offset.reset is earliest, latest or none, not by_duration:PT1H" in done.stderr

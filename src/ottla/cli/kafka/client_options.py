@@ -87,6 +87,9 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
     isolation = properties.get("isolation.level", "read_uncommitted").upper()
     if isolation not in IsolationLevel.__members__:
         raise Misuse(f"Invalid value {isolation.lower()} for configuration isolation.level")
+    reset = properties.get("auto.offset.reset", "latest")
+    if reset not in ("earliest", "latest", "none"):
+        raise Misuse(f"auto.offset.reset is earliest, latest or none, not {reset}")
     return ConsumerSettings(
         group_id=properties.get("group.id"),
         instance_id=properties.get("group.instance.id"),
@@ -97,7 +100,7 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
         max_poll_records=number(properties, "max.poll.records", defaults.max_poll_records),
         enable_auto_commit=switch(properties, "enable.auto.commit", default=True),
         auto_commit_interval_ms=number(properties, "auto.commit.interval.ms", defaults.auto_commit_interval_ms),
-        auto_offset_reset=properties.get("auto.offset.reset", "latest"),
+        auto_offset_reset=reset,
         allow_auto_create_topics=switch(properties, "allow.auto.create.topics", default=True),
         exclude_internal_topics=switch(properties, "exclude.internal.topics", default=True),
         fetch=FetchSettings(
