@@ -109,3 +109,10 @@ def test_commas_in_brackets_belong_to_the_value() -> None:
     assert parse_added(["a=1,b=[x,y],c="]) == {"a": "1", "b": "x,y", "c": ""}
     with pytest.raises(Misuse, match="key=val"):
         parse_added(["a"])
+
+
+def test_a_config_to_add_that_is_empty_is_refused() -> None:
+    for empty in ("", " ", ","):
+        with pytest.raises(Misuse, match="key=val"):
+            parse_added([empty])
+    assert parse_added(["a=1,"]) == {"a": "1"}

@@ -268,9 +268,8 @@ def parse_added(texts: Iterable[str]) -> dict[str, str]:
             if character == "," and depth == 0:
                 parts.append(text[start:position])
                 start = position + 1
-        for part in parts:
-            if not part.strip():
-                continue
+        filled = [part for part in parts if part.strip()]
+        for part in filled or parts:
             name, equals, value = part.partition("=")
             if not equals:
                 raise Misuse('Invalid entity config: all configs to be added must be in the format "key=val".')
