@@ -12,7 +12,7 @@ from pathlib import Path
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.produce.accumulator import ProducerSettings
 
 RECORDS = 1_500

@@ -23,7 +23,7 @@ from ottla.client.admin.admin import NewTopic
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.model import CommittedOffset
 from ottla.kernel.ids import TopicPartition
 

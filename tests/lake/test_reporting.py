@@ -10,7 +10,7 @@ import pytest
 
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.produce.audit_trail import WINDOW_MS, AuditTrail
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.exporter import Exporter

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ottla.client.blocking.cluster import Cluster as Cluster
     from ottla.client.blocking.consumer import Consumer as Consumer
     from ottla.client.blocking.producer import Producer as Producer
-    from ottla.client.consume.consuming import ConsumerSettings as ConsumerSettings
     from ottla.client.consume.fetching import FetchSettings as FetchSettings
+    from ottla.client.consume.settings import ConsumerSettings as ConsumerSettings
     from ottla.client.errors import ClientError as ClientError
     from ottla.client.model import ClientSettings as ClientSettings
     from ottla.client.model import CommittedOffset as CommittedOffset
@@ -36,7 +36,7 @@ _PLACES = {
     "Cluster": "ottla.client.blocking.cluster",
     "CommittedOffset": "ottla.client.model",
     "Consumer": "ottla.client.blocking.consumer",
-    "ConsumerSettings": "ottla.client.consume.consuming",
+    "ConsumerSettings": "ottla.client.consume.settings",
     "Delivered": "ottla.client.produce.accumulator",
     "FetchSettings": "ottla.client.consume.fetching",
     "IsolationLevel": "ottla.client.model",

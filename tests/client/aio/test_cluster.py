@@ -10,7 +10,7 @@ from ottla.client.admin import admin
 from ottla.client.aio.cluster import AsyncConnection, Cluster
 from ottla.client.aio.consumer import Consumer
 from ottla.client.aio.producer import Producer
-from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.transport import PLAINTEXT
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut
 from ottla.client.model import LATEST, ClientSettings, CommittedOffset, Destination

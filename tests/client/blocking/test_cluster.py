@@ -19,7 +19,7 @@ from ottla.client.blocking.cluster import Cluster, Connection
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
 from ottla.client.consume.assignors import ASSIGNORS, Assignor
-from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.errors import ConnectionLost, ProtocolViolation, RequestTimedOut
 from ottla.client.model import EARLIEST, LATEST, MAX_TIMESTAMP, ClientSettings, CommittedOffset
 from ottla.client.produce.accumulator import ProducerSettings

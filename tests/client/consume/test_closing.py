@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from tests.client.stories import drive
 
-from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings
+from ottla.client.consume.consuming import ConsumerCore
 from ottla.client.consume.group_protocol import encode_assignment
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.effects import Ask, Pause
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings
+from ottla.client.consume.consuming import ConsumerCore
 from ottla.client.consume.group_protocol import encode_assignment
 from ottla.client.consume.membership import Standing
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.effects import Ask, AskAll, Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata

@@ -7,7 +7,7 @@ import asyncio
 from ottla.client import aio
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.kernel.ids import TopicPartition
 
 

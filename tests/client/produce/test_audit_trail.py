@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.consume.consuming import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.errors import ClientError
 from ottla.client.produce.audit_trail import AUDIT_TOPIC, WINDOW_MS, AuditMessage, AuditTrail
 from ottla.testing import TestBroker

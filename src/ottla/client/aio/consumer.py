@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.consume import offsets
-from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings, Listener
+from ottla.client.consume.consuming import ConsumerCore, Listener
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
 from ottla.client.model import (
@@ -114,7 +115,8 @@ class Consumer:
         """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
 
         Also joins the group, calls the listeners and commits if that is automatic, which may take longer than
-        `timeout_ms`. Call it at least every `max_poll_interval_ms`, or the member leaves the group.
+        `timeout_ms`. Call it at least every `max_poll_interval_ms`, or the member leaves the group. Brokers that have
+        answered before and are away are tried until `timeout_ms`, and again with the next poll.
         """
         return await self.cluster.run(self.core.poll(timeout_ms, max_records))
 

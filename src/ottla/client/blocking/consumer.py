@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ottla.client.blocking.cluster import Cluster, Driver
 from ottla.client.consume import offsets
-from ottla.client.consume.consuming import ConsumerCore, ConsumerSettings, Listener
+from ottla.client.consume.consuming import ConsumerCore, Listener
+from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
 from ottla.client.model import (
@@ -120,10 +121,12 @@ class Consumer:
         """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
 
         Also joins the group, calls the listeners and commits if that is automatic, which may take longer than
-        `timeout_ms`. Call it at least every `max_poll_interval_ms`, or the member leaves the group.
+        `timeout_ms`. Call it at least every `max_poll_interval_ms`, or the member leaves the group. Brokers that have
+        answered before and are away are tried until `timeout_ms`, and again with the next poll; a warning tells so.
 
-        Raises `ApiError` OFFSET_OUT_OF_RANGE where a position is gone and `auto_offset_reset` is none, CORRUPT_MESSAGE
-        for a batch that fails its CRC, FENCED_INSTANCE_ID where another member has the `instance_id`.
+        Raises BrokerUnreachable where no broker has answered yet, `ApiError` OFFSET_OUT_OF_RANGE where a position is
+        gone and `auto_offset_reset` is none, CORRUPT_MESSAGE for a batch that fails its CRC, FENCED_INSTANCE_ID where
+        another member has the `instance_id`.
 
             settings = ConsumerSettings(auto_offset_reset="earliest")
             with Consumer("localhost:9092", consumer=settings) as consumer:

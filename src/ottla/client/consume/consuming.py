@@ -6,16 +6,16 @@ The faces run `heartbeat` beside it, on a thread or task of its own.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ottla.client.consume import offsets
-from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
-from ottla.client.consume.fetching import Fetcher, FetchSettings
+from ottla.client.consume.fetching import Fetcher
 from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
-from ottla.client.core.deadline import within
+from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.core.deadline import BrokersAway, while_brokers_answer, within
 from ottla.client.core.effects import Ask, ClientStory, Pause
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
@@ -27,43 +27,14 @@ from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+log = logging.getLogger("ottla.client")
+
 R = TypeVar("R")
 
 Listener = Callable[[list[TopicPartition]], None]
 """Called with the partitions that a member was given, is to give up, or has lost."""
 _MISSING_TOPIC_MS = 1_000
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerSettings:
-    """Settings of a consumer; names and defaults follow Kafka's consumer options."""
-
-    group_id: str | None = None
-    """None: no group; partitions are assigned by hand and nothing is committed."""
-    instance_id: str | None = None
-    """Makes a static member: it keeps its partitions through a restart that is shorter than the session timeout."""
-    assignors: tuple[Assignor, ...] = (RANGE, COOPERATIVE_STICKY)
-    """The group chooses one that all members offer. If all here are cooperative, partitions are kept while joining."""
-    session_timeout_ms: int = 45_000
-    """The group goes on without a member whose heartbeats were missing for so long."""
-    heartbeat_interval_ms: int = 3_000
-    """The time between two heartbeats."""
-    max_poll_interval_ms: int = 300_000
-    """A member leaves the group when `poll` was not called for so long; the group waits as long for members to join."""
-    max_poll_records: int = 500
-    """The most records of one `poll`."""
-    enable_auto_commit: bool = True
-    """Commit the positions in `poll`, before joining again, and in `close`."""
-    auto_commit_interval_ms: float = 5_000
-    """The time between two automatic commits."""
-    auto_offset_reset: str = "latest"
-    """earliest, latest, or none: raise where there is no committed offset."""
-    allow_auto_create_topics: bool = True
-    """Ask the broker to make subscribed topics that do not exist."""
-    exclude_internal_topics: bool = True
-    """A pattern does not match topics such as `__consumer_offsets`."""
-    fetch: FetchSettings = field(default_factory=FetchSettings)
 
 
 class ConsumerCore:
@@ -101,6 +72,8 @@ class ConsumerCore:
         """True while the coordinator is asked to join or sync, which counts as a sign of life there."""
         self._ended: ApiError | None = None
         self._close_by_ms: float | None = None
+        self._away = False
+        """True while brokers are away, of which a warning told."""
         self._cooperative = all(assignor.cooperative for assignor in settings.assignors)
 
     @property
@@ -160,7 +133,7 @@ class ConsumerCore:
         deadline = self.plan.now_ms() + timeout_ms
         while True:
             self.last_poll_ms = self.plan.now_ms()
-            await self._keep_up()
+            await self._keep_up_until(deadline)
             self.fetcher.promote()
             await self.fetcher.start()
             records = self.fetcher.take(limit)
@@ -266,6 +239,18 @@ class ConsumerCore:
         """Raise the error that ended the membership for good: joining again would end another's."""
         if self._ended is not None:
             raise self._ended
+
+    async def _keep_up_until(self, deadline_ms: float) -> None:
+        """Keep up; while brokers that have answered before are away, only until the deadline."""
+        if not self.plan.metadata.brokers:
+            return await self._keep_up()
+        try:
+            await while_brokers_answer(self.plan, deadline_ms, self._keep_up())
+            self._away = False
+        except BrokersAway as away:
+            if not self._away:
+                log.warning("%s; it is tried again with each poll", away)
+            self._away = True
 
     async def _keep_up(self) -> None:
         """Do all that is due before records are handed out."""

@@ -1,9 +1,9 @@
-"""A deadline for a story: what it awaits is cut to the time that is left, and nothing more is begun afterwards."""
+"""Deadlines for stories: how long they may take in all, or how long they try again while brokers are away."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import coroutine
 from typing import Any, TypeVar
 
@@ -13,6 +13,11 @@ from ottla.client.errors import ClientError, RequestTimedOut
 from ottla.kernel.errors import ApiError
 
 T = TypeVar("T")
+Fault = ClientError | ApiError
+
+
+class BrokersAway(ClientError):
+    """The deadline passed while a broker could not be reached; `__cause__` says which."""
 
 
 @coroutine
@@ -22,21 +27,60 @@ def within(plan: ClusterPlan, timeout_ms: float, story: ClientStory[T]) -> Gener
     A connection that is being made is waited for all the same, for at most `connect_timeout_ms`.
     """
     deadline_ms = plan.now_ms() + timeout_ms
+
+    def cut(effect: Effect, _last: Fault | None) -> Effect | ClientError:
+        left_ms = deadline_ms - plan.now_ms()
+        if left_ms <= 0:
+            return RequestTimedOut(f"not done within {timeout_ms:.0f} ms")
+        return _cut(effect, left_ms, plan.settings.request_timeout_ms)
+
+    return (yield from _carried_on(story, cut))
+
+
+@coroutine
+def while_brokers_answer(plan: ClusterPlan, deadline_ms: float, story: ClientStory[T]) -> Generator[Effect, Any, T]:
+    """Await a story that may wait as long as brokers answer; where one does not, it tries again until the deadline.
+
+    Raises BrokersAway in the story then, where it would pause before it tries once more.
+    """
+
+    def cut(effect: Effect, last: Fault | None) -> Effect | ClientError:
+        if last is None or not isinstance(effect, Pause):
+            return effect
+        left_ms = deadline_ms - plan.now_ms()
+        if left_ms > 0:
+            return Pause(min(effect.ms, left_ms))
+        away = BrokersAway(str(last))
+        away.__cause__ = last
+        return away
+
+    return (yield from _carried_on(story, cut))
+
+
+def _carried_on(
+    story: ClientStory[T], cut: Callable[[Effect, Fault | None], Effect | ClientError]
+) -> Generator[Effect, Any, T]:
+    """Drive a story to its end: each effect as `cut` gives it back, or the error that `cut` has instead.
+
+    `cut` also hears of the error with which the effect before ended.
+    """
     answer: Any = None
-    fault: Exception | None = None
+    fault: Fault | None = None
     while True:
         try:
             effect = story.send(answer) if fault is None else story.throw(fault)
         except StopIteration as end:
             result: T = end.value
             return result
-        answer = fault = None
-        left_ms = deadline_ms - plan.now_ms()
-        if left_ms <= 0:
-            fault = RequestTimedOut(f"not done within {timeout_ms:.0f} ms")
+        if isinstance(answer, list):  # several answers, some of which may be errors
+            fault = next((each for each in answer if isinstance(each, ClientError)), None)
+        last, answer, fault = fault, None, None
+        instead = cut(effect, last)
+        if isinstance(instead, ClientError):
+            fault = instead
             continue
         try:
-            answer = yield _cut(effect, left_ms, plan.settings.request_timeout_ms)
+            answer = yield instead
         except (ClientError, ApiError) as failed:
             fault = failed
         except BaseException:
