@@ -106,3 +106,24 @@ def test_random_base64_is_no_schema() -> None:
         parse_protobuf(
             base64.b64encode(FileDescriptorProto(dependency=["nowhere.proto"]).SerializeToString()).decode(), {}
         )
+
+
+def deep_option(opening: str, closing: str, times: int) -> str:
+    head = 'syntax = "proto3"; import "google/protobuf/descriptor.proto"; message M { M m = 1; }'
+    head += " extend google.protobuf.FileOptions { M o = 50000; }"
+    return f"{head} option (o) = {{ {opening * times} {closing * times} }};"
+
+
+@pytest.mark.parametrize("braces", ["{}", "<>"])
+def test_values_of_options_are_not_nested_without_end(braces: str) -> None:
+    """protoc overflows its stack at 30,000 of them, and the process with it."""
+    opening, closing = f"m {braces[0]}", braces[1]
+    parse("PROTOBUF", deep_option(opening, closing, 90))
+    with pytest.raises(InvalidSchema, match="nested more than 100 deep"):
+        parse("PROTOBUF", deep_option(opening, closing, 500))
+
+
+def test_braces_in_strings_and_comments_do_not_nest() -> None:
+    braces = "{" * 200
+    text = f'syntax = "proto3"; // {braces}\n/* {braces}\n */ message M {{ string s = 1 [json_name = "\\"{braces}"]; }}'
+    parse("PROTOBUF", text)

@@ -28,6 +28,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from ottla.formats.faults import SchemaFault
+from ottla.formats.protobuf_nesting import MAX_NESTING, is_too_deep
 from ottla.formats.writer import WriterSchema
 
 MAIN = "ottla_schema.proto"
@@ -137,6 +138,8 @@ def _write(directory: Path, name: str, content: str) -> None:
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts or "\0" in name:
         raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name!r}")
+    if is_too_deep(content):
+        raise SchemaFault(f"the Protobuf schema has braces nested more than {MAX_NESTING} deep")
     path = directory.joinpath(*parts)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content, encoding="utf-8")

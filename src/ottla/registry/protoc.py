@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 
 from ottla.formats.compatibility import InvalidSchema
 from ottla.formats.protobuf_compatibility import ProtobufSchema
+from ottla.formats.protobuf_nesting import MAX_NESTING, is_too_deep
 from ottla.formats.protobuf_text import protobuf_text
 
 _MAIN = "default.proto"
@@ -88,6 +89,8 @@ def _write(folder: str, name: str, source: str) -> None:
     place = PurePosixPath(name)
     if place.is_absolute() or ".." in place.parts or "\0" in name or not place.parts:
         raise InvalidSchema(f"the import {name!r} is no relative path")
+    if is_too_deep(source):
+        raise InvalidSchema(f"{name}: braces are nested more than {MAX_NESTING} deep")
     path = Path(folder, *place.parts)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
