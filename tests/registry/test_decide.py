@@ -202,6 +202,16 @@ def test_modes_say_who_may_register() -> None:
     assert refused(lambda: desk.register("b", '"int"')) == 42205
 
 
+@pytest.mark.parametrize("mode", ["READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD"])
+def test_a_registered_schema_is_answered_in_every_mode(mode: str) -> None:
+    """Producers register at their start what is registered already; a mode must not stop them."""
+    desk = Desk()
+    value = desk.register("a", '"int"')
+    desk.do(other.change_mode(desk.state, None, mode, force=True))
+    assert desk.register("a", '"int"') == value
+    assert refused(lambda: desk.register("a", '"long"')) == 42205
+
+
 def test_import_keeps_ids_and_versions() -> None:
     desk = Desk()
     desk.do(other.change_mode(desk.state, "a", "IMPORT", force=False))

@@ -49,7 +49,8 @@ def register(
 ) -> Decision[SchemaValue]:
     """Register a schema under a subject; the version that already has it, if there is one, is the answer."""
     mode = state.mode(subject)
-    _may_register(subject, mode, proposal)
+    if proposal.id is not None:
+        _may_register(subject, mode, proposal)
     completed = _completed(state, subject, proposal)
     wanted = _as_value(state, subject, completed, normalize=normalize)
     if proposal.id is not None:
@@ -57,6 +58,7 @@ def register(
     found = find(state, wanted)
     if found is not None:
         return Decision(found)
+    _may_register(subject, mode, proposal)
     if mode == READWRITE:
         conflict = conflicts(state, wanted, state.level(subject), _comparable(state, wanted))
         if conflict:
