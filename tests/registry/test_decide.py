@@ -225,6 +225,18 @@ def test_import_keeps_ids_and_versions() -> None:
     assert desk.register("b", '"long"').id == 101
 
 
+def test_import_takes_a_schema_as_it_is() -> None:
+    """Else the content of an id would differ from that in the registry which it was copied from."""
+    desk = Desk()
+    desk.do(other.change_settings(desk.state, "a", {"defaultMetadata": {"properties": {"owner": "x"}}}))
+    desk.do(other.change_mode(desk.state, None, "IMPORT", force=False))
+    desk.register("a", '"int"', id=1, metadata={"properties": {"k": "v"}})
+    desk.register("b", '"long"', id=2)
+    second = desk.register("a", '"long"', id=2)
+    assert (second.version, second.metadata) == (2, None)
+    assert refused(lambda: desk.do(register(desk.state, "a", Proposal(None, id=3)))) == 42201
+
+
 def test_metadata_is_taken_over_and_merged() -> None:
     desk = Desk()
     desk.do(other.change_settings(desk.state, "a", {"defaultMetadata": {"properties": {"owner": "x", "z": "1"}}}))

@@ -51,10 +51,11 @@ def register(
     mode = state.mode(subject)
     if proposal.id is not None:
         _may_register(subject, mode, proposal)
-    completed = _completed(state, subject, proposal)
-    wanted = _as_value(state, subject, completed, normalize=normalize)
-    if proposal.id is not None:
-        return _import(state, replace(wanted, id=proposal.id), proposal.version)
+        if proposal.schema is None:
+            raise errors.invalid_schema("the request has no schema")
+        imported = _as_value(state, subject, proposal, normalize=normalize)
+        return _import(state, replace(imported, id=proposal.id), proposal.version)
+    wanted = _as_value(state, subject, _completed(state, subject, proposal), normalize=normalize)
     found = find(state, wanted)
     if found is not None:
         return Decision(found)
