@@ -191,3 +191,19 @@ def test_the_printed_schema_keeps_its_order_and_the_normal_form_sorts() -> None:
     document = parse_json_schema('{ "type" : "object",\n "description": "\\u00e9" }', {}).document
     assert json_text(document) == '{"type":"object","description":"é"}'
     assert json_text(document, normalized=True) == '{"description":"é","type":"object"}'
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(?=(a+)+$)\\1$"])
+def test_a_pattern_that_backtracks_without_end_is_not_waited_for(pattern: str) -> None:
+    """One such schema held up the registry, which compares in its only thread, for years."""
+    name = "a" * 60 + "!"
+    writer = {"type": "object", "properties": {name: {"type": "string"}}, "additionalProperties": False}
+    reader = {"type": "object", "patternProperties": {pattern: {"type": "string"}}}
+    assert kinds(reader, writer) == []
+
+
+def test_patterns_are_those_of_javascript() -> None:
+    """Python's `$` also stands before the last line break, so that the property seemed to match."""
+    writer = {"properties": {"a\n": {"type": "string"}}, "additionalProperties": False}
+    assert kinds({"patternProperties": {"^a$": {"type": "string"}}, "additionalProperties": False}, writer) != []

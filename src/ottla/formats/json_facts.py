@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 Json = Any
@@ -14,6 +14,7 @@ Node = dict[str, Any]
 ATOMS = frozenset({"null", "boolean", "integer", "fraction", "string", "array", "object"})
 """JSON's types; numbers that are whole, and those that are not."""
 NUMBERS = frozenset({"integer", "fraction"})
+_MAX_BACKTRACKS = 10_000
 
 
 def atoms(type_word: Json) -> frozenset[str]:
@@ -162,11 +163,31 @@ def other_schemas(nodes: Iterable[Node]) -> list[Json]:
 
 
 def matches(pattern: str, text: str, *, unsure: bool) -> bool:
-    """True if a pattern is found in a text; `unsure` for a pattern that Python does not know."""
-    try:
-        return re.search(pattern, text, re.ASCII) is not None
-    except re.error:
+    """True if a pattern is found in a text; `unsure` for a pattern that cannot be read or takes too many steps."""
+    from jsonschema_rs import ValidationErrorKind
+
+    validator = _validator(pattern)
+    if validator is None:
         return unsure
+    try:
+        fault = next(iter(validator.iter_errors(text)), None)
+    except UnicodeEncodeError:
+        return unsure
+    if fault is not None and isinstance(fault.kind, ValidationErrorKind.BacktrackLimitExceeded):
+        return unsure
+    return fault is None
+
+
+@lru_cache(1_000)
+def _validator(pattern: str) -> Any:
+    """A validator of one pattern; Python's own regular expressions may take years for a text of 40 letters."""
+    import jsonschema_rs
+
+    try:
+        options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_BACKTRACKS)
+        return jsonschema_rs.Draft7Validator({"pattern": pattern}, pattern_options=options)
+    except (ValueError, jsonschema_rs.ValidationError):
+        return None
 
 
 def items_of(node: Node) -> tuple[list[Json], Json]:
