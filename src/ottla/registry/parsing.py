@@ -28,6 +28,12 @@ class ParsedSchema:
 
     def incompatibilities(self, writer: ParsedSchema) -> list[Incompatibility]:
         """The reasons why this schema, as the reader's, does not accept everything that `writer` allows."""
+        try:
+            return self._incompatibilities(writer)
+        except RecursionError:
+            return [Incompatibility("TOO_COMPLEX", "", "types lead to types deeper than the comparison goes")]
+
+    def _incompatibilities(self, writer: ParsedSchema) -> list[Incompatibility]:
         if writer.schema_type != self.schema_type:
             detail = f"the reader's type is {self.schema_type}, the writer's {writer.schema_type}"
             return [Incompatibility("SCHEMA_TYPE_CHANGED", "", detail)]
@@ -53,6 +59,8 @@ def parse(schema_type: str, text: str, sources: Sources = (), *, normalized: boo
         return parsed
     except UnicodeEncodeError as fault:
         raise InvalidSchema("it has half a surrogate pair, which is no character") from fault
+    except RecursionError as fault:
+        raise InvalidSchema("types lead to types too deep") from fault
 
 
 def _parse(schema_type: str, text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
