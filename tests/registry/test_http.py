@@ -52,7 +52,10 @@ def test_contexts_may_stand_before_the_path(http: Http) -> None:
         ("GET", "/subjects/a/versions/9", (404, 40402)),
         ("GET", "/subjects/a/versions/x", (422, 42202)),
         ("GET", "/subjects/a/versions/0", (422, 42202)),
+        ("GET", f"/subjects/a/versions/{'1' * 5000}", (422, 42202)),
         ("GET", "/schemas/ids/99", (404, 40403)),
+        ("GET", "/schemas/ids/%C2%B2", (404, 404)),
+        ("GET", f"/schemas/ids/{'1' * 5000}", (404, 404)),
         ("GET", "/schemas/guids/nonsense", (404, 40403)),
         ("DELETE", "/subjects/none", (404, 40401)),
         ("DELETE", "/subjects/a?permanent=true", (404, 40405)),
@@ -123,6 +126,7 @@ def test_media_types(http: Http, kind: str) -> None:
         {"schema": '{"enum":[1e400]}', "schemaType": "JSON"},
         {"schema": '{"const":"\\ud800"}', "schemaType": "JSON"},
         {"schema": "[" * 5_000, "schemaType": "JSON"},
+        {"schema": f'{{"allOf":[{{"$ref":"#/allOf/{"1" * 5000}"}}]}}', "schemaType": "JSON"},
     ],
 )
 def test_odd_shapes_are_refused(http: Http, more: dict[str, object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ Json = Any
 """A parsed JSON document, or a part of one."""
 
 DEFAULT_DRAFT = 7
+_INDEX = re.compile("[0-9]{1,9}")
 MAX_DEPTH = 200
 _DRAFTS = {"draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019, "2020-12": 2020}
 _META = {
@@ -224,7 +226,7 @@ def _pointed(document: Json, pointer: str) -> Json:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, dict) and name in found:
             found = found[name]
-        elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
+        elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
             found = found[int(name)]
         else:
             return _NOWHERE

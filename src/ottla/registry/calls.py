@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,6 +18,7 @@ from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, is_valid, quali
 T = TypeVar("T")
 LATEST = -1
 _MOST = 2**31 - 1
+_DIGITS = re.compile("[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Call:
 
     def schema_id(self) -> int:
         text = self.names["id"]
-        if not text.isdigit() or int(text) > _MOST:
+        if not _is_number(text):
             raise RegistryError(404, "HTTP 404 Not Found")
         return int(text)
 
@@ -87,7 +89,7 @@ class Call:
         text = self.names["version"]
         if text in ("latest", "-1"):
             return LATEST
-        if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= _MOST:
+        if not _is_number(text) or int(text) < 1:
             raise errors.invalid_version(text)
         return int(text)
 
@@ -112,6 +114,11 @@ class Call:
             _positive(fields, "id"),
             _positive(fields, "version"),
         )
+
+
+def _is_number(text: str) -> bool:
+    """True for a number in ASCII digits that Java's int can hold."""
+    return bool(_DIGITS.fullmatch(text)) and int(text) <= _MOST
 
 
 def _of(fields: dict[str, Json], name: str, kind: type) -> Json:
