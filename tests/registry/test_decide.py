@@ -320,3 +320,11 @@ def test_a_record_of_a_key_replaces_the_former() -> None:
     assert [each.version for each in state.versions("a")] == [1, 2]
     assert state.ids_of(".", records[2][1].guid_bytes) == [6]  # type: ignore[union-attr]
     assert not state.holders(".", 5)
+
+
+def test_a_stored_schema_that_cannot_be_parsed_does_not_end_a_normal_lookup() -> None:
+    """Another registry may have taken what this one refuses."""
+    desk = Desk()
+    odd = SchemaValue("a", 1, 1, '{"type":"record","name":"R","fields":[{"name":"x","type":"int","default":"no"}]}')
+    desk.state.apply(SchemaKey("a", 1), odd)
+    assert refused(lambda: look_up(desk.state, "a", Proposal('"int"'), normalize=True)) == 40403

@@ -193,13 +193,26 @@ def find(
     for each in reversed(state.versions(wanted.subject, deleted=deleted)):
         if each.guid_bytes == content:
             return each
-        if each.schema_type != wanted.schema_type or each.references != wanted.references:
-            continue
-        if not any_rules and (each.metadata != wanted.metadata or each.rule_set != wanted.rule_set):
+        if not _alike(each, wanted, any_rules=any_rules):
             continue
         if each.schema == wanted.schema or _key(state, each) == _key(state, wanted):
             return each
     return None
+
+
+def _alike(one: SchemaValue, other: SchemaValue, *, any_rules: bool) -> bool:
+    """True if nothing but the text may tell two schemas apart."""
+    if one.schema_type != other.schema_type or one.references != other.references:
+        return False
+    return any_rules or (one.metadata == other.metadata and one.rule_set == other.rule_set)
+
+
+def _normal_text(state: RegistryState, value: SchemaValue) -> str:
+    """The normal form of a stored schema; its own text where another registry took what this one refuses."""
+    try:
+        return parsed_value(state, value, normalize=True).text
+    except InvalidSchema:
+        return value.schema
 
 
 def _key(state: RegistryState, value: SchemaValue) -> str:
@@ -226,10 +239,7 @@ def look_up(
             return found
     if normalize:
         for each in reversed(state.versions(subject, deleted=deleted)):
-            if (
-                each.schema_type == wanted.schema_type
-                and parsed_value(state, each, normalize=True).text == wanted.schema
-            ):
+            if _alike(each, wanted, any_rules=any_rules) and _normal_text(state, each) == wanted.schema:
                 return each
     raise errors.schema_not_found()
 
