@@ -328,3 +328,14 @@ def test_a_stored_schema_that_cannot_be_parsed_does_not_end_a_normal_lookup() ->
     odd = SchemaValue("a", 1, 1, '{"type":"record","name":"R","fields":[{"name":"x","type":"int","default":"no"}]}')
     desk.state.apply(SchemaKey("a", 1), odd)
     assert refused(lambda: look_up(desk.state, "a", Proposal('"int"'), normalize=True)) == 40403
+
+
+def test_a_reference_to_the_latest_version_stays_with_that_version() -> None:
+    desk = Desk()
+    desk.register("inner", record("In", "x"))
+    latest = (Reference("In", "inner", -1),)
+    outer = {"type": "record", "name": "Out", "fields": [{"name": "in", "type": "In"}]}
+    value = desk.register("outer", outer, references=latest)
+    assert value.references == (Reference("In", "inner", 1),)
+    assert refused(lambda: other.delete_subject(desk.state, "inner", permanent=False)) == 42206
+    assert look_up(desk.state, "outer", Proposal(json.dumps(outer), references=latest)) == value

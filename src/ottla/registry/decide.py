@@ -126,6 +126,7 @@ def _as_value(state: RegistryState, subject: str, proposal: Proposal, *, normali
     assert proposal.schema is not None
     if len(proposal.schema.encode("utf-8", "replace")) > MAX_SCHEMA_BYTES:
         raise errors.too_large(MAX_SCHEMA_BYTES)
+    proposal = replace(proposal, references=_numbered(state, context_of(subject), proposal.references))
     parsed = parsed_proposal(state, subject, proposal, normalize=normalize)
     return SchemaValue(
         subject,
@@ -137,6 +138,15 @@ def _as_value(state: RegistryState, subject: str, proposal: Proposal, *, normali
         proposal.metadata,
         proposal.rule_set,
     )
+
+
+def _numbered(state: RegistryState, context: str, references: tuple[Reference, ...]) -> tuple[Reference, ...]:
+    """References with the number of the version that -1, the latest, stands for now: a schema must not change later."""
+    made = []
+    for each in references:
+        versions = state.versions(qualified(each.subject, context)) if each.version == -1 else []
+        made.append(replace(each, version=versions[-1].version) if versions else each)
+    return tuple(made)
 
 
 def parsed_proposal(state: RegistryState, subject: str, proposal: Proposal, *, normalize: bool) -> ParsedSchema:
