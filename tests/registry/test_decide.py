@@ -10,7 +10,7 @@ import pytest
 from tests.registry.http_client import record
 
 from ottla.registry import decide_settings as other
-from ottla.registry.decide import Decision, Proposal, look_up, register
+from ottla.registry.decide import Decision, Proposal, check, look_up, register
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import (
     Record,
@@ -339,3 +339,12 @@ def test_a_reference_to_the_latest_version_stays_with_that_version() -> None:
     assert value.references == (Reference("In", "inner", 1),)
     assert refused(lambda: other.delete_subject(desk.state, "inner", permanent=False)) == 42206
     assert look_up(desk.state, "outer", Proposal(json.dumps(outer), references=latest)) == value
+
+
+def test_a_check_of_all_versions_looks_at_the_same_group_alone() -> None:
+    desk = Desk()
+    desk.do(other.change_settings(desk.state, "a", {"compatibilityGroup": "major"}))
+    desk.register("a", record("R", "x"), metadata={"properties": {"major": "1"}})
+    proposal = Proposal('"int"', metadata={"properties": {"major": "2"}})
+    assert check(desk.state, "a", proposal, desk.state.versions("a")) == []
+    assert check(desk.state, "a", Proposal('"int"'), desk.state.versions("a")) != []

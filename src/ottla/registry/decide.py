@@ -61,7 +61,8 @@ def register(
         return Decision(found)
     _may_register(subject, mode, proposal)
     if mode == READWRITE:
-        conflict = conflicts(state, wanted, state.level(subject), _comparable(state, wanted))
+        earlier = _comparable(state, wanted, state.versions(subject))
+        conflict = conflicts(state, wanted, state.level(subject), earlier)
         if conflict:
             raise errors.incompatible(subject, conflict)
     ids = state.ids_of(context_of(subject), wanted.guid_bytes)
@@ -254,9 +255,8 @@ def look_up(
     raise errors.schema_not_found()
 
 
-def _comparable(state: RegistryState, wanted: SchemaValue) -> list[SchemaValue]:
+def _comparable(state: RegistryState, wanted: SchemaValue, versions: list[SchemaValue]) -> list[SchemaValue]:
     """The versions that compatibility is measured against: those of the same group, where groups are configured."""
-    versions = state.versions(wanted.subject)
     group = state.setting(wanted.subject, "compatibilityGroup")
     if not isinstance(group, str):
         return versions
@@ -294,7 +294,7 @@ def check(
 ) -> list[str]:
     """The reasons why a schema would not fit these versions at the subject's level."""
     wanted = _as_value(state, subject, _completed(state, subject, proposal), normalize=normalize)
-    return conflicts(state, wanted, state.level(subject), against)
+    return conflicts(state, wanted, state.level(subject), _comparable(state, wanted, against))
 
 
 def next_version(state: RegistryState, subject: str) -> int:
