@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import (
@@ -12,6 +12,8 @@ from google.protobuf.descriptor_pb2 import (
     FileDescriptorProto,
     ServiceDescriptorProto,
 )
+
+from ottla.formats.protobuf_options import Options, quoted
 
 _LABELS = {1: "optional ", 2: "required ", 3: "repeated "}
 _MESSAGE, _ENUM, _GROUP = 11, 14, 10
@@ -37,14 +39,17 @@ _MAX_ENUM_NUMBER = 2**31 - 1
 _EDITIONS = {998: "proto2", 999: "proto3", 1000: "2023", 1001: "2024"}
 
 
-def protobuf_text(file: FileDescriptorProto, *, normalized: bool = False) -> str:
-    """Source that protoc compiles to the same descriptor."""
-    return "\n".join(_Printer(file, normalized=normalized).lines()) + "\n"
+def protobuf_text(
+    file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto] | None = None, *, normalized: bool = False
+) -> str:
+    """Source that protoc compiles to the same descriptor; options of extensions need all `imports` by name."""
+    return "\n".join(_Printer(file, Options(file, imports or {}), normalized=normalized).lines()) + "\n"
 
 
 class _Printer:
-    def __init__(self, file: FileDescriptorProto, *, normalized: bool) -> None:
+    def __init__(self, file: FileDescriptorProto, options: Options, *, normalized: bool) -> None:
         self._file = file
+        self._options = options.shown
         self._normalized = normalized
         self._proto3 = file.syntax == "proto3"
         self._editions = file.syntax == "editions"
@@ -60,8 +65,8 @@ class _Printer:
         imports = list(enumerate(file.dependency))
         for index, name in sorted(imports, key=lambda each: each[1]) if self._normalized else imports:
             kind = "public " if index in file.public_dependency else "weak " if index in file.weak_dependency else ""
-            yield f"import {kind}{_quoted(name)};"
-        yield from (f"option {text};" for text in _options(file.options))
+            yield f"import {kind}{quoted(name)};"
+        yield from (f"option {text};" for text in self._options(file.options))
         for message in file.message_type:
             yield from self._message(message, 0)
         for enum in file.enum_type:
@@ -74,7 +79,7 @@ class _Printer:
         indent = "  " * depth
         yield f"{indent}{head or f'message {message.name} {{'}"
         inner = "  " * (depth + 1)
-        yield from (f"{inner}option {text};" for text in _options(message.options, skip={"map_entry"}))
+        yield from (f"{inner}option {text};" for text in self._options(message.options, skip={"map_entry"}))
         yield from self._fields(message, depth + 1)
         groups = _group_names([*message.field, *message.extension])
         for nested in message.nested_type:
@@ -84,7 +89,7 @@ class _Printer:
             yield from self._enum(enum, depth + 1)
         yield from self._extensions(message.extension, message.nested_type, depth + 1)
         for each in message.extension_range:
-            options = f" [{', '.join(found)}]" if (found := list(_options(each.options))) else ""
+            options = f" [{', '.join(found)}]" if (found := list(self._options(each.options))) else ""
             yield f"{inner}extensions {_range(each.start, each.end, _MAX_NUMBER)}{options};"
         yield from self._reserved(message.reserved_range, message.reserved_name, inner, _MAX_NUMBER, exclusive=True)
         yield f"{indent}}}"
@@ -100,7 +105,7 @@ class _Printer:
                 done.add(field.oneof_index)
                 oneof = message.oneof_decl[field.oneof_index]
                 yield f"{indent}oneof {oneof.name} {{"
-                yield from (f"{indent}  option {text};" for text in _options(oneof.options))
+                yield from (f"{indent}  option {text};" for text in self._options(oneof.options))
                 for each in fields:
                     if each.HasField("oneof_index") and each.oneof_index == field.oneof_index:
                         yield from self._field(each, message.nested_type, depth + 1, in_oneof=True)
@@ -113,7 +118,7 @@ class _Printer:
         entry = next(
             (each for each in nested if each.options.map_entry and field.type_name.endswith("." + each.name)), None
         )
-        options = list(_field_options(field))
+        options = list(self._field_options(field))
         tail = f" [{', '.join(options)}]" if options else ""
         if entry is not None and field.label == 3:
             key, value = entry.field
@@ -127,6 +132,15 @@ class _Printer:
             return
         yield f"{indent}{label}{_type(field)} {field.name} = {field.number}{tail};"
 
+    def _field_options(self, field: FieldDescriptorProto) -> Iterator[str]:
+        if field.HasField("default_value"):
+            # protoc has escaped the default of bytes already.
+            text = f'"{field.default_value}"' if field.type == 12 else field.default_value
+            yield f"default = {quoted(text) if field.type == 9 else text}"
+        if field.HasField("json_name") and field.json_name != _camel(field.name):
+            yield f"json_name = {quoted(field.json_name)}"
+        yield from self._options(field.options)
+
     def _label(self, field: FieldDescriptorProto) -> str:
         if (self._proto3 or self._editions) and field.label == 1 and not field.proto3_optional:
             return ""
@@ -135,9 +149,9 @@ class _Printer:
     def _enum(self, enum: EnumDescriptorProto, depth: int) -> Iterator[str]:
         indent, inner = "  " * depth, "  " * (depth + 1)
         yield f"{indent}enum {enum.name} {{"
-        yield from (f"{inner}option {text};" for text in _options(enum.options))
+        yield from (f"{inner}option {text};" for text in self._options(enum.options))
         for value in enum.value:
-            options = f" [{', '.join(found)}]" if (found := list(_options(value.options))) else ""
+            options = f" [{', '.join(found)}]" if (found := list(self._options(value.options))) else ""
             yield f"{inner}{value.name} = {value.number}{options};"
         yield from self._reserved(enum.reserved_range, enum.reserved_name, inner, _MAX_ENUM_NUMBER, exclusive=False)
         yield f"{indent}}}"
@@ -151,7 +165,7 @@ class _Printer:
             )
             yield f"{indent}reserved {', '.join(shown)};"
         if names:
-            words = names if self._editions else [_quoted(name) for name in names]
+            words = names if self._editions else [quoted(name) for name in names]
             yield f"{indent}reserved {', '.join(words)};"
 
     def _extensions(
@@ -165,11 +179,11 @@ class _Printer:
 
     def _service(self, service: ServiceDescriptorProto) -> Iterator[str]:
         yield f"service {service.name} {{"
-        yield from (f"  option {text};" for text in _options(service.options))
+        yield from (f"  option {text};" for text in self._options(service.options))
         for method in service.method:
             taken = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
             given = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
-            options = list(_options(method.options))
+            options = list(self._options(method.options))
             body = "{ " + " ".join(f"option {text};" for text in options) + " }" if options else "{}"
             yield f"  rpc {method.name} ({taken}) returns ({given}) {body}"
         yield "}"
@@ -190,45 +204,6 @@ def _range(start: int, end: int, most: int) -> str:
     return str(start) if end == start + 1 else f"{start} to {end - 1}"
 
 
-def _field_options(field: FieldDescriptorProto) -> Iterator[str]:
-    if field.HasField("default_value"):
-        quoted = field.type in (9, 12)
-        # protoc has escaped the default of bytes already.
-        yield (
-            f'default = "{field.default_value}"'
-            if field.type == 12
-            else (f"default = {_quoted(field.default_value) if quoted else field.default_value}")
-        )
-    if field.HasField("json_name") and field.json_name != _camel(field.name):
-        yield f"json_name = {_quoted(field.json_name)}"
-    yield from _options(field.options)
-
-
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
-
-
-def _options(options: Any, skip: frozenset[str] | set[str] = frozenset()) -> Iterator[str]:
-    """The standard options that are set, as `name = value`."""
-    for field, value in options.ListFields():
-        if field.is_extension or field.name in skip or field.name == "uninterpreted_option":
-            continue
-        for each in value if field.is_repeated else [value]:
-            yield f"{field.name} = {_value(field, each)}"
-
-
-def _value(field: Any, value: Any) -> str:
-    if field.enum_type is not None:
-        return str(field.enum_type.values_by_number[value].name)
-    if field.message_type is not None:
-        inner = ", ".join(f"{name.name}: {_value(name, each)}" for name, each in value.ListFields())
-        return "{ " + inner + " }"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return _quoted(value) if isinstance(value, str) else str(value)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return f'"{escaped}"'

@@ -110,5 +110,5 @@ def _protobuf(text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
     from ottla.registry.protoc import parse_protobuf
 
     source, tree = parse_protobuf(text, dict(sources))
-    normal = protobuf_text(tree.file, normalized=True)
+    normal = protobuf_text(tree.file, tree.imports, normalized=True)
     return ParsedSchema("PROTOBUF", normal if normalized else source, tree, normal)

@@ -57,7 +57,10 @@ def parse_protobuf(text: str, imports: Mapping[str, str]) -> tuple[str, Protobuf
     printed = protobuf_text(given)
     schema = _compiled(printed, main, imports)
     if _stripped(given) != _stripped(schema.file):
-        # The descriptor has options of extensions, which only their own definitions could print.
+        # The descriptor has options of extensions, which only the imports tell how to print.
+        printed = protobuf_text(given, schema.imports)
+        schema = _compiled(printed, main, imports)
+    if _stripped(given) != _stripped(schema.file):
         return text, ProtobufSchema(given, schema.imports)
     return printed, schema
 
