@@ -34,6 +34,13 @@ def test_subjects_may_have_slashes_and_percent_signs(http: Http) -> None:
     assert http("GET", "/subjects/a/b/versions").code == (404, 404)
 
 
+def test_a_context_before_the_path_bounds_the_list_of_schemas(http: Http) -> None:
+    for subject in ("a", ":.lab:b", ":.other:c"):
+        http.register(subject, '"int"')
+    assert [each["subject"] for each in http("GET", "/contexts/.lab/schemas").json] == [":.lab:b"]
+    assert len(http("GET", "/schemas").json) == 3
+
+
 def test_contexts_may_stand_before_the_path(http: Http) -> None:
     http("POST", "/contexts/.lab/subjects/a/versions", {"schema": '"int"'})
     assert http("GET", "/subjects/%3A.lab%3Aa/versions").json == [1]

@@ -147,7 +147,7 @@ def lookup(state: RegistryState, call: Call) -> Json:
 
 
 def schemas(state: RegistryState, call: Call) -> Json:
-    prefix = call.text("subjectPrefix")
+    prefix = call.text("subjectPrefix") or ("" if call.context == "." else f":{call.context}:")
     found = []
     for name in sorted(state.subjects):
         if not prefix or matches(name, prefix):
