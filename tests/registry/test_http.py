@@ -173,6 +173,13 @@ def test_config_in_all_its_places(http: Http) -> None:
     assert http("GET", "/config").json == {"compatibilityLevel": "BACKWARD"}
 
 
+def test_the_config_that_counts_has_the_contexts_too(http: Http) -> None:
+    http("PUT", "/config", {"validateFields": True})
+    http("PUT", "/config/%3A.lab%3A", {"normalize": True, "compatibility": "NONE"})
+    wanted = {"validateFields": True, "normalize": True, "compatibilityLevel": "NONE"}
+    assert http("GET", "/config/%3A.lab%3Aa?defaultToGlobal=true").json == wanted
+
+
 def test_modes_in_all_their_places(http: Http) -> None:
     assert http("GET", "/mode").json == {"mode": "READWRITE"}
     assert http("PUT", "/mode/a", {"mode": "READONLY"}).json == {"mode": "READONLY"}

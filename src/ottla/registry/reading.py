@@ -218,9 +218,7 @@ def settings(state: RegistryState, call: Call) -> Json:
     if scope is None:
         return {"compatibilityLevel": state.level(None).value, **(own.values if own is not None else {})}
     if call.flag("defaultToGlobal"):
-        above = state.own_settings(None)
-        merged = {**(above.values if above is not None else {}), **(own.values if own is not None else {})}
-        return {**merged, "compatibilityLevel": state.level(scope).value}
+        return {**state.all_settings(scope), "compatibilityLevel": state.level(scope).value}
     if own is None:
         raise errors.level_not_configured(scope)
     return dict(own.values)

@@ -188,6 +188,14 @@ class RegistryState:
                 return found.values[name]
         return None
 
+    def all_settings(self, subject: str | None) -> dict[str, Json]:
+        """All settings that count for a subject, whichever scope they are from."""
+        made: dict[str, Json] = {}
+        for scope in reversed(_scopes(subject)):
+            found = self._settings.get(scope)
+            made |= found.values if found is not None else {}
+        return made
+
     def level(self, subject: str | None) -> Level:
         found = self.setting(subject, "compatibilityLevel")
         try:
