@@ -130,6 +130,8 @@ def test_media_types(http: Http, kind: str) -> None:
         {"ruleSet": {"domainRules": ["x"]}},
         {"ruleSet": {"domainRules": [{"name": "a", "type": "b", "params": 5}]}},
         {"version": 10**30},
+        {"version": True},
+        {"references": [{"name": "a", "subject": "a", "version": True}]},
         {"schema": '{"enum":[1e400]}', "schemaType": "JSON"},
         {"schema": '{"const":"\\ud800"}', "schemaType": "JSON"},
         {"schema": "[" * 5_000, "schemaType": "JSON"},

@@ -123,7 +123,7 @@ def _is_number(text: str) -> bool:
 
 def _of(fields: dict[str, Json], name: str, kind: type) -> Json:
     value = fields.get(name)
-    if value is not None and not isinstance(value, kind):
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
         words = {str: "a string", list: "a list", dict: "an object", int: "a number"}
         raise RegistryError(422, f"{name} must be {words[kind]}")
     return value
