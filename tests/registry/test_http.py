@@ -159,6 +159,12 @@ def test_odd_settings_are_refused(http: Http, body: dict[str, object]) -> None:
     assert http("GET", "/config/a").status == 404
 
 
+def test_parts_of_metadata_may_be_null(http: Http) -> None:
+    metadata = {"tags": None, "properties": {"a": "b"}, "sensitive": None}
+    assert http.register("a", '"int"', metadata=metadata).status == 200
+    assert http("GET", "/subjects/a/versions/1").json["metadata"]["properties"] == {"a": "b"}
+
+
 def test_half_a_character_is_refused(http: Http) -> None:
     assert http("POST", "/subjects/a/versions", raw=b'{"schema": "\\ud800"}').code == (400, 400)
 

@@ -22,7 +22,7 @@ def check_metadata(metadata: Json) -> None:
     if (
         not _is_map(tags, _is_texts)
         or not _is_map(properties, _is_text)
-        or not _is_texts(metadata.get("sensitive", []))
+        or not _is_texts(metadata.get("sensitive") or [])
     ):
         raise RegistryError(422, "metadata has tags (lists by name), properties (texts by name) and sensitive (a list)")
 
