@@ -132,3 +132,16 @@ def test_the_guid_covers_references_metadata_and_rules() -> None:
     rules = {"domainRules": [{"name": "r", "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "true"}]}
     assert fingerprint("x", (), None, rules) == hashlib.md5(b"x\x01rCONDITIONWRITECELtrue").digest()
     assert guid(bytes(range(16))) == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"[" * 100_000,
+        b'{"id":1,"schema":"x","references":[{"name":"n","subject":"s","version":1099511627776}]}',
+    ],
+)
+def test_odd_records_are_unreadable(value: bytes) -> None:
+    """Such a record must be left out: an instance that fails at it never starts again."""
+    with pytest.raises(UnreadableRecord):
+        decode_value(SchemaKey("a", 1), value)

@@ -207,7 +207,7 @@ def decode_value(key: Key, content: bytes | None) -> Value:
         if key.kind == MODE:
             return ModeValue(str(raw["mode"]))
         return DeletedThrough(int(raw["version"])) if key.kind == DELETE_SUBJECT else None
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
         raise UnreadableRecord(f"{content[:200]!r}: {fault}") from fault
 
 
@@ -238,7 +238,7 @@ def _dump(content: Json) -> bytes:
 def _load(content: bytes) -> dict[str, Json]:
     try:
         raw = json.loads(content)
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise UnreadableRecord(f"{content[:200]!r} is no JSON") from fault
     if not isinstance(raw, dict):
         raise UnreadableRecord(f"{content[:200]!r} is no JSON object")
