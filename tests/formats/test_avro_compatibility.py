@@ -113,6 +113,19 @@ def test_fixed_keeps_its_size() -> None:
     assert kinds({**fixed, "size": 3}, fixed) == ["FIXED_SIZE_MISMATCH"]
 
 
+@pytest.mark.parametrize("carrier", [{"type": "bytes"}, {"type": "fixed", "name": "F", "size": 8}])
+def test_decimals_keep_their_scale_and_lose_no_digits(carrier: Json) -> None:
+    """The bytes do not tell the scale: a reader with another one would read 1.00 as 100."""
+
+    def decimal(precision: int, scale: int) -> Json:
+        return {**carrier, "logicalType": "decimal", "precision": precision, "scale": scale}
+
+    assert kinds(decimal(10, 4), decimal(10, 2)) == ["DECIMAL_CHANGED"]
+    assert kinds(decimal(8, 2), decimal(10, 2)) == ["DECIMAL_CHANGED"]
+    assert kinds(decimal(12, 2), decimal(10, 2)) == []
+    assert kinds(carrier, decimal(10, 2)) == []
+
+
 def test_recursive_types_come_to_an_end() -> None:
     node = record(field("next", ["null", "N"], default=None), field("v", "int"), name="N")
     wider = record(field("next", ["null", "N"], default=None), field("v", "long"), name="N")

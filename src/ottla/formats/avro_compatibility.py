@@ -61,12 +61,12 @@ class _Comparison:
             inner = "items" if reader.kind == "array" else "values"
             return self.compare(reader.items, writer.items, f"{path}/{inner}")
         if not reader.name:
-            return []
+            return _decimal(reader, writer, path)
         if reader.short_name != writer.short_name and writer.name not in reader.aliases:
             detail = f"the reader's name is {reader.name}, the writer's {writer.name}, and no alias joins them"
             return [Incompatibility("NAME_MISMATCH", f"{path}/name", detail)]
         if reader.kind == "fixed":
-            return _fixed(reader, writer, path)
+            return _fixed(reader, writer, path) or _decimal(reader, writer, path)
         return _enum(reader, writer, path) if reader.kind == "enum" else self._record(reader, writer, path)
 
     def _into_union(self, reader: AvroNode, writer: AvroNode, path: str) -> list[Incompatibility]:
@@ -108,6 +108,30 @@ def _fixed(reader: AvroNode, writer: AvroNode, path: str) -> list[Incompatibilit
         return []
     detail = f"{reader.name} has {reader.size} bytes, the writer's {writer.size}"
     return [Incompatibility("FIXED_SIZE_MISMATCH", f"{path}/size", detail)]
+
+
+def _decimal(reader: AvroNode, writer: AvroNode, path: str) -> list[Incompatibility]:
+    """Find decimals whose values would be read as others.
+
+    The specification wants equal precisions, too; but more digits than the writer's do no harm.
+    """
+    mine, theirs = _digits(reader), _digits(writer)
+    if mine is None or theirs is None or (mine[1] == theirs[1] and mine[0] >= theirs[0]):
+        return []
+    detail = (
+        f"the reader's decimal has precision {mine[0]} and scale {mine[1]}, the writer's {theirs[0]} and {theirs[1]}"
+    )
+    return [Incompatibility("DECIMAL_CHANGED", path, detail)]
+
+
+def _digits(node: AvroNode) -> tuple[int, int] | None:
+    """Precision and scale of a decimal; None for another type and for a decimal that is none, which readers ignore."""
+    precision, scale = node.properties.get("precision"), node.properties.get("scale", 0)
+    if node.kind not in ("bytes", "fixed") or node.properties.get("logicalType") != "decimal":
+        return None
+    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision:
+        return None
+    return precision, scale
 
 
 def _enum(reader: AvroNode, writer: AvroNode, path: str) -> list[Incompatibility]:
