@@ -207,3 +207,9 @@ def test_patterns_are_those_of_javascript() -> None:
     """Python's `$` also stands before the last line break, so that the property seemed to match."""
     writer = {"properties": {"a\n": {"type": "string"}}, "additionalProperties": False}
     assert kinds({"patternProperties": {"^a$": {"type": "string"}}, "additionalProperties": False}, writer) != []
+
+
+@pytest.mark.timeout(20)
+def test_thousands_of_parts_are_not_compared_one_with_each() -> None:
+    parts = [{f"word{number}": 1} for number in range(50_000)]
+    assert kinds({"allOf": parts, "title": "a"}, {"allOf": parts, "title": "b"}) == ["TOO_COMPLEX"]

@@ -6,6 +6,7 @@ it wherever the comparison comes back to it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from ottla.formats import json_facts as facts
@@ -13,6 +14,8 @@ from ottla.formats.json_facts import Json, Node
 from ottla.formats.json_schema_tree import JsonSchema, leads_outside
 
 MAX_STEPS = 20_000
+MAX_NODES = 500_000
+"""Bounds the nodes that all steps together look at: a schema may have 100,000 parts in one allOf."""
 ALTERNATIVES = ("anyOf", "oneOf")
 
 
@@ -30,20 +33,22 @@ class Openings:
         self._values: dict[str, Node] = {}
         self._kept: list[Json] = []
         self._steps = 0
+        self._nodes = 0
 
-    def step(self) -> None:
-        """Count one step of the comparison; TooComplex after too many."""
+    def step(self, nodes: int = 0) -> None:
+        """Count one step of the comparison, and the nodes it looks at; TooComplex after too many."""
         self._steps += 1
-        if self._steps > MAX_STEPS:
+        self._nodes += nodes
+        if self._steps > MAX_STEPS or self._nodes > MAX_NODES:
             raise TooComplex
 
     def opened(self, writers: Sequence[Json]) -> list[Node] | None:
         """The schemas with those that their $ref and allOf name; None where no document passes."""
-        found: list[Node] = []
+        found: dict[int, Node] = {}
         seen: set[int] = set()
-        pending = list(writers)
+        pending = deque(writers)
         while pending:
-            each = pending.pop(0)
+            each = pending.popleft()
             if each is False:
                 return None
             if each is True or id(each) in seen:
@@ -59,9 +64,9 @@ class Openings:
             if "allOf" in each:
                 pending += each["allOf"]
                 each = self.without(each, "allOf")
-            if each and all(each is not known for known in found):
-                found.append(each)
-        return found
+            if each:
+                found[id(each)] = each
+        return list(found.values())
 
     def target(self, part: Node) -> tuple[Json, JsonSchema]:
         if id(part) in self._homes:
