@@ -124,12 +124,29 @@ def test_a_follower_may_not_wait_for_longer_than_it_is_waited_for(other):
         {"remote.log.storage.system.enable": "true"},
         {"listeners": "SSL://:9093"},
         {"listeners": "OUT://:9093", "listener.security.protocol.map": "OUT:SASL_PLAINTEXT"},
+        {"listeners": "ssl://:9093"},
+        {"listeners": "OUT://:9093", "listener.security.protocol.map": "out:SSL"},
+        {"listeners": "out://:9093", "listener.security.protocol.map": "OUT :SSL"},
         {"listeners": "localhost:9092"},
     ],
 )
 def test_what_would_run_more_open_than_was_asked_is_refused(texts):
     with pytest.raises(ConfigError):
         read_static(command_line=texts)
+
+
+def test_names_of_listeners_are_read_without_regard_to_capitals_as_kafka_does():
+    said = {
+        "listeners": "plaintext://:9092,Out://:9094,controller://:9093",
+        "advertised.listeners": "PLAINTEXT://here:9092,OUT://there:9094",
+        "listener.security.protocol.map": "out:plaintext",
+        "inter.broker.listener.name": "out",
+        "controller.listener.names": "Controller",
+    }
+    config = Layers(read_static(command_line=said).texts).broker()
+    assert config.listeners == ("PLAINTEXT://:9092", "OUT://:9094")
+    assert config.advertised_listeners == ("PLAINTEXT://here:9092", "OUT://there:9094")
+    assert config.inter_broker_listener_name == "OUT"
 
 
 def test_a_secured_listener_of_a_file_is_refused_where_the_command_line_names_another(tmp_path):

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
+from ottla.config.listeners import named_as_kafka_does, unsafe_listeners, without
 from ottla.config.option import ConfigError, Option, OptionSet, Status, nearest
 from ottla.config.topic import TopicConfig
 
@@ -64,7 +65,8 @@ def read_static(
         from ottla.config.properties import parse_properties
 
         read = parse_properties(Path(file).read_text(encoding="utf-8"))
-        problems += [f"{file}: {wrong}" for wrong in (*_unknown(read, known), *_overridden(read, command_line))]
+        overridden = unsafe_listeners(read) if "listeners" in command_line else []
+        problems += [f"{file}: {wrong}" for wrong in (*_unknown(read, known), *overridden)]
         texts |= read
     named = environment_texts(environment)
     warnings += [f"environment: {wrong}; ignored" for wrong in _unknown(named, known)]
@@ -74,7 +76,7 @@ def read_static(
     if texts.get("broker.id", "-1") != "-1":  # the older name of node.id
         texts.setdefault("node.id", texts["broker.id"])
     problems += _wrong_values(texts, known)
-    problems += _unsafe_listeners(texts)
+    problems += unsafe_listeners(texts)
     problems += [] if problems else _at_odds(BrokerConfig.of_texts(texts))
     if problems:
         raise ConfigError(*problems)
@@ -134,10 +136,12 @@ class Layers:
     def broker(self) -> BrokerConfig:
         """This broker's own configuration, without the listeners meant for a controller."""
         config = BrokerConfig.of_texts(self._strongest())
-        controllers = {part.strip() for part in self.static.get("controller.listener.names", "").split(",")}
+        controllers = self.static.get("controller.listener.names", "")
+        between_brokers = config.inter_broker_listener_name
         return config.replace(
-            listeners=_without(controllers, config.listeners),
-            advertised_listeners=_without(controllers, config.advertised_listeners),
+            listeners=without(controllers, named_as_kafka_does(config.listeners)),
+            advertised_listeners=without(controllers, named_as_kafka_does(config.advertised_listeners)),
+            inter_broker_listener_name=None if between_brokers is None else between_brokers.upper(),
         )
 
     def topic(self, overrides: Mapping[str, str] = NO_TEXTS) -> TopicConfig:
@@ -220,10 +224,6 @@ def _with_segment_override(config: TopicConfig) -> TopicConfig:
     return config if override is None else config.replace(segment_bytes=override)
 
 
-def _without(names: set[str], listeners: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(listener for listener in listeners if listener.partition("://")[0] not in names)
-
-
 def _is_known(name: str, known: Mapping[str, Option]) -> bool:
     return name in known or name.startswith(_PLUGIN_PREFIXES)
 
@@ -270,22 +270,3 @@ def _number(config: BrokerConfig, name: str) -> int:
     value = config.value(name)
     assert isinstance(value, int)
     return value
-
-
-def _overridden(file: Mapping[str, str], command_line: Mapping[str, str]) -> list[str]:
-    """The file's listeners that ask for encryption or authentication, if the command line would replace them."""
-    return _unsafe_listeners(file) if "listeners" in command_line else []
-
-
-def _unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
-    """A listener that asks for encryption or authentication must not come up without it."""
-    protocols = dict(
-        part.strip().split(":", 1) for part in texts.get("listener.security.protocol.map", "").split(",") if ":" in part
-    )
-    problems = []
-    for listener in texts.get("listeners", "").split(","):
-        name = listener.strip().partition("://")[0]
-        protocol = protocols.get(name, name if name in ("SSL", "SASL_SSL", "SASL_PLAINTEXT") else "PLAINTEXT")
-        if protocol != "PLAINTEXT":
-            problems.append(f"listeners: {listener.strip()} asks for {protocol}, which is not there yet")
-    return problems

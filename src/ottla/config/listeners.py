@@ -1,0 +1,38 @@
+"""Judges the options about listeners together: their names as Kafka reads them, and which must not come up.
+
+`resolve.py` asks here; the options themselves are declared in `broker.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_PLAINTEXT = "PLAINTEXT"
+_PROTOCOLS = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
+
+
+def named_as_kafka_does(listeners: tuple[str, ...]) -> tuple[str, ...]:
+    """The listeners with their names in capitals: to Kafka, ssl:// is the listener SSL."""
+    return tuple(name.upper() + sign + address for name, sign, address in (one.partition("://") for one in listeners))
+
+
+def without(controllers: str, listeners: tuple[str, ...]) -> tuple[str, ...]:
+    """The listeners that are not among those of `controller.listener.names`."""
+    names = {part.strip().upper() for part in controllers.split(",")}
+    return tuple(listener for listener in listeners if listener.partition("://")[0] not in names)
+
+
+def unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
+    """A listener that asks for encryption or authentication must not come up without it."""
+    protocols = {}
+    for part in texts.get("listener.security.protocol.map", "").upper().split(","):
+        name, colon, protocol = part.rpartition(":")
+        if colon:
+            protocols[name.strip()] = protocol.strip()
+    problems = []
+    for listener in texts.get("listeners", "").split(","):
+        name = listener.strip().partition("://")[0].upper()
+        protocol = protocols.get(name, name if name in _PROTOCOLS else _PLAINTEXT)
+        if protocol != _PLAINTEXT:
+            problems.append(f"listeners: {listener.strip()} asks for {protocol}, which is not there yet")
+    return problems
