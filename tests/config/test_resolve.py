@@ -149,6 +149,21 @@ def test_names_of_listeners_are_read_without_regard_to_capitals_as_kafka_does():
     assert config.inter_broker_listener_name == "OUT"
 
 
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"listeners": ""}, "listeners names none"),
+        ({"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"}, "listeners names none"),
+        ({"listeners": "A://:9092,a://:9093"}, "each listener must have a different name"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "nonroutable meta-address"),
+        ({"advertised.listeners": "PLAINTEXT://[::]:9092"}, "nonroutable meta-address"),
+    ],
+)
+def test_listeners_at_which_no_client_could_reach_the_broker_are_refused(said, wrong):
+    with pytest.raises(ConfigError, match=wrong):
+        read_static(command_line=said)
+
+
 def test_a_secured_listener_of_a_file_is_refused_where_the_command_line_names_another(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("listeners=SASL_SSL://:9093\n")

@@ -6,9 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
 
 _PLAINTEXT = "PLAINTEXT"
 _PROTOCOLS = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
+_EVERYWHERE = ("0.0.0.0", "[::]", "::")
 
 
 def named_as_kafka_does(listeners: tuple[str, ...]) -> tuple[str, ...]:
@@ -35,4 +40,24 @@ def unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
         protocol = protocols.get(name, name if name in _PROTOCOLS else _PLAINTEXT)
         if protocol != _PLAINTEXT:
             problems.append(f"listeners: {listener.strip()} asks for {protocol}, which is not there yet")
+    return problems
+
+
+def listeners_at_odds(config: BrokerConfig) -> list[str]:
+    """Faults by which clients could not reach the broker.
+
+    A name that is advertised need not be among the listeners: the command line may have replaced those of a file.
+    """
+    names = [listener.partition("://")[0] for listener in config.listeners]
+    problems = []
+    if not names:
+        problems.append("listeners names none for clients: give NAME://HOST:PORT")
+    if len(set(names)) < len(names):
+        problems.append(f"listeners: each listener must have a different name, not {', '.join(config.listeners)}")
+    for advertised in config.advertised_listeners:
+        if advertised.partition("://")[2].rpartition(":")[0] in _EVERYWHERE:
+            problems.append(
+                f"advertised.listeners cannot use the nonroutable meta-address in {advertised}: use an address that "
+                "clients can reach"
+            )
     return problems

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
-from ottla.config.listeners import named_as_kafka_does, unsafe_listeners, without
+from ottla.config.listeners import listeners_at_odds, named_as_kafka_does, unsafe_listeners, without
 from ottla.config.option import ConfigError, Option, OptionSet, Status, nearest
 from ottla.config.topic import TopicConfig
 
@@ -77,7 +77,7 @@ def read_static(
         texts.setdefault("node.id", texts["broker.id"])
     problems += _wrong_values(texts, known)
     problems += unsafe_listeners(texts)
-    problems += [] if problems else _at_odds(BrokerConfig.of_texts(texts))
+    problems += [] if problems else _at_odds(Layers(texts).broker())
     if problems:
         raise ConfigError(*problems)
     if idle := [name for name in sorted(texts) if name not in known or known[name].status is Status.NO_EFFECT]:
@@ -245,7 +245,7 @@ def _wrong_values(texts: Mapping[str, str], known: Mapping[str, Option]) -> list
 
 def _at_odds(config: BrokerConfig) -> list[str]:
     """Faults of options that contradict each other, in Kafka's words."""
-    problems = []
+    problems = listeners_at_odds(config)
     wait_ms = config.replica_fetch_wait_max_ms
     if wait_ms > config.replica_socket_timeout_ms:
         problems.append(
