@@ -137,15 +137,12 @@ class BrokerServer:
         return "in memory: nothing is kept" if self._memory else ", ".join(self.directories)
 
     @property
-    def client_address(self) -> tuple[str, int]:
-        """An address of the first listener that a client on this machine can use."""
-        host, port = next(iter(self.addresses.values()))
-        for listener in self._config.advertised_listeners:
-            name, _, address = listener.partition("://")
-            if name == next(iter(self.addresses)):
-                host, _, text = address.rpartition(":")
-                return host, int(text)
-        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port
+    def client_address(self) -> str:
+        """HOST:PORT of the first listener for a client on this machine, an IPv6 address in brackets."""
+        name, (bound, bound_port) = next(iter(self.addresses.items()))
+        here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bound, bound)
+        host, port = self._advertised().get(name, (here, bound_port))
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def start(self) -> None:
         """Take the ports, recover, register, listen; CannotStart names the obstacle."""
@@ -359,12 +356,18 @@ class BrokerServer:
         except OSError as fault:
             self.warnings.append(f"port {port} is not kept for the next start: {fault}")
 
-    def _registered_listeners(self) -> tuple[RegisteredListener, ...]:
+    def _advertised(self) -> dict[str, tuple[str, int]]:
+        """The addresses of advertised.listeners; without a host there it is this machine, with port 0 the bound one."""
         advertised = {}
         for said in self._config.advertised_listeners:
             name, _, address = said.partition("://")
             host, _, port = address.rpartition(":")
-            advertised[name] = (host.strip("[]"), int(port))
+            if name in self.addresses:
+                advertised[name] = (host.strip("[]") or socket.gethostname(), int(port) or self.addresses[name][1])
+        return advertised
+
+    def _registered_listeners(self) -> tuple[RegisteredListener, ...]:
+        advertised = self._advertised()
         found = []
         for name, (bound, bound_port) in self.addresses.items():
             reachable = socket.gethostname() if bound in _EVERYWHERE else bound

@@ -175,10 +175,10 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, registry
         await server.start()
         for line in server.warnings:
             print(f"ottla: warning: {line}", file=sys.stderr)
-        host, port = server.client_address
-        print(f"ottla {__version__} ready: {host}:{port}", flush=True)
+        address = server.client_address
+        print(f"ottla {__version__} ready: {address}", flush=True)
         if registry_port is not None:
-            registry = RegistryChild(f"{host}:{port}", registry_port)
+            registry = RegistryChild(address, registry_port)
             print(f"ottla registry ready: {await registry.start()}", flush=True)
         _print_greeting(server)
         gc.collect()
@@ -201,8 +201,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def _print_greeting(server: BrokerServer) -> None:
-    host, port = server.client_address
-    address = f"{host}:{port}"
+    address = server.client_address
     lines = [
         f"  data      {server.data_description}",
         f"  metrics   {server.metrics_description}",

@@ -61,8 +61,7 @@ class TestBroker:
     @property
     def bootstrap_servers(self) -> str:
         """The value for clients' `bootstrap.servers`, HOST:PORT; RuntimeError where the broker is not running."""
-        host, port = self._running().client_address
-        return f"{host}:{port}"
+        return self._running().client_address
 
     def start(self) -> TestBroker:
         """Start the broker and return it once clients are served; raises what kept it from starting.
