@@ -415,6 +415,21 @@ def test_a_held_connection_whose_client_went_with_words_unread_is_not_kept_for_e
     asyncio.run(run())
 
 
+@pytest.mark.usefixtures("quick_sweeps")
+def test_idle_connections_stay_where_the_longest_idle_time_is_below_0() -> None:
+    async def run() -> None:
+        place = Place(max_idle_ms=-1)
+        client = place.connect()
+        await until(lambda: place.listener.channels)
+        before = place.listener.now
+        await until(lambda: place.listener.now > before)
+        assert place.listener.channels
+        client.close()
+        place.listener.stop()
+
+    asyncio.run(run())
+
+
 def test_what_is_sent_behind_a_wait_is_served_after_it() -> None:
     async def run() -> None:
         place = Place()

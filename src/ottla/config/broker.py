@@ -112,7 +112,7 @@ class BrokerConfig(OptionSet):
     )
     connections_max_idle_ms: int = option(
         "connections.max.idle.ms", 600_000, Kind.LONG,
-        doc="Close a connection on which nothing was asked for this long.",
+        doc="Close a connection on which nothing was asked for this long; below 0: never.",
     )
     max_connections: int = option(
         "max.connections", INT_MAX, Kind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,

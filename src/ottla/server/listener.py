@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import resource
 import socket
 import time
@@ -220,7 +221,7 @@ class Listener:
         self._max_connections = max_connections
         self._max_per_ip = max_connections_per_ip
         self._per_ip: dict[str, int] = {}
-        self._max_idle_s = max_idle_ms / 1000
+        self._max_idle_s = max_idle_ms / 1000 if max_idle_ms >= 0 else math.inf
         self._socket: socket.socket | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
