@@ -7,6 +7,7 @@ import contextlib
 import socket
 import struct
 import time
+import types
 from collections.abc import Callable
 
 import pytest
@@ -421,9 +422,34 @@ def test_idle_connections_stay_where_the_longest_idle_time_is_below_0() -> None:
         place = Place(max_idle_ms=-1)
         client = place.connect()
         await until(lambda: place.listener.channels)
-        before = place.listener.now
-        await until(lambda: place.listener.now > before)
+        before = place.pool.now
+        await until(lambda: place.pool.now > before)
         assert place.listener.channels
+        client.close()
+        place.listener.stop()
+
+    asyncio.run(run())
+
+
+def test_a_connection_is_idle_from_its_last_bytes_on_and_not_from_the_sweep_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(listener_module, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+
+    async def run() -> None:
+        place = Place(max_idle_ms=1000)
+        client = place.connect()
+        await until(lambda: place.listener.channels)
+        clock[0] = 4.9
+        await sent(client, framed(bytes([AT_ONCE])))
+        await until(lambda: place.served)
+        clock[0] = 5.0
+        place.listener._sweep()
+        assert place.listener.channels
+        clock[0] = 10.0
+        place.listener._sweep()
+        assert not place.listener.channels
         client.close()
         place.listener.stop()
 

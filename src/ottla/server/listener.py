@@ -43,6 +43,7 @@ class Channel:
         "_reading",
         "_resuming",
         "_socket",
+        "asked",
         "connection",
         "starved_since",
         "transport",
@@ -70,6 +71,8 @@ class Channel:
         reader.give_up = self._give_up
         reader.held = lambda: self.connection.held
         self.connection.on_close.append(self._closed)
+        self.asked = False
+        """True if bytes have come since the last sweep, which then sets `used`: reading the clock here costs more."""
         self.used = time.monotonic()
         self.starved_since: float | None = None
         """The time since which the connection's frame waits for room in the pool."""
@@ -104,7 +107,7 @@ class Channel:
         if count == 0:
             self.close()
             return
-        self.used = self._listener.now
+        self.asked = True
         self.starved_since = None
         connection.reader.received(count)
         self._run()
@@ -217,7 +220,7 @@ class Listener:
         """Channels that wait for room in the frame pool."""
         self.channels: dict[Channel, None] = {}
         self.accepted = 0
-        self.now = pool.now = time.monotonic()
+        pool.now = time.monotonic()
         self._max_connections = max_connections
         self._max_per_ip = max_connections_per_ip
         self._per_ip: dict[str, int] = {}
@@ -330,8 +333,11 @@ class Listener:
     def _sweep(self) -> None:
         """Close connections that were idle or left answers unread for too long; let those without memory try again."""
         self._sweeper = self.loop.call_later(_SWEEP_S, self._sweep)
-        now = self.now = self.pool.now = time.monotonic()
+        now = self.pool.now = time.monotonic()
         for channel in list(self.channels):
+            if channel.asked:
+                channel.asked = False
+                channel.used = now
             stuck = channel.transport.stuck_since
             if stuck is not None and now - stuck > _STUCK_S:
                 log.warning("%s reads no answers; closed", channel.connection.name)
