@@ -15,6 +15,7 @@ from tests.ports import free_port
 
 from ottla.server import listener as listener_module
 from ottla.server.cold_reads import ColdReads
+from ottla.server.connection_count import ConnectionCount
 from ottla.server.listener import Channel, Listener
 from ottla.wire.frame import FramePool
 
@@ -44,8 +45,7 @@ class Place:
             pool=self.pool,
             cold=ColdReads(loop),
             max_frame_bytes=4 << 20,
-            max_connections=100,
-            max_connections_per_ip=100,
+            count=ConnectionCount(lambda: (100, 100)),
             max_idle_ms=max_idle_ms,
         )
         self.address = self.listener.open("127.0.0.1", 0)
@@ -491,8 +491,7 @@ def _listener() -> Listener:
         pool=FramePool(1 << 20),
         cold=ColdReads(loop),
         max_frame_bytes=1 << 20,
-        max_connections=10,
-        max_connections_per_ip=10,
+        count=ConnectionCount(lambda: (10, 10)),
         max_idle_ms=1000,
     )
 

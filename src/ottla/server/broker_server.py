@@ -31,6 +31,7 @@ from ottla.server import open_files
 from ottla.server.clock import LoopClock, SystemEntropy
 from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
+from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
 from ottla.server.http import HttpServer, Page
 from ottla.server.listener import Listener
@@ -269,7 +270,12 @@ class BrokerServer:
             digest=self._config.zookeeper_digest,
         )
 
+    def _connection_limits(self) -> tuple[int, int]:
+        config = self._config if self.node is None else self.node.around.config
+        return config.max_connections, config.max_connections_per_ip
+
     def _open_listeners(self, pool: FramePool) -> None:
+        count = ConnectionCount(self._connection_limits)
         for said in self._config.listeners:
             name, _, address = said.partition("://")
             host, _, port_text = address.rpartition(":")
@@ -280,8 +286,7 @@ class BrokerServer:
                 pool=pool,
                 cold=self._cold,
                 max_frame_bytes=self._config.socket_request_max_bytes,
-                max_connections=self._config.max_connections,
-                max_connections_per_ip=self._config.max_connections_per_ip,
+                count=count,
                 max_idle_ms=self._config.connections_max_idle_ms,
             )
             bound = self._bind(listener, host, port)

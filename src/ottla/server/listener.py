@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from ottla.server.cold_reads import ColdReads
+from ottla.server.connection_count import ConnectionCount
 from ottla.server.transport import SocketTransport
 from ottla.wire.connection import ServerConnection
 from ottla.wire.frame import SHARED_BYTES, FramePool, FrameReader, FrameTooLarge
@@ -203,8 +204,7 @@ class Listener:
         pool: FramePool,
         cold: ColdReads,
         max_frame_bytes: int,
-        max_connections: int,
-        max_connections_per_ip: int,
+        count: ConnectionCount,
         max_idle_ms: int,
     ) -> None:
         self.loop = loop
@@ -221,9 +221,7 @@ class Listener:
         self.channels: dict[Channel, None] = {}
         self.accepted = 0
         pool.now = time.monotonic()
-        self._max_connections = max_connections
-        self._max_per_ip = max_connections_per_ip
-        self._per_ip: dict[str, int] = {}
+        self._count = count
         self._max_idle_s = max_idle_ms / 1000 if max_idle_ms >= 0 else math.inf
         self._socket: socket.socket | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -273,14 +271,7 @@ class Listener:
         self.starved.pop(channel, None)
         if channel in self.channels:
             del self.channels[channel]
-            self._count(channel.connection.peer_host, -1)
-
-    def _count(self, host: str, change: int) -> None:
-        held = self._per_ip.get(host, 0) + change
-        if held:
-            self._per_ip[host] = held
-        else:
-            self._per_ip.pop(host, None)
+            self._count.closed(channel.connection.peer_host)
 
     def _acceptable(self) -> None:
         assert self._socket is not None
@@ -293,13 +284,12 @@ class Listener:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     self._rest(error)
                 return
-            full = len(self.channels) >= self._max_connections
             if self._takes_the_last_files(sock):
                 sock.close()
                 self._rest(OSError(errno.EMFILE, "the remaining file descriptors are for the logs"))
                 return
-            if full or self._per_ip.get(peer[0], 0) >= self._max_per_ip:
-                log.warning("%s: refused, %s are open", peer[0], "max.connections" + ("" if full else ".per.ip"))
+            if (limit := self._count.refusal(peer[0])) is not None:
+                log.warning("%s: refused, %s are open", peer[0], limit)
                 sock.close()
                 continue
             sock.setblocking(False)
@@ -307,7 +297,7 @@ class Listener:
             self.accepted += 1
             try:
                 self.channels[Channel(self, sock, (peer[0], peer[1]))] = None
-                self._count(peer[0], 1)
+                self._count.opened(peer[0])
             except OSError:
                 sock.close()
 
