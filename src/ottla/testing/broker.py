@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.config.resolve import read_static
 from ottla.kernel.errors import ErrorCode
 from ottla.server.broker_server import BrokerServer
 from ottla.server.main import new_event_loop
@@ -66,12 +67,14 @@ class TestBroker:
     def start(self) -> TestBroker:
         """Start the broker and return it once clients are served; raises what kept it from starting.
 
-        TimeoutError where that takes longer than 30 seconds.
+        ConfigError names options that there are not or whose values will not do, TimeoutError says that the start takes
+        longer than 30 seconds.
 
             broker = TestBroker().start()
             print(broker.bootstrap_servers)
             broker.stop()
         """
+        texts = read_static(command_line=self._options).texts
         ready: threading.Event = threading.Event()
         failure: list[BaseException] = []
 
@@ -79,7 +82,7 @@ class TestBroker:
             loop = self._loop = new_event_loop()
             asyncio.set_event_loop(loop)
             try:
-                self._server = BrokerServer(loop, self._options, memory=self._memory)
+                self._server = BrokerServer(loop, texts, memory=self._memory)
                 loop.run_until_complete(self._server.start())
             except BaseException as error:
                 failure.append(error)
