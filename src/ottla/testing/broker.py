@@ -67,6 +67,7 @@ class TestBroker:
     def start(self) -> TestBroker:
         """Start the broker and return it once clients are served; raises what kept it from starting.
 
+        A broker that runs already goes on as it is.
         ConfigError names options that there are not or whose values will not do, TimeoutError says that the start takes
         longer than 30 seconds.
 
@@ -74,6 +75,8 @@ class TestBroker:
             print(broker.bootstrap_servers)
             broker.stop()
         """
+        if self._server is not None:
+            return self
         texts = read_static(command_line=self._options).texts
         ready: threading.Event = threading.Event()
         failure: list[BaseException] = []
@@ -102,6 +105,7 @@ class TestBroker:
             raise TimeoutError(f"the broker was not ready within {_START_S:.0f} s")
         if failure:
             self._thread.join()
+            self._server = None
             raise failure[0]
         return self
 
