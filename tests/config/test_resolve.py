@@ -164,6 +164,13 @@ def test_listeners_at_which_no_client_could_reach_the_broker_are_refused(said, w
         read_static(command_line=said)
 
 
+@pytest.mark.parametrize(("name", "least"), [("log.roll.hours", 1), ("log.roll.jitter.hours", 0)])
+def test_hours_that_no_topic_could_have_are_refused_at_the_start(name, least):
+    with pytest.raises(ConfigError, match=rf"{name}: Value must be at least {least}"):
+        read_static(command_line={name: str(least - 1)})
+    Layers(read_static(command_line={name: str(least)}).texts).topic()
+
+
 def test_a_secured_listener_of_a_file_is_refused_where_the_command_line_names_another(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("listeners=SASL_SSL://:9093\n")

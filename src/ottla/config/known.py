@@ -52,6 +52,9 @@ _UNSET_TIMES = {
 }
 """Kafka gives these times in several units; the finest that is set wins, and the coarsest has the default."""
 
+_LEAST_WHOLE = {"log.retention.hours": -1, "log.retention.minutes": -1, "log.roll.hours": 1, "log.roll.jitter.hours": 0}
+"""The least value of each option in hours or minutes: what is below is none for the topic option either."""
+
 
 @cache
 def broker_options() -> Mapping[str, Option]:
@@ -79,7 +82,7 @@ def _topic_defaults() -> list[Option]:
                     name,
                     _UNSET_TIMES.get(name, topic.default),
                     Kind.INT if whole else topic.kind,
-                    check=at_least(-1) if whole else topic.check,
+                    check=at_least(_LEAST_WHOLE[name]) if whole else topic.check,
                     doc=f"The default of the topic option {topic.name}. {topic.doc}",
                     status=topic.status,
                     scope=Scope.READ_ONLY if coarse else Scope.CLUSTER_WIDE,
