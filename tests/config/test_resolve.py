@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.config.group import GroupConfig
+from ottla.config.known import broker_options
 from ottla.config.option import ConfigError
 from ottla.config.properties import parse_properties
 from ottla.config.resolve import Layers, environment_texts, group_problems, read_static, topic_problems
@@ -169,6 +171,14 @@ def test_hours_that_no_topic_could_have_are_refused_at_the_start(name, least):
     with pytest.raises(ConfigError, match=rf"{name}: Value must be at least {least}"):
         read_static(command_line={name: str(least - 1)})
     Layers(read_static(command_line={name: str(least)}).texts).topic()
+
+
+def test_what_no_group_could_have_is_refused_for_the_broker_too():
+    """A value that passed would fail each group of the broker, as groups take their defaults from there."""
+    for declared in GroupConfig.OPTIONS:
+        for synonym in declared.synonyms:
+            with pytest.raises(ConfigError):
+                broker_options()[synonym.name].parse("-1")
 
 
 def test_a_secured_listener_of_a_file_is_refused_where_the_command_line_names_another(tmp_path):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from ottla.config.broker import BrokerConfig
+from ottla.config.group import GroupConfig
 from ottla.config.option import Kind, Option, Scope, Status, at_least
 from ottla.config.topic import TopicConfig
 
@@ -66,6 +67,9 @@ def broker_options() -> Mapping[str, Option]:
     for line in _WITHOUT_EFFECT.splitlines():
         declared = _without_effect(line)
         options.setdefault(declared.name, declared)
+    for of_group in GroupConfig.OPTIONS:
+        for synonym in of_group.synonyms:
+            options[synonym.name].check = options[synonym.name].check or of_group.check
     return dict(sorted(options.items()))
 
 
