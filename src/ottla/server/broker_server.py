@@ -418,7 +418,7 @@ class BrokerServer:
         """Answer requests that need not wait any more, sync everything, close. Safe at any stage of a start."""
         self._loop_delay.stop()
         if self._http is not None:
-            self._http.close()
+            await self._http.close()
         if self.node is not None and self.fatal is None:
             await ended(self.node.hand_over())
         for listener in self._listeners:

@@ -20,6 +20,7 @@ class HttpServer:
     def __init__(self, pages: dict[str, Callable[[], Page]]) -> None:
         self._pages = pages
         self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
         """Listen; return the bound address. OSError if it is taken."""
@@ -27,17 +28,27 @@ class HttpServer:
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Listen no longer, and end the connections: clients keep theirs for the next request."""
         if self._server is not None:
             self._server.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
         try:
             async with asyncio.timeout(_LONGEST_S):
                 await self._converse(reader, writer)
         except (OSError, TimeoutError, h11.ProtocolError) as fault:
             log.debug("http connection ended: %s", fault)
+        except asyncio.CancelledError:
+            log.debug("http connection ended: the broker stops")
         finally:
+            self._serving.discard(task)
             writer.close()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
