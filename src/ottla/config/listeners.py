@@ -54,10 +54,10 @@ def listeners_at_odds(config: BrokerConfig) -> list[str]:
         problems.append("listeners names none for clients: give NAME://HOST:PORT")
     if len(set(names)) < len(names):
         problems.append(f"listeners: each listener must have a different name, not {', '.join(config.listeners)}")
-    for advertised in config.advertised_listeners:
-        if advertised.partition("://")[2].rpartition(":")[0] in _EVERYWHERE:
-            problems.append(
-                f"advertised.listeners cannot use the nonroutable meta-address in {advertised}: use an address that "
-                "clients can reach"
-            )
+    problems += [
+        f"advertised.listeners cannot use the nonroutable meta-address in {advertised}: use an address that clients "
+        "can reach"
+        for advertised in config.advertised_listeners
+        if advertised.partition("://")[2].rpartition(":")[0] in _EVERYWHERE
+    ]
     return problems

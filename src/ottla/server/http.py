@@ -55,7 +55,12 @@ class HttpServer:
         connection = h11.Connection(h11.SERVER)
         request: h11.Request | None = None
         while True:
-            event = connection.next_event()
+            try:
+                event = connection.next_event()
+            except h11.RemoteProtocolError as fault:
+                writer.write(_refusal(connection, fault))
+                await writer.drain()
+                raise
             if event is h11.NEED_DATA:
                 connection.receive_data(await reader.read(65536))
             elif isinstance(event, h11.Request):
@@ -87,3 +92,13 @@ class HttpServer:
         if request.method != b"HEAD":
             out += connection.send(h11.Data(data=body)) or b""
         return out + (connection.send(h11.EndOfMessage()) or b"")
+
+
+def _refusal(connection: h11.Connection, fault: h11.RemoteProtocolError) -> bytes:
+    """The answer to what is no valid request; nothing if an answer can not be sent any more."""
+    if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+        return b""
+    body = f"{fault}\n".encode()
+    headers = [("Content-Type", "text/plain"), ("Content-Length", str(len(body))), ("Connection", "close")]
+    out = connection.send(h11.Response(status_code=fault.error_status_hint, headers=headers)) or b""
+    return out + (connection.send(h11.Data(data=body)) or b"") + (connection.send(h11.EndOfMessage()) or b"")
