@@ -242,6 +242,14 @@ def test_a_taken_http_port_is_a_warning(tmp_path: Path):
     assert "no /metrics" in err
 
 
+@pytest.mark.parametrize("option", ["--http-port", "--registry-port"])
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_what_is_no_port_is_refused(tmp_path: Path, option: str, port: str):
+    assert f"{option} {port} is no port: 0 to 65535 are" in refused(
+        "--memory", "--port", "0", option, port, cwd=tmp_path
+    )
+
+
 def test_listening_to_everybody_is_a_warning(tmp_path: Path):
     out, err = run("--listen", f"0.0.0.0:{free_port()}", "--http-port", "0", cwd=tmp_path)
     assert "asks nobody who they are" in err

@@ -110,6 +110,9 @@ def _static_config(options: argparse.Namespace) -> StaticConfig:
             raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
         if not 0 < options.prefer_port < 65536:
             raise ValueError(f"--prefer-port {options.prefer_port} is no port: 1 to 65535 are")
+    for name, port in (("--http-port", options.http_port), ("--registry-port", options.registry_port)):
+        if port is not None and not 0 <= port < 65536:
+            raise ValueError(f"{name} {port} is no port: 0 to 65535 are")
     if options.listen is not None:
         said["listeners"] = f"PLAINTEXT://{options.listen}"
     if options.data is not None:
