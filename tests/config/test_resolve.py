@@ -181,6 +181,12 @@ def test_what_no_group_could_have_is_refused_for_the_broker_too():
                 broker_options()[synonym.name].parse("-1")
 
 
+def test_a_password_that_will_not_do_is_not_told():
+    with pytest.raises(ConfigError) as fault:
+        read_static(command_line={"zookeeper.digest": "secret"})
+    assert str(fault.value) == "Invalid value [hidden] for configuration zookeeper.digest: it is not USER:PASSWORD"
+
+
 def test_a_secured_listener_of_a_file_is_refused_where_the_command_line_names_another(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("listeners=SASL_SSL://:9093\n")

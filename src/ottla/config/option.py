@@ -104,6 +104,7 @@ class Option:
         value = self._of_kind(text.strip())
         if isinstance(value, tuple) and "" in value:
             raise ConfigError(f"Configuration '{self.name}' values must not be empty.")
+        text = "[hidden]" if self.sensitive else text
         if self.check is not None and (wrong := self.check(value)) is not None:
             raise ConfigError(f"Invalid value {text} for configuration {self.name}: {wrong}")
         if self.status is Status.REFUSED and value != self.default:
