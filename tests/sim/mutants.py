@@ -142,7 +142,7 @@ MUTANTS = (
         "if not self._held and self._partition.log.high_watermark >= self._through:",
         "if True:",
         _POWER,
-        14,
+        0,
         ("lost-commit",),
     ),
     Mutant(
