@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from ottla.server import cluster_ports
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_control import Control
 from ottla.server.cluster_table import display
+from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
@@ -38,7 +38,7 @@ _LOOK_WITHIN_MS = 3000
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run the cluster until SIGINT, SIGTERM or `ottla cluster down`; the exit status."""
+    """Run the cluster until a signal or `ottla cluster down` ends it; the exit status."""
     options = _parser().parse_args(arguments)
     directory = os.path.abspath(options.data)
     if (wrong := _problem(options, directory)) is not None:
@@ -153,7 +153,7 @@ class ClusterUp:
         loop = asyncio.get_running_loop()
         stopping = asyncio.Event()
         await self._open_control(stopping)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stopping_signals():
             loop.add_signal_handler(number, stopping.set)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._state_path)

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import resource
-import signal
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
     from ottla.config.resolve import StaticConfig
@@ -31,7 +31,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run a broker until SIGTERM or SIGINT; the exit status."""
+    """Run a broker until a signal asks it to stop; the exit status."""
     options = _parser().parse_args(arguments)
     if not __debug__:
         print("ottla: refuses to run under python -O: its own checks would be gone", file=sys.stderr)
@@ -169,7 +169,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, registry
 
     registry: RegistryChild | None = None
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stopping_signals():
         loop.add_signal_handler(number, stopping.set)
     server.on_fatal = stopping.set
     loop.set_exception_handler(server.callback_failed)
