@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from tests.cli.conftest import Ottla
+from tests.signals import from_a_terminal
 
 
 def committed(ottla: Ottla, group: str) -> list[int]:
@@ -48,7 +49,8 @@ def test_a_record_that_cannot_be_shown_ends_the_reading_before_the_records_behin
 def begun(bootstrap: str, *arguments: str) -> subprocess.Popen[bytes]:
     flag = "--bootstrap-server" if arguments[0].startswith("kafka-") else "-b"
     command = [sys.executable, "-m", "ottla.cli.main", *arguments, flag, bootstrap]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(from_a_terminal(command), stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 CONSUMERS = {

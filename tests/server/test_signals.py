@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.signals import from_a_terminal
 
 from ottla.server.signals import stopping_signals
 
 
 def test_a_closed_terminal_stops_a_broker_cleanly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ottla", "start", "--data", str(tmp_path), "--port", "0", "--http-port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as broker:
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(from_a_terminal(command), stdout=pipe, stderr=nowhere, text=True) as broker:
         assert broker.stdout is not None
         assert " ready: " in broker.stdout.readline()
         broker.send_signal(signal.SIGHUP)
