@@ -119,19 +119,6 @@ class Broker(ABC):
             self.process.kill()
             self.process.wait()
 
-    def freeze(self) -> None:
-        """Let the process stand still until `thaw`."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Let the process go on; return once it serves again: a controller may have given up its broker meanwhile."""
-        os.kill(self.pid, signal.SIGCONT)
-        until = time.monotonic() + READY_WITHIN_S
-        while not answers_metadata(self.port):
-            if time.monotonic() > until:
-                raise RuntimeError(f"{self.name} did not go on in time; see {self.folder / 'out.log'}")
-            time.sleep(0.02)
-
     def cpu_seconds(self) -> float:
         """Processor time of the process and its children, user and system."""
         return sum(process_cpu_seconds(pid) for pid in family(self.pid))

@@ -8,16 +8,14 @@ import mmap
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.brokers import READY_WITHIN_S, ROOT, Broker, KafkaBroker, OttlaBroker
+from bench.brokers import ROOT, Broker, KafkaBroker, OttlaBroker
 from bench.clusters import Cluster, KafkaCluster, OttlaCluster
 
 CONTESTANTS: dict[str, type[Broker | Cluster]] = {
@@ -66,32 +64,13 @@ class Rig:
         admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
         topic = f"race-{next(self._topics)}"
         new = NewTopic(topic, partitions, broker.replicas, config=broker.topic_configuration)
-        until = time.monotonic() + READY_WITHIN_S
-        while not _created(admin, new):
-            if time.monotonic() > until:
-                raise RuntimeError(f"{name} has had no broker for a new topic for {READY_WITHIN_S:.0f} s")
-            time.sleep(0.1)
+        for outcome in admin.create_topics([new], operation_timeout=30).values():
+            outcome.result(30)
         try:
             yield topic
         finally:
             for outcome in admin.delete_topics([topic], operation_timeout=30).values():
                 outcome.result(30)
-
-    @contextlib.contextmanager
-    def alone(self, name: str) -> Iterator[None]:
-        """Let the other brokers stand still meanwhile.
-
-        An idle broker uses next to nothing, but its timers interrupt: the scheduler then spreads client and broker over
-        the cores, and leaves them there. That shows where single records are timed.
-        """
-        others = [broker for each, broker in self.brokers.items() if each != name and isinstance(broker, Broker)]
-        for broker in others:
-            broker.freeze()
-        try:
-            yield
-        finally:
-            for broker in others:
-                broker.thaw()
 
     def drive(self, name: str, mode: str, **options: object) -> dict[str, float]:
         """One run of the driver against a broker, with the broker's processor time and memory."""
@@ -123,18 +102,6 @@ class Rig:
         for name in names or tuple(self.brokers):
             if name in self.brokers:
                 self.brokers.pop(name).stop()
-
-
-def _created(admin: AdminClient, topic: NewTopic) -> bool:
-    """False where the cluster knows of no broker that lives, as for a moment after all of them stood still."""
-    try:
-        for outcome in admin.create_topics([topic], operation_timeout=30).values():
-            outcome.result(30)
-    except KafkaException as fault:
-        if fault.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR:
-            return False
-        raise
-    return True
 
 
 def touch_free_memory() -> None:

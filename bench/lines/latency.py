@@ -1,12 +1,17 @@
 """Times of single records: acknowledged one by one, and end to end while others are on their way.
 
-The broker that is not measured stands still meanwhile (`Rig.alone`).
+A core without work halts, and a virtual machine wakes it by way of its host. Of a single record that is about half
+of the time, so that the line is also measured on cores that are kept awake.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from statistics import median
 
@@ -23,15 +28,47 @@ GRACE_US = 100
 
 def measure(rig: Rig, contestant: str, *, acks: str) -> Figures:
     """One run into a topic of its own: sent, acknowledged, then the next."""
-    with rig.topic(contestant) as topic, rig.alone(contestant):
+    with rig.topic(contestant) as topic:
         return rig.drive(
             contestant, "latency", topic=topic, records=rig.sized(RECORDS), warmup=rig.sized(1_000), acks=acks
         )
 
 
+def measure_awake(rig: Rig, contestant: str) -> Figures:
+    """The same at acks=1, on cores that do not halt meanwhile."""
+    rig.broker(contestant)
+    with awake_cores():
+        return measure(rig, contestant, acks="1")
+
+
+_LOOP = """
+import os, sys
+core, parent = map(int, sys.argv[1:])
+os.sched_setaffinity(0, {core})
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+print("awake", flush=True)
+while os.getppid() == parent:
+    for _ in range(1_000_000):
+        pass
+"""
+
+
+@contextlib.contextmanager
+def awake_cores() -> Iterator[None]:
+    """Keep every core busy with a loop that runs where nothing else does: its priority is below all others'."""
+    with contextlib.ExitStack() as ending:
+        for core in sorted(os.sched_getaffinity(0)):
+            command = [sys.executable, "-c", _LOOP, str(core), str(os.getpid())]
+            loop = ending.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+            ending.callback(loop.kill)
+            assert loop.stdout is not None
+            loop.stdout.readline()
+        yield
+
+
 def measure_steady(rig: Rig, contestant: str, *, rate: int) -> Figures:
     """Records at a steady rate over all partitions, each from the moment at which it was due to its arrival."""
-    with rig.topic(contestant, PARTITIONS) as topic, rig.alone(contestant):
+    with rig.topic(contestant, PARTITIONS) as topic:
         return rig.drive(
             contestant, "steady", topic=topic, records=rig.sized(rate * STEADY_SECONDS), warmup=rate, rate=rate,
             partitions=PARTITIONS, linger=1, batch=0, acks="all",
@@ -94,6 +131,16 @@ def steady_line(rate: int, wanted: tuple[float, float, float]) -> Line:
 LINES = [
     line("1", 1.0),
     line("all", None),
+    Line(
+        "latency-awake",
+        (
+            Figure("p50_us", "one record, acks=1, cores kept awake, p50", "µs", more_is_better=False, at_most=1.0),
+            Figure("p99_us", "one record, acks=1, cores kept awake, p99", "µs", more_is_better=False),
+        ),
+        measure_awake,
+        warm=lambda rig, contestant: measure_awake(rig, contestant) and None,
+        order=40,
+    ),
     Line(
         "latency-beside-disk",
         (Figure("p50_us", "one record, acks=all, beside the disk", "µs", more_is_better=False, at_most=1.0),),
