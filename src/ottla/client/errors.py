@@ -35,6 +35,10 @@ class RequestTimedOut(ClientError):
     retriable = True
 
 
+AWAY = (BrokerUnreachable, ConnectionLost, RequestTimedOut)
+"""The errors of a broker that is away."""
+
+
 class UnsupportedVersion(ClientError):
     """The broker does not serve the API in any version that this client speaks."""
 

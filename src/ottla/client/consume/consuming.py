@@ -18,7 +18,7 @@ from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.deadline import BrokersAway, while_brokers_answer, within
 from ottla.client.core.effects import Ask, ClientStory, Pause
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.errors import ClientError, refused
+from ottla.client.errors import AWAY, ClientError, refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, ConsumedRecord, GroupMetadata
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -247,7 +247,7 @@ class ConsumerCore:
         try:
             await while_brokers_answer(self.plan, deadline_ms, self._keep_up())
             self._away = False
-        except BrokersAway as away:
+        except (BrokersAway, *AWAY) as away:
             if not self._away:
                 log.warning("%s; it is tried again with each poll", away)
             self._away = True

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ottla.client.core.effects import Ask, AskAll, Pause
 from ottla.client.core.metadata import MetadataCache
 from ottla.client.errors import (
+    AWAY,
     BrokerUnreachable,
     ClientError,
     ConnectionLost,
@@ -32,7 +33,6 @@ T = TypeVar("T")
 
 GROUP = 0
 TRANSACTION = 1
-_AWAY = (BrokerUnreachable, ConnectionLost, RequestTimedOut)
 _WRONG_COORDINATOR = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -129,7 +129,7 @@ class ClusterPlan:
         for destination in self.candidates():
             try:
                 return await Ask(destination, request, response, build, **limits)  # type: ignore[arg-type]
-            except _AWAY as away:
+            except AWAY as away:
                 fault = away
         addresses = ", ".join(str(address) for address in self.bootstrap)
         raise BrokerUnreachable(
