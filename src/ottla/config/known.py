@@ -10,7 +10,7 @@ from functools import cache
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
-from ottla.config.option import Kind, Option, Scope, Status, at_least
+from ottla.config.option import Check, Kind, Option, Scope, Status, at_least
 from ottla.config.topic import TopicConfig
 
 _SCOPES = {"R": Scope.READ_ONLY, "P": Scope.PER_BROKER, "C": Scope.CLUSTER_WIDE}
@@ -54,7 +54,7 @@ _UNSET_TIMES = {
 """Kafka gives these times in several units; the finest that is set wins, and the coarsest has the default."""
 
 _LEAST_WHOLE = {"log.retention.hours": -1, "log.retention.minutes": -1, "log.roll.hours": 1, "log.roll.jitter.hours": 0}
-"""The least value of each option in hours or minutes: what is below is none for the topic option either."""
+"""The least value of each option in hours or minutes: a lower one would give topics a default that none may have."""
 
 
 @cache
@@ -64,12 +64,10 @@ def broker_options() -> Mapping[str, Option]:
     for declared in _topic_defaults():
         options.setdefault(declared.name, declared)
     options[_OLDER_ID.name] = _OLDER_ID
+    group_checks = {synonym.name: of_group.check for of_group in GroupConfig.OPTIONS for synonym in of_group.synonyms}
     for line in _WITHOUT_EFFECT.splitlines():
-        declared = _without_effect(line)
+        declared = _without_effect(line, group_checks)
         options.setdefault(declared.name, declared)
-    for of_group in GroupConfig.OPTIONS:
-        for synonym in of_group.synonyms:
-            options[synonym.name].check = options[synonym.name].check or of_group.check
     return dict(sorted(options.items()))
 
 
@@ -95,7 +93,8 @@ def _topic_defaults() -> list[Option]:
     return found
 
 
-def _without_effect(line: str) -> Option:
+def _without_effect(line: str, group_checks: Mapping[str, Check | None]) -> Option:
+    """`group_checks`, by name: groups have their defaults from these options, so that values must do for a group."""
     name, kind_name, text, scope = line.split(" ")
     kind = Kind[kind_name]
     why = next((why for prefix, why in _WHY if name.startswith(prefix)), _ELSE)
@@ -103,6 +102,7 @@ def _without_effect(line: str) -> Option:
         name,
         None,
         kind,
+        check=group_checks.get(name),
         doc=f"Accepted, without effect. {why}",
         status=Status.NO_EFFECT,
         scope=_SCOPES[scope[0]],
