@@ -213,7 +213,7 @@ class Invariants:
             holds += missing is None
             if missing is not None and broker in state.in_sync:
                 yield Anomaly("not-on-disk", f"{where}: committed, and {missing}, which is in sync")
-        if holds < min(self._required, len(state.replicas) - len(state.adding)):
+        if holds < min(self._required, len(state.replicas) - state.arriving):
             yield Anomaly("not-on-disk", f"{where}: committed, but on {holds} disks only")
 
     def _missing(self, broker: BrokerId, key: Key, topic: str, known: int) -> str | None:
