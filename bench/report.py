@@ -219,8 +219,8 @@ warm-up that is not counted; each figure is the median of its runs, ± half the 
 data on the same file system; what a run left unwritten was written out before the next began, and free memory
 was touched, so that neither paid for pages that a virtual machine had given back. Nothing else used more than 5 % of
 the machine while a line was measured, else it was measured again. Such machines are shared: read ratios, not speeds.
-While one record is on its way, cores without work halt, and a virtual machine wakes them by way of its host: that is
-about half of our time for one record. In the line "cores kept awake" a loop of the lowest priority runs on each.
+While one record is on its way, cores without work halt, and a virtual machine wakes them by way of its host. In the
+line "cores kept awake" a loop of the lowest priority runs on each, so that none halts.
 
 **Which code ran.** Commit `{commit}`, {date}. A test fails once more than 30 commits have changed the code that a
 record crosses in the broker (`python -m bench.freshness` lists them).

@@ -1,7 +1,7 @@
 """Times of single records: acknowledged one by one, and end to end while others are on their way.
 
-A core without work halts, and a virtual machine wakes it by way of its host. Of a single record that is about half
-of the time, so that the line is also measured on cores that are kept awake.
+A core without work halts, and a virtual machine wakes it by way of its host. To show how much of the time of a single
+record that is, the line is also measured on cores that are kept awake.
 """
 
 from __future__ import annotations
