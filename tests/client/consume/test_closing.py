@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.client.stories import drive
+from tests.client.stories import VirtualTime
 
 from ottla.client.consume.consuming import ConsumerCore
 from ottla.client.consume.group_protocol import encode_assignment
 from ottla.client.consume.settings import ConsumerSettings
-from ottla.client.core.effects import Ask, Pause
+from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut
 from ottla.client.model import ClientSettings
@@ -22,29 +22,26 @@ from ottla.messages.sync_group import SyncGroupResponse
 PLACE = TopicPartition("t", 0)
 
 
-class Brokers:
+class Brokers(VirtualTime):
     """Brokers that refuse connections at once, or take them and never answer."""
 
     def __init__(self, *, hang: bool) -> None:
-        self.now_ms = 0.0
+        super().__init__()
         self.asked: list[type[Any]] = []
         self._hang = hang
 
-    def carry_out(self, effect: Any) -> Exception | None:
-        if isinstance(effect, Pause):
-            self.now_ms += effect.ms
-            return None
+    def attempt(self, effect: Any) -> Exception:
         assert isinstance(effect, Ask)
         self.asked.append(effect.request)
         if not self._hang:
             return BrokerUnreachable("refused")
-        self.now_ms += effect.timeout_ms or 30_000
+        self.time += effect.timeout_ms or 30_000
         return RequestTimedOut("no answer")
 
 
 def a_member(brokers: Brokers) -> ConsumerCore:
-    core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: brokers.now_ms), ConsumerSettings("g"))
-    core.subscribe(["t"], on_revoke=lambda _: drive(core.commit(), brokers.carry_out))
+    core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: brokers.time), ConsumerSettings("g"))
+    core.subscribe(["t"], on_revoke=lambda _: brokers.run(core.commit()))
     member = core.membership
     assert member is not None
     member.join_request(["t"], [], "")
@@ -60,7 +57,7 @@ def test_a_consumer_whose_brokers_are_gone_closes_in_its_time(hang: bool) -> Non
     brokers = Brokers(hang=hang)
     core = a_member(brokers)
     with pytest.raises(RequestTimedOut):  # of the commit in the listener
-        drive(core.close(2_000), brokers.carry_out)
-    assert brokers.now_ms <= 2_000
+        brokers.run(core.close(2_000))
+    assert brokers.time <= 2_000
     assert set(brokers.asked) == {FindCoordinatorRequest}
     assert not core.assignment

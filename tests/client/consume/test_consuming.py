@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from tests.client.stories import topic_led_by
 
 from ottla.client.consume.consuming import ConsumerCore
 from ottla.client.consume.group_protocol import encode_assignment
@@ -21,12 +22,6 @@ from ottla.messages.heartbeat import HeartbeatResponse
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
-from ottla.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from ottla.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -126,10 +121,7 @@ def test_a_static_member_that_a_commit_finds_fenced_does_not_join_again() -> Non
 
 def test_a_poll_does_not_look_for_the_position_in_a_partition_without_a_leader() -> None:
     core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), ConsumerSettings())
-    partitions = [MetadataResponsePartition(partition_index=index, leader_id=(1, -1)[index]) for index in (0, 1)]
-    brokers = [MetadataResponseBroker(node_id=1, host="b", port=1)]
-    topics = [MetadataResponseTopic(name="t", partitions=partitions)]
-    core.plan.metadata.take(MetadataResponse(brokers=brokers, topics=topics), 0.0, everything=False)
+    core.plan.metadata.take(topic_led_by(1, -1), 0.0, everything=False)
     core.assign([PLACE, TopicPartition("t", 1)])
     end = ListOffsetsPartitionResponse(partition_index=0, offset=7)
     answer = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[end])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.client.stories import topic_led_by
 
 from ottla.client.consume.fetching import Fetcher, FetchSettings
 from ottla.client.core.effects import Start
@@ -14,12 +15,6 @@ from ottla.client.model import AbortedRange, ClientSettings, ConsumedRecord, Fet
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from ottla.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from ottla.records.batch import patch
 from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
@@ -125,10 +120,7 @@ def test_pieces_are_handed_out_in_portions_partition_by_partition() -> None:
 
 def test_a_partition_with_a_leader_is_read_while_another_of_its_topic_has_none() -> None:
     plan = ClusterPlan("b:1", ClientSettings(), lambda: 0.0)
-    partitions = [MetadataResponsePartition(partition_index=index, leader_id=(-1, 1)[index]) for index in (0, 1)]
-    brokers = [MetadataResponseBroker(node_id=1, host="b", port=1)]
-    topics = [MetadataResponseTopic(name="t", partitions=partitions)]
-    plan.metadata.take(MetadataResponse(brokers=brokers, topics=topics), 0.0, everything=False)
+    plan.metadata.take(topic_led_by(-1, 1), 0.0, everything=False)
     fetcher = Fetcher(plan, FetchSettings())
     fetcher.assign({PLACE, TopicPartition("t", 1)})
     for reading in fetcher.readings.values():
@@ -144,9 +136,7 @@ def test_a_partition_with_a_leader_is_read_while_another_of_its_topic_has_none()
 def led_by_one() -> ClusterPlan:
     """A plan that knows topic `t` with one partition, led by broker 1."""
     plan = ClusterPlan("b:1", ClientSettings(), lambda: 0.0)
-    topics = [MetadataResponseTopic(name="t", partitions=[MetadataResponsePartition(partition_index=0, leader_id=1)])]
-    brokers = [MetadataResponseBroker(node_id=1, host="b", port=1)]
-    plan.metadata.take(MetadataResponse(brokers=brokers, topics=topics), 0.0, everything=False)
+    plan.metadata.take(topic_led_by(1), 0.0, everything=False)
     return plan
 
 

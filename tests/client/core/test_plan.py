@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stories import drive
+from tests.client.stories import VirtualTime
 
 from ottla.client.consume import offsets
 from ottla.client.core import transfer
-from ottla.client.core.effects import Ask, AskAll, Pause
+from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan, parse_bootstrap
 from ottla.client.errors import BrokerUnreachable, ClientError, ConnectionLost, MetadataMissing, RequestTimedOut
 from ottla.client.model import LATEST, ClientSettings, CommittedOffset, Destination, OffsetAtTime, Produced
@@ -40,27 +40,16 @@ P0 = TopicPartition("t", 0)
 Answer = Callable[[Any, Destination], Any]
 
 
-class Script:
-    """The world of a story: one function answers all requests, and time passes only by pauses."""
+class Script(VirtualTime):
+    """The world of a story: one function answers all requests, each of which takes a millisecond."""
 
     def __init__(self, answer: Answer, **settings: int) -> None:
+        super().__init__()
         self.answer = answer
-        self.time = 0.0
         self.asked: list[tuple[str, str]] = []
         self.plan = ClusterPlan("boot:1", ClientSettings(**settings), lambda: self.time)
 
-    def run(self, story: Coroutine[Any, Any, Any]) -> Any:
-        return drive(story, self._carry_out)
-
-    def _carry_out(self, effect: Any) -> Any:
-        if isinstance(effect, Pause):
-            self.time += effect.ms
-            return None
-        if isinstance(effect, AskAll):
-            return [self._attempt(ask) for ask in effect.asks]
-        return self._attempt(effect)
-
-    def _attempt(self, ask: Ask[Any]) -> Any:
+    def attempt(self, ask: Ask[Any]) -> Any:
         name = ask.request.__name__.removesuffix("Request")
         self.asked.append((name, str(ask.destination)))
         self.time += 1

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any
 
-from stories import drive
+from tests.client.stories import VirtualTime, topic_led_by
 
-from ottla.client.core.effects import AskAll, Pause
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import BrokerUnreachable, ConnectionLost, MetadataMissing, RequestTimedOut
 from ottla.client.model import ClientSettings, Produced
@@ -17,31 +15,19 @@ from ottla.kernel.ids import TopicPartition
 from ottla.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
 )
 from ottla.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def metadata(*leaders: int) -> MetadataResponse:
-    """A topic whose partitions have these leaders."""
-    partitions = [MetadataResponsePartition(partition_index=at, leader_id=leader) for at, leader in enumerate(leaders)]
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=1, host="b", port=1)],
-        topics=[MetadataResponseTopic(name="t", partitions=partitions)],
-    )
-
-
-class World:
+class World(VirtualTime):
     """A cluster of one broker under a sender: every record goes to offset 0."""
 
     def __init__(self, **settings: Any) -> None:
-        self.time = 0.0
+        super().__init__()
         self.asked: list[str] = []
-        self.metadata: MetadataResponse | Exception = metadata(1, 1)
+        self.metadata: MetadataResponse | Exception = topic_led_by(1, 1)
         plan = ClusterPlan("boot:1", ClientSettings(), lambda: self.time)
         self.accumulator = Accumulator(ProducerSettings(enable_idempotence=False, **settings))
         self.sender = Sender(plan, self.accumulator)
@@ -54,18 +40,8 @@ class World:
     def ready(self) -> list[OutgoingBatch]:
         return self.accumulator.ready(self.time, flush=True)
 
-    def run(self, story: Coroutine[Any, Any, Any]) -> Any:
-        return drive(story, self._carry_out)
-
-    def _carry_out(self, effect: Any) -> Any:
-        if isinstance(effect, Pause):
-            self.time += effect.ms
-            return None
-        if isinstance(effect, AskAll):
-            return [self._answer(ask.build(9)) for ask in effect.asks]
-        return self._answer(effect.build(9))
-
-    def _answer(self, request: Any) -> Any:
+    def attempt(self, ask: Any) -> Any:
+        request = ask.build(9)
         self.asked.append(type(request).__name__)
         if isinstance(request, MetadataRequest):
             return self.metadata
@@ -76,7 +52,7 @@ class World:
 
 def test_a_batch_does_not_wait_for_the_leader_of_another_partition() -> None:
     world = World()
-    world.metadata = metadata(1, -1)
+    world.metadata = topic_led_by(1, -1)
     led, leaderless = world.add(P0), world.add(P1)
     outcomes = dict(world.run(world.sender.send(world.ready())))
     assert outcomes[led] == Produced(0)
@@ -92,7 +68,7 @@ def test_batches_whose_leaders_cannot_be_found_are_tried_again_later() -> None:
     assert isinstance(dict(outcomes)[batch], BrokerUnreachable)
     assert world.time == 0, "so that a batch fails when its time is over, not a minute later"
     assert world.sender.settle(outcomes) == []
-    world.time, world.metadata = 1_000, metadata(1, 1)
+    world.time, world.metadata = 1_000, topic_led_by(1, 1)
     assert dict(world.run(world.sender.send(world.ready()))) == {batch: Produced(0)}
 
 
@@ -113,7 +89,7 @@ def test_all_batches_that_wait_fail_once_their_time_is_over() -> None:
 
 def test_records_are_taken_for_a_topic_of_which_some_partitions_have_no_leader() -> None:
     world = World()
-    world.metadata = metadata(1, -1)
+    world.metadata = topic_led_by(1, -1)
     assert world.sender.known_partitions("t") is None
     assert world.run(world.sender.find_partitions("t")) == ([0], 2)
     assert world.sender.known_partitions("t") == ([0], 2)
@@ -126,14 +102,14 @@ def test_a_partition_that_was_added_is_found_where_it_is_asked_for() -> None:
     assert world.sender.known_partitions("t", 1) == ([0, 1], 2)
     assert world.sender.known_partitions("t", 2) is None
     assert world.run(world.sender.find_partitions("t", 2)) == ([0, 1], 2)
-    world.metadata = metadata(1, 1, 1)
+    world.metadata = topic_led_by(1, 1, 1)
     assert world.run(world.sender.find_partitions("t", 2)) == ([0, 1, 2], 3)
 
 
 def test_a_producer_looks_for_added_partitions_as_it_sends() -> None:
     world = World()
     world.run(world.sender.find_partitions("t"))
-    world.metadata = metadata(1, 1, 1)
+    world.metadata = topic_led_by(1, 1, 1)
     world.add(P0)
     world.run(world.sender.send(world.ready()))
     assert world.sender.known_partitions("t") == ([0, 1], 2)

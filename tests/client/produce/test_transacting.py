@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-from stories import drive
+from tests.client.stories import VirtualTime, topic_led_by
 
-from ottla.client.core.effects import Ask, AskAll, FeaturesOf, Pause
+from ottla.client.core.effects import Ask, FeaturesOf
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import (
     BrokerUnreachable,
@@ -32,13 +31,7 @@ from ottla.messages.add_partitions_to_txn import (
 from ottla.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from ottla.messages.metadata import MetadataRequest
 from ottla.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -53,13 +46,13 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Turn = int | Exception
 
 
-class Brokers:
+class Brokers(VirtualTime):
     """A cluster's answers: an epoch, and for each API the errors of its next requests, followed by success."""
 
     def __init__(self, *, version: int, epoch: int = 0) -> None:
+        super().__init__()
         self.features = {"transaction.version": version}
         self.epoch = epoch
-        self.time = 0.0
         self.asked: list[str] = []
         """Names of the requests, with their allowed versions if these are limited."""
         self.requests: list[Any] = []
@@ -67,28 +60,17 @@ class Brokers:
         self.coordinators = 0
         self.plan = ClusterPlan("boot:1", ClientSettings(), lambda: self.time)
 
-    def run(self, story: Coroutine[Any, Any, Any]) -> Any:
-        return drive(story, self._attempt)
-
-    def _attempt(self, effect: Any) -> Any:
+    def attempt(self, effect: Any) -> Any:
         try:
-            return self._carry_out(effect)
+            return self.features if isinstance(effect, FeaturesOf) else self._asked(effect)
         except (ApiError, ConnectionLost, BrokerUnreachable) as failed:
             return failed
 
-    def _carry_out(self, effect: Any) -> Any:
-        if isinstance(effect, Pause):
-            self.time += effect.ms
-            return None
-        if isinstance(effect, FeaturesOf):
-            return self.features
-        if isinstance(effect, AskAll):
-            return [self._carry_out(ask) for ask in effect.asks]
-        assert isinstance(effect, Ask)
+    def _asked(self, effect: Ask[Any]) -> Any:
         self.time += 1
         request = effect.build(min(effect.max_version, 9))
         if isinstance(request, MetadataRequest):
-            return _metadata()
+            return topic_led_by(1, 1)
         if isinstance(request, FindCoordinatorRequest):
             self.coordinators += 1
             found = Coordinator(key="id", node_id=1, host=f"c{self.coordinators}", port=9)
@@ -132,21 +114,6 @@ class Brokers:
             ]
             return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=parts)])
         return AddOffsetsToTxnResponse(error_code=code)
-
-
-def _metadata() -> MetadataResponse:
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=1, host="b1", port=9)],
-        controller_id=1,
-        topics=[
-            MetadataResponseTopic(
-                name="t",
-                partitions=[
-                    MetadataResponsePartition(partition_index=index, leader_id=1, leader_epoch=0) for index in (0, 1)
-                ],
-            )
-        ],
-    )
 
 
 def a_transactor(*, version: int) -> tuple[Brokers, Transactor]:
