@@ -1,4 +1,4 @@
-"""The two brokers of the race as child processes: start, readiness, processor time, memory, stop."""
+"""The brokers of the race as child processes: start, readiness, processor time, memory, stop."""
 
 from __future__ import annotations
 
@@ -169,6 +169,22 @@ class KafkaBroker(Broker):
 
     def configuration(self) -> dict[str, str]:
         return {"java": " ".join(KAFKA_JAVA), "server.properties": KAFKA_PROPERTIES}
+
+
+class BareBroker(Broker):
+    """`bench/bare.py`: what a broker does at the least, and nothing else."""
+
+    name = "bare"
+
+    def prepare(self) -> None:
+        """Do nothing: it makes its own folder."""
+
+    def command(self) -> list[str]:
+        bare = ROOT / "bench" / "bare.py"
+        return [sys.executable, str(bare), "--data", str(self.folder / "data"), "--port", str(self.port)]
+
+    def configuration(self) -> dict[str, str]:
+        return {"command": "python -m bench.bare --data DIR --port PORT"}
 
 
 def kafka_libs() -> Path:

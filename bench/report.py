@@ -234,7 +234,12 @@ a replica on each broker and min.insync.replicas=2.
 
 **Not the same promise.** At `acks=all` our answer leaves after `fdatasync`: the record is on the disk. Apache Kafka's
 answer leaves when the record is in the page cache, and a power cut can take it back; with three brokers ours is on the
-disks of all in-sync replicas, theirs in their page caches. At `acks=1` neither waits for the disk.
+disks of all in-sync replicas, theirs in their page caches. At `acks=1` neither waits for the disk: ours syncs every 20
+ms while nobody reads, theirs leaves that to the system.
+
+**The bare server** (`bench/bare.py`) receives a batch, gives it an offset, appends it to a file and answers; it hands
+that file out by `sendfile`. It checks nothing and knows no producer, replica or group. In lines of its name it stands
+in our place beside Apache Kafka: about what any broker could reach in that line, with this client on this machine.
 
 **Lines of Spark** compare data sources in one session of pyspark 4.2 on all cores, both over our broker: ours and
 Spark's own Kafka connector. The session is the one that ottla makes, in "untuned" lines one of which only the master is

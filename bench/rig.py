@@ -15,12 +15,13 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.brokers import ROOT, Broker, KafkaBroker, OttlaBroker
+from bench.brokers import ROOT, BareBroker, Broker, KafkaBroker, OttlaBroker
 from bench.clusters import Cluster, KafkaCluster, OttlaCluster
 
 CONTESTANTS: dict[str, type[Broker | Cluster]] = {
     "ottla": OttlaBroker,
     "kafka": KafkaBroker,
+    "bare": BareBroker,
     "ottla-cluster": OttlaCluster,
     "kafka-cluster": KafkaCluster,
 }
