@@ -10,12 +10,22 @@ class HandSyncer:
 
     def __init__(self) -> None:
         self.submitted: dict[int, Log] = {}
+        self.later: dict[int, Log] = {}
+        """Logs for whose sync nobody waits."""
 
     def submit(self, log: Log) -> None:
         self.submitted[id(log)] = log
 
+    def submit_later(self, log: Log) -> None:
+        self.later[id(log)] = log
+
+    def hurry(self, log: Log) -> None:
+        if self.later.pop(id(log), None) is not None:
+            self.submit(log)
+
     def sync(self) -> None:
-        submitted, self.submitted = self.submitted, {}
+        """Sync all of them, also those for whose sync nobody waits."""
+        submitted, self.submitted, self.later = self.later | self.submitted, {}, {}
         for log in submitted.values():
             work = log.begin_sync()
             if work is not None:

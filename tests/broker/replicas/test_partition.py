@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from partition_desk import TOPIC_ID, PartitionDesk
+import pytest
+from partition_desk import ME, TOPIC_ID, PartitionDesk
 
 from ottla.broker.handlers import produce as produce_handler
 from ottla.broker.replicas.partition import ALL_IN_SYNC, ANY_EPOCH, Partition
+from ottla.broker.requests.fetch_sessions import Session, Wakeups
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch
@@ -170,3 +172,79 @@ def test_a_follower_takes_back_what_an_unclean_leader_lacks():
     partition = a_follower_of_what_was_committed_up_to_3(unclean_epoch=2)
     partition.leader_said(2)
     assert (partition.log.high_watermark, partition.log.end_offset) == (2, 3)
+
+
+# --- when a sync may begin a little later ---
+
+
+def acks_1(place: Place) -> Partition:
+    (partition,) = place.partitions
+    place.sync()
+    assert isinstance(partition.produce(place.batch(), acks=1, wall_ms=place.clock.wall_ms()), Appended)
+    return partition
+
+
+def test_the_sync_of_a_record_for_which_nobody_waits_may_begin_later():
+    place = Place()
+    partition = acks_1(place)
+    assert (list(place.submitted), list(place.later)) == ([], [id(partition.log)])
+    assert partition.log.high_watermark == 0
+    place.sync()
+    assert partition.log.high_watermark == 1
+
+
+class Reads:
+    def mark(self) -> None:
+        """Do nothing: what it would read is of no matter here."""
+
+
+@pytest.mark.parametrize("who", ["a reader", "a coordinator", "a produce", "a deletion", "another replica"])
+def test_a_sync_begins_at_once_where_somebody_waits_for_it(who: str):
+    place = Place()
+    (partition,) = place.partitions
+    if who == "a reader":
+        partition.readers.add(Reads(), follows=False)
+    elif who == "a coordinator":
+        partition.readers.when_committed(lambda _: None)
+    elif who == "a produce":
+        partition.waits.add(EndOffset(5), 10_000)
+    elif who == "a deletion":
+        partition.start_waits.add(EndOffset(5), 10_000)
+    else:
+        replicas = ME, BrokerId(2)
+        partition.lead(LeaderEpoch(2), replicas=replicas, in_sync=frozenset(replicas), registered={})
+    acks_1(place)
+    assert (list(place.submitted), list(place.later)) == ([id(partition.log)], [])
+
+
+@pytest.mark.parametrize("who", ["settled", "committed", "a fetch"])
+def test_whoever_begins_to_wait_has_the_sync_begun(who: str):
+    place = Place()
+    partition = acks_1(place)
+    if who == "settled":
+        assert partition.settled(1, TIMEOUT_MS) is not None
+    elif who == "committed":
+        assert isinstance(partition.committed(1, TIMEOUT_MS), Slot)
+    else:
+        session = Session(1, "User:c", Wakeups(place.clock), by_id=False)
+        session.watch(session.add("t", TOPIC_ID, (0, 0, 0, 0, 0, 0)), partition)  # type: ignore[arg-type]
+    assert list(place.submitted) == [id(partition.log)]
+
+
+def test_a_sync_that_is_under_way_is_not_begun_again():
+    place = Place()
+    partition = acks_1(place)
+    partition.hurry()
+    place.submitted.clear()  # it has begun, and its end will be told
+    assert partition.settled(1, TIMEOUT_MS) is not None
+    assert not place.submitted
+
+
+def test_a_cached_log_is_not_synced_for_those_who_wait():
+    place = Place()
+    (partition,) = place.partitions
+    partition.set_config(TopicConfig(write_caching=True))
+    acks_1(place)
+    partition.hurry()
+    assert not place.submitted
+    assert not place.later

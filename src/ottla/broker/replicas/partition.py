@@ -320,7 +320,7 @@ class Partition:
         batch = self._admission.admit(records, wall_ms)
         if batch.__class__ is Refusal or batch.__class__ is ErrorCode:
             return batch
-        return self.append(batch, Origin.CLIENT, wall_ms)  # type: ignore[arg-type]
+        return self.append(batch, Origin.CLIENT, wall_ms, awaited=acks == ALL_IN_SYNC)  # type: ignore[arg-type]
 
     def produce_in_transaction(
         self, records: memoryview | None, guard: Guard | None, *, acks: int, wall_ms: int
@@ -334,16 +334,26 @@ class Partition:
         batch = self._admission.admit_transactional(records, wall_ms)
         if isinstance(batch, Refusal | ErrorCode):
             return batch
-        return self.append(batch, Origin.CLIENT, wall_ms, guard=guard)
+        return self.append(batch, Origin.CLIENT, wall_ms, guard=guard, awaited=acks == ALL_IN_SYNC)
 
     def has(self, batch: Batch) -> bool:
         """True if a producer's batch is in the log already, so that this is a repeat."""
         return self.log.producers.repeats(batch)
 
     def append(
-        self, batch: Batch, origin: Origin, wall_ms: int, *, guard: object | None = None, bumps: bool = False
+        self,
+        batch: Batch,
+        origin: Origin,
+        wall_ms: int,
+        *,
+        guard: object | None = None,
+        bumps: bool = False,
+        awaited: bool = True,
     ) -> Appended | ErrorCode:
-        """Append a checked batch in this epoch and submit its sync. `Log.append` describes the rest."""
+        """Append a checked batch in this epoch and submit its sync. `Log.append` describes the rest.
+
+        `awaited` says whether the caller waits for the commit; where nobody does, the sync may begin a little later.
+        """
         log = self.log
         try:
             appended = log.append(
@@ -363,9 +373,20 @@ class Partition:
             self.on_synced(log.end_offset)
             if log.flush_due(wall_ms):
                 self._around.syncer.submit(log)
-        else:
+        elif awaited or self._is_awaited():
             self._around.syncer.submit(log)
+        else:
+            self._around.syncer.submit_later(log)
         return appended
+
+    def _is_awaited(self) -> bool:
+        """True if readers, waiting requests or other replicas depend on how far the log is on disk."""
+        leader = self.leader
+        return self.readers.any or self.waits.any or self.start_waits.any or leader is None or len(leader.replicas) > 1
+
+    def hurry(self) -> None:
+        """Let a sync that was put off begin: somebody waits for it from now on."""
+        self._around.syncer.hurry(self.log)
 
     def guard(self, producer_id: int, epoch: int, sequence: int, *, bumps: bool) -> Guard | ErrorCode | None:
         """A guard for the first batch of a transaction that its coordinator has confirmed; None if it is open already.
@@ -384,6 +405,7 @@ class Partition:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if leader.high_watermark >= through:
             return self._verdict(leader)
+        self.hurry()
         return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
 
     def settled(self, through: int, timeout_ms: int) -> Slot[ErrorCode] | None:
@@ -395,6 +417,7 @@ class Partition:
         through = min(through, self.log.end_offset)
         if leader is None or leader.high_watermark >= through or not leader.enough_in_sync:
             return None
+        self.hurry()
         return self.waits.add(EndOffset(through), self._around.clock.mono_ms() + timeout_ms)
 
     # --- what happens to the log ---

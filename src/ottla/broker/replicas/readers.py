@@ -37,6 +37,11 @@ class Readers:
         """True if fetch sessions watch the partition."""
         return bool(self._watches)
 
+    @property
+    def any(self) -> bool:
+        """True if anybody is told of commits: fetch sessions or coordinators."""
+        return bool(self._watches or self._listeners)
+
     def mark(self) -> None:
         """Mark all watches: something has changed that readers see."""
         for watch in self._watches:

@@ -20,3 +20,9 @@ class Syncers:
 
     def submit(self, log: Syncable) -> None:
         self._by_directory[posixpath.dirname(log.directory)].submit(log)
+
+    def submit_later(self, log: Syncable) -> None:
+        self._by_directory[posixpath.dirname(log.directory)].submit_later(log)
+
+    def hurry(self, log: Syncable) -> None:
+        self._by_directory[posixpath.dirname(log.directory)].hurry(log)

@@ -115,6 +115,7 @@ class Session:
             watch.partition = partition
             if partition is not None:
                 partition.readers.add(watch, follows=self.replica)
+                partition.hurry()
 
     def unwatch(self, watch: Watch) -> None:
         if watch.partition is not None:
