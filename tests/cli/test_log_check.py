@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -60,6 +61,20 @@ def test_a_flipped_bit_is_named_by_its_offsets(folder: Path, capsys: pytest.Capt
     assert main(["log", "check", str(folder / "t-0" / "00000000000000000000.log")]) == 0
 
 
+def test_findings_are_told_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = {"segments": 3, "bytes": 15 * batch(0).size, "damaged": 0, "findings": []}
+    assert main(["log", "check", str(folder), "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == whole
+    damaged, size = folder / "t-0" / "00000000000000000005.log", batch(0).size
+    flip(damaged, 2 * size + 65)
+    assert main(["log", "check", str(folder), "--format", "json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (found,) = told.pop("findings")
+    assert told == {"segments": 3, "bytes": 15 * size, "damaged": 1}
+    assert found["finding"] == f"{damaged}: damaged from byte {2 * size} to {3 * size}: offsets 7 to 7"
+    assert "put this file back from a backup" in found["remedy"]
+
+
 def test_an_index_that_points_elsewhere_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flip(folder / "t-0" / "00000000000000000000.index", 7)
     assert main(["log", "check", str(folder)]) == 1
@@ -112,7 +127,7 @@ def test_of_a_log_directory_in_use_only_segments_are_checked(data: Path, capsys:
         assert main(["log", "check", str(data)]) == 0
     finally:
         held.release()
-    assert capsys.readouterr().out.splitlines()[0].startswith(f"{data} is in use: its broker says what it finds")
+    assert capsys.readouterr().err.splitlines()[0].startswith(f"{data} is in use: its broker says what it finds")
 
 
 def test_a_lock_that_cannot_be_opened_is_named(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

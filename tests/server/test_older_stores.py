@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -89,4 +90,6 @@ def test_a_store_cannot_be_accepted_for_a_directory_in_use(tmp_path, capsys):
         copied = Copied(cluster, tmp_path)
         assert main(["log", "accept-store", str(copied.directory(1))]) == 1
         assert "is in use" in capsys.readouterr().out
+        assert main(["log", "accept-store", str(copied.directory(1)), "--format", "json"]) == 1
+        assert json.loads(capsys.readouterr().out) == [{"directory": str(copied.directory(1)), "accepted": False}]
     assert main(["log", "accept-store", str(tmp_path)]) == 2

@@ -31,12 +31,21 @@ class Command:
     """One command, or one verb of a noun: its usage line, options and what it does."""
 
     def __init__(
-        self, usage: str, about: str, do: Verb, options: Sequence[Option] = (), *, words: tuple[int, int] = (0, 0)
+        self,
+        usage: str,
+        about: str,
+        do: Verb,
+        options: Sequence[Option] = (),
+        *,
+        words: tuple[int, int] = (0, 0),
+        has_json: bool = True,
     ) -> None:
+        """`words`: how many arguments it takes at the least and at the most; `has_json`: whether it can print JSON."""
         self.usage = usage
         self.about = about
         self._do = do
         self._words = words
+        self._has_json = has_json
         self._parser = Parser(about, [*options, *COMMON], words=True)
 
     def run(self, arguments: Sequence[str]) -> int:
@@ -48,6 +57,8 @@ class Command:
                 return 0
             if given.text("format") not in ("text", "json"):
                 raise Misuse(f"--format is text or json, not {given.text('format')}")
+            if wants_json(given) and not self._has_json:
+                raise Misuse(f"`{' '.join(self.usage.split()[:3])}` has no --format json")
             least, most = self._words
             if not least <= len(given.words) <= most:
                 raise Misuse(
@@ -63,7 +74,7 @@ class Command:
         rows = [
             (_head(option), option.about + (f" Default: {option.default}." if option.default else ""))
             for option in self._parser.options.values()
-            if option.name != "version"
+            if option.name != "version" and (self._has_json or option.name != "format")
         ]
         width = max(len(head) for head, _ in rows)
         lines = [f"usage: {self.usage}", "", self.about, "", "options:"]

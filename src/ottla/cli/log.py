@@ -26,15 +26,9 @@ def command(arguments: Sequence[str]) -> int:
     return noun("log", VERBS, arguments)
 
 
-def _only_text(given: Given, verb: str) -> None:
-    if wants_json(given):
-        raise Misuse(f"`ottla log {verb}` has no --format json")
-
-
 def _dump(given: Given) -> int:
     from ottla.cli.kafka.dump_log import dump
 
-    _only_text(given, "dump")
     return dump(
         [path for word in given.words for path in _files(word)],
         print_data="data" in given,
@@ -59,29 +53,36 @@ def _files(path: str) -> list[str]:
 
 def _check(given: Given) -> int:
     """Print all damage below the given paths with remedies; 1 if there is any."""
-    _only_text(given, "check")
+    as_json = wants_json(given)
+    findings: list[tuple[str, str]] = []
+
+    def tell(text: str, remedy: str) -> None:
+        findings.append((text, remedy))
+        if not as_json:
+            print(text + (f"\n    {remedy}" if remedy else ""))
+
     said = [one for word in given.words for one in _said_of(word)]
     for text, remedy in said:
-        _print_with(text, remedy)
+        tell(text, remedy)
     paths = [path for word in given.words for path in _files(word)]
     damaged = count = size = 0
     for path in paths:
         if os.path.islink(path) and not os.path.exists(path):
             damaged += 1
-            _print_with(f"{path} is a link to {os.readlink(path)}, and no file is there", _DANGLING)
+            tell(f"{path} is a link to {os.readlink(path)}, and no file is there", _DANGLING)
     for segment, is_last in _segments(paths):
         count, size = count + 1, size + segment.size
         for text, remedy in _faults(segment, is_last=is_last):
             damaged += bool(remedy)
-            _print_with(text, remedy)
+            tell(text, remedy)
     found = [counted(damaged, "damaged place")] if damaged else []
     found += [f"a start would say the {counted(len(said), 'thing')} above"] if said else []
-    print(f"{counted(count, 'segment')}, {counted(size, 'byte')}: " + (", ".join(found) or "no damage"))
+    if as_json:
+        told = [{"finding": text, "remedy": remedy or None} for text, remedy in findings]
+        print_json({"segments": count, "bytes": size, "damaged": damaged, "findings": told})
+    else:
+        print(f"{counted(count, 'segment')}, {counted(size, 'byte')}: " + (", ".join(found) or "no damage"))
     return 1 if found else 0
-
-
-def _print_with(text: str, remedy: str) -> None:
-    print(text + (f"\n    {remedy}" if remedy else ""))
 
 
 def _faults(segment: ClosedSegment, *, is_last: bool) -> Iterator[tuple[str, str]]:
@@ -146,7 +147,9 @@ def _rehearsed(path: str) -> Iterator[tuple[str, str]]:
             yield f"a start would refuse {path}: {fault}", ""
         else:
             if held is None:
-                print(f"{path} is in use: its broker says what it finds, and only segments are checked here")
+                sys.stderr.write(
+                    f"{path} is in use: its broker says what it finds, and only segments are checked here\n"
+                )
                 return
             held.release()
     yield from rehearse(path, wall_ms=time.time_ns() // 1_000_000)
@@ -158,21 +161,22 @@ def _accept_store(given: Given) -> int:
     from ottla.storage.directory.ownership import LOCK
     from ottla.storage.disk.local import LocalDisk
 
-    _only_text(given, "accept-store")
-    disk, refused = LocalDisk(), 0
+    disk, accepted = LocalDisk(), {}
     for path in given.words:
         found = read_incarnation(disk, path).incarnation
         if found is None:
             raise Misuse(f"{path} is no log directory with an incarnation: there is nothing to accept")
         held = disk.lock(os.path.join(path, LOCK))
-        if held is None:
-            refused = 1
-            print(f"{path} is in use: stop its broker first")
-            continue
-        write_incarnation(disk, path, found._replace(accepts_store=True))
-        held.release()
-        print(f"{path} takes the metadata store as it is at its next start")
-    return refused
+        accepted[path] = held is not None
+        if held is not None:
+            write_incarnation(disk, path, found._replace(accepts_store=True))
+            held.release()
+        if not wants_json(given):
+            takes = "takes the metadata store as it is at its next start"
+            print(f"{path} " + (takes if accepted[path] else "is in use: stop its broker first"))
+    if wants_json(given):
+        print_json([{"directory": path, "accepted": taken} for path, taken in accepted.items()])
+    return 0 if all(accepted.values()) else 1
 
 
 def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
@@ -269,5 +273,6 @@ VERBS = {
             Option("offsets", "Decode records of __consumer_offsets."),
         ],
         words=(1, 1000),
+        has_json=False,
     ),
 }
