@@ -237,9 +237,6 @@ answer leaves when the record is in the page cache, and a power cut can take it 
 disks of all in-sync replicas, theirs in their page caches. At `acks=1` neither waits for the disk: ours syncs every 20
 ms while nobody reads, theirs leaves that to the system.
 
-**The bare server** (`bench/bare.py`) receives a batch, gives it an offset, appends it to a file and answers; it hands
-that file out by `sendfile`. It checks nothing and knows no producer, replica or group. In lines of its name it stands
-in our place beside Apache Kafka: about what any broker could reach in that line, with this client on this machine.
 
 **Lines of Spark** compare data sources in one session of pyspark 4.2 on all cores, both over our broker: ours and
 Spark's own Kafka connector. The session is the one that ottla makes, in "untuned" lines one of which only the master is
@@ -251,14 +248,38 @@ fastavro in `mapInArrow`, and Spark's Parquet writer.
 
 
 MISSED = """\
-**Lines that are not reached.** Client and broker share the machine's {cores} cores, and both sides have the same
-client. The table says how many cores each of them kept busy while the line was timed, and the client's busiest thread
-alone. Where client and broker kept all cores busy together, a line can go faster only by less work of one of the two;
-the client's work is the same whichever broker it talks to. librdkafka serves a connection by one thread: where that
-thread kept a core busy, the client is the limit.
+**Lines that are not reached.** To say what could be reached, a bare server (`bench/bare.py`) stood in our place beside
+Apache Kafka in lines of one broker. It receives a batch, gives it an offset, appends it to a file and answers, and
+hands that file out by `sendfile`; it checks nothing, and knows no producer, replica or group. So its ratio is about the
+best that any broker could have there, with this client on this machine.
+
+| | wanted | ours | the bare server |
+|---|--:|--:|--:|"""
+
+SHARES = """
+Client and broker share the machine's {cores} cores, and both sides have the same client. This table says how many cores
+each of them kept busy while the line was timed, and the client's busiest thread alone. Where client and broker kept all
+cores busy together, a line can go faster only by less work of one of the two; the client's work is the same whichever
+broker it talks to. librdkafka serves a connection by one thread: where that thread kept a core busy, the client is the
+limit.
 
 | | our client | its busiest thread | our broker | both | their client | its busiest thread | their broker | both |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|"""
+
+
+def ceilings_of_missed(race: Race) -> list[str]:
+    """A row for each figure that was not reached: what is wanted, our ratio, and the bare server's where it ran."""
+    ceilings = {outcome.line.ceiling_of: outcome.ratios for outcome in race.outcomes if not outcome.fault}
+    return [
+        f"| {place} | {wish(figure)} | {outcome.ratios[figure.key]:.2f} | {f'{best:.2f}' if best else '-'} |"
+        for outcome in race.outcomes
+        if not outcome.fault and not outcome.line.ceiling_of
+        for figure in outcome.line.figures
+        if figure.reached(outcome.ratios[figure.key]) is False
+        for first in [outcome.line.figures[0]]
+        for place in [figure.title if figure is first else f"{first.title}: {figure.title.strip()}"]
+        for best in [ceilings.get(outcome.line.name, {}).get(figure.key)]
+    ]
 
 
 def shares_of_missed(race: Race) -> list[str]:
@@ -300,11 +321,14 @@ def write_performance(race: Race) -> Path:
     text += [
         "| " + " | ".join((*row[:6], f"`{row[6].replace('|', '¦')}`")) + " |"
         for outcome in race.outcomes
+        if not outcome.line.ceiling_of
         for row in rows(outcome)
     ]
     text.append(f"\nBars: logarithmic from 1/{WIDEST:g} to {WIDEST:g} times; right of the mark ours is ahead.\n")
-    if missed := shares_of_missed(race):
-        text += [MISSED.format(**race.facts), *missed, ""]
+    if missed := ceilings_of_missed(race):
+        text += [MISSED, *missed, ""]
+    if shares := shares_of_missed(race):
+        text += [SHARES.format(**race.facts).lstrip(), *shares, ""]
     text.append("| after the last run | resident memory | at most |\n|---|--:|--:|")
     text += [
         f"| {name} | {facts['resident_mb']:.0f} MB | {facts['peak_resident_mb']:.0f} MB |"

@@ -47,6 +47,8 @@ class Line:
     contestants: tuple[str, str] = ("ottla", "kafka")
     rounds: int = 5
     order: int = 50
+    ceiling_of: str = ""
+    """The name of the line in which the bare server stands in our place here."""
 
 
 def all_lines() -> list[Line]:

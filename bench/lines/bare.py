@@ -28,7 +28,9 @@ def bare(line: Line) -> Line:
         replace(figure, title=f"bare server: {figure.title.strip()}", at_least=None, at_most=None)
         for figure in line.figures
     )
-    return replace(line, name=f"bare-{line.name}", figures=figures, contestants=("bare", "kafka"), rounds=3)
+    return replace(
+        line, name=f"bare-{line.name}", figures=figures, contestants=("bare", "kafka"), rounds=3, ceiling_of=line.name
+    )
 
 
 LINES = [bare(line) for line in (*produce.LINES, *consume.LINES, *latency.LINES) if line.name in RACED]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from bench.lines import Figure, Figures, Line
-from bench.report import BAR, Outcome, Race, amount, bar, rows, shares_of_missed, spread
+from bench.report import BAR, Outcome, Race, amount, bar, ceilings_of_missed, rows, shares_of_missed, spread
 from bench.rig import Rig
 
 RATE = Figure("rate", "produce", "records/s", at_least=2.0)
@@ -62,3 +64,14 @@ def test_a_line_that_is_not_reached_says_how_many_cores_its_client_and_its_broke
         "| produce | 1.20 | 0.95 | 0.30 | 1.50 | 1.20 | 0.95 | 0.60 | 1.80 |"
     ]
     assert shares_of_missed(Race({}, [timed(2.1), outcome(100.0, 100.0)])) == []
+
+
+def test_a_figure_that_is_not_reached_stands_beside_what_the_bare_server_reaches() -> None:
+    missed = outcome(150.0, 100.0)
+    bare = Outcome(replace(missed.line, name="bare-line", ceiling_of="line"), ratios={"rate": 1.8, "cost": 0.5})
+    assert ceilings_of_missed(Race({}, [bare, missed])) == [
+        "| produce | ≥ 2 | 1.50 | 1.80 |",
+        "| produce: broker CPU | ≤ 1.1 | 1.50 | 0.50 |",
+    ]
+    assert ceilings_of_missed(Race({}, [missed]))[0] == "| produce | ≥ 2 | 1.50 | - |"
+    assert ceilings_of_missed(Race({}, [outcome(300.0, 100.0)])) == ["| produce: broker CPU | ≤ 1.1 | 3.00 | - |"]
