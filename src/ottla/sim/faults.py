@@ -285,22 +285,26 @@ class Faults:
     def _fail(self, operation: str, *, skip: int) -> bool:
         """Let one coming operation of the disk fail with EIO.
 
-        No read fails while another disk is lost, as a replica that cannot be read at a start may be the last copy.
+        No read fails while this may be the last copy, as a replica that cannot be read at a start is fetched anew.
         """
         machine, skip = self.pick(), self.random.randint(0, skip)
-        if self.of_directories.has_loss_to_tell(machine) or (operation == "read" and self._a_disk_is_lost()):
+        if self.of_directories.has_loss_to_tell(machine) or (operation == "read" and self._may_be_last(machine)):
             return False
         machine.disk.fail(operation, errno.EIO, skip=skip)
         return True
 
-    def _a_disk_is_lost(self) -> bool:
-        """True while a broker has lost a disk and has not registered since: no other may be kept from its replicas."""
-        return any(self.world.invariants.is_lost(broker) for broker in self.world.machines)
+    def _may_be_last(self, machine: Machine) -> bool:
+        """True if other brokers' copies may be lost or damaged, so that this one must not be kept from its replicas.
+
+        So it is while a broker has lost a disk and has not registered since, or has a flipped bit on it.
+        """
+        invariants = self.world.invariants
+        return any(map(invariants.is_lost, self.world.machines)) or invariants.bit_flipped_beside(machine.broker_id)
 
     def _disk_full(self) -> bool:
         machine = self.pick()
         disk = machine.disk
-        if disk.is_limited or self.of_directories.has_loss_to_tell(machine) or self._a_disk_is_lost():
+        if disk.is_limited or self.of_directories.has_loss_to_tell(machine) or self._may_be_last(machine):
             return False
         disk.capacity_bytes = disk.used_bytes() + self.random.choice((0, 100, 5000))
         self.for_a_while(lambda: setattr(disk, "capacity_bytes", 1 << 62))

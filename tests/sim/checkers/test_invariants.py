@@ -255,6 +255,30 @@ def test_no_bit_flips_where_nobody_else_in_sync_holds_the_same():
     assert not place.invariants.may_flip(Flipped(BrokerId(2), KEY, TOPIC, FOLDER, 0, 1))
 
 
+@pytest.mark.parametrize("trouble", ["no room", "a read error"])
+def test_no_bit_flips_where_the_other_copy_may_not_be_opened(trouble: str):
+    """World 266533: the broker with the only sound copy could not open it, as its disk was full while it started."""
+    place = rotten()
+    flipped = Flipped(BrokerId(2), KEY, TOPIC, FOLDER, 0, 1)
+    place.in_sync(1, 2)
+    place.look()
+    assert place.invariants.may_flip(flipped)
+    disk = place.replicas[1].disk
+    if trouble == "no room":
+        disk.capacity_bytes = disk.used_bytes()
+    else:
+        disk.fail("read", errno.EIO)
+    assert not place.invariants.may_flip(flipped)
+
+
+def test_the_sound_copy_beside_a_flipped_bit_is_known():
+    place = rotten()
+    assert not place.invariants.bit_flipped_beside(BrokerId(1))
+    flip(place, told=True)
+    assert place.invariants.bit_flipped_beside(BrokerId(1))
+    assert not place.invariants.bit_flipped_beside(BrokerId(2))
+
+
 def test_a_watermark_that_goes_back_is_out_of_line():
     place = Place().written().written().committed(2)
     assert place.look() == []

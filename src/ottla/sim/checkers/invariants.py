@@ -376,7 +376,10 @@ class Invariants:
         return flipped.is_right(self._machines[flipped.broker].disk, self._committed[flipped.key].batches, start)
 
     def may_flip(self, flipped: Flipped) -> bool:
-        """True if the whole segment is committed, and another replica in sync holds it unharmed."""
+        """True if the whole segment is committed, and another replica in sync holds it unharmed.
+
+        The other's disk has room and no pending errors: else its broker may fail to open it.
+        """
         committed = self._committed.get(flipped.key)
         state = self._metadata.partition(TopicId(flipped.key[0]), flipped.key[1])
         if committed is None or state is None or any(each.key == flipped.key for each in self._flips()):
@@ -390,8 +393,13 @@ class Invariants:
         return any(
             self._missing(broker, flipped.key, flipped.topic, flipped.base_offset) is None
             for broker in state.in_sync
-            if broker != flipped.broker
+            for disk in [self._machines[broker].disk]
+            if broker != flipped.broker and not disk.to_fail and not disk.is_limited
         )
+
+    def bit_flipped_beside(self, broker: BrokerId) -> bool:
+        """True while a bit is flipped on another broker's disk: this broker may hold the only sound copy."""
+        return any(each.broker != broker for each in self._flips())
 
     def flipped_bits(self) -> int:
         return len(self._flips())
@@ -409,7 +417,7 @@ class Invariants:
         """
         if self.keep_disks or any(machine.store_is_older for machine in self._machines.values()):
             return False
-        if any(self.is_lost(other) for other in self._lost) or any(each.broker != broker for each in self._flips()):
+        if any(self.is_lost(other) for other in self._lost) or self.bit_flipped_beside(broker):
             return False
         for topic in self._metadata.topics.values():
             for state in topic.partitions:
