@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
-from bench.brokers import ROOT
+from bench.brokers import ROOT, BareBroker
 from bench.lines import Figure, Line
 
 BAR = 24
@@ -277,7 +277,7 @@ def ceilings_of_missed(race: Race) -> list[str]:
         for figure in outcome.line.figures
         if figure.reached(outcome.ratios[figure.key]) is False
         for first in [outcome.line.figures[0]]
-        for place in [figure.title if figure is first else f"{first.title}: {figure.title.strip()}"]
+        for place in [f"{first.title}: {figure.title.strip()}" if figure.title.startswith(" ") else figure.title]
         for best in [ceilings.get(outcome.line.name, {}).get(figure.key)]
     ]
 
@@ -333,6 +333,7 @@ def write_performance(race: Race) -> Path:
     text += [
         f"| {name} | {facts['resident_mb']:.0f} MB | {facts['peak_resident_mb']:.0f} MB |"
         for name, facts in race.brokers.items()
+        if name != BareBroker.name
     ]
     text.append("\nThe raw runs and both configurations are in `bench/results/`.\n")
     path.parent.mkdir(parents=True, exist_ok=True)

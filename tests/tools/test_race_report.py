@@ -75,3 +75,9 @@ def test_a_figure_that_is_not_reached_stands_beside_what_the_bare_server_reaches
     ]
     assert ceilings_of_missed(Race({}, [missed]))[0] == "| produce | ≥ 2 | 1.50 | - |"
     assert ceilings_of_missed(Race({}, [outcome(300.0, 100.0)])) == ["| produce: broker CPU | ≤ 1.1 | 3.00 | - |"]
+
+
+def test_a_figure_that_stands_by_itself_is_named_without_its_line() -> None:
+    late = replace(COST, key="late", title="produce, p99")
+    missed = Outcome(Line("line", (RATE, late), measured), ratios={"rate": 3.0, "late": 1.2})
+    assert ceilings_of_missed(Race({}, [missed])) == ["| produce, p99 | ≤ 1.1 | 1.20 | - |"]
