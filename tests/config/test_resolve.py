@@ -129,6 +129,8 @@ def test_a_follower_may_not_wait_for_longer_than_it_is_waited_for(other):
         {"listeners": "ssl://:9093"},
         {"listeners": "OUT://:9093", "listener.security.protocol.map": "out:SSL"},
         {"listeners": "out://:9093", "listener.security.protocol.map": "OUT :SSL"},
+        {"listeners": "OUT://:9093", "listener.security.protocol.map": "OTU:SSL"},
+        {"listeners": "OUT://:9093"},
         {"listeners": "localhost:9092"},
     ],
 )
@@ -156,7 +158,10 @@ def test_names_of_listeners_are_read_without_regard_to_capitals_as_kafka_does():
     [
         ({"listeners": ""}, "listeners names none"),
         ({"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"}, "listeners names none"),
-        ({"listeners": "A://:9092,a://:9093"}, "each listener must have a different name"),
+        (
+            {"listeners": "A://:9092,a://:9093", "listener.security.protocol.map": "A:PLAINTEXT"},
+            "each listener must have a different name",
+        ),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "nonroutable meta-address"),
         ({"advertised.listeners": "PLAINTEXT://[::]:9092"}, "nonroutable meta-address"),
     ],

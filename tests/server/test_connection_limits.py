@@ -38,7 +38,9 @@ def test_the_limit_of_an_address_can_be_lowered_and_raised_while_the_broker_runs
 
 def test_connections_of_all_listeners_count_together() -> None:
     listeners = "PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0"
-    with TestBroker({"listeners": listeners, "max.connections": "1"}) as broker:
+    protocols = "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"
+    settings = {"listeners": listeners, "listener.security.protocol.map": protocols, "max.connections": "1"}
+    with TestBroker(settings) as broker:
         first, second = broker.call(lambda: list(broker._running().addresses.values()))
         with _connected(first) as one, _connected(second) as other:
             assert _serves(one)

@@ -28,18 +28,26 @@ def without(controllers: str, listeners: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
-    """A listener that asks for encryption or authentication must not come up without it."""
+    """A listener that asks for encryption or authentication must not come up without it.
+
+    One whose name is not in the map may have asked for it under a name that was mistyped there.
+    """
     protocols = {}
     for part in texts.get("listener.security.protocol.map", "").upper().split(","):
         name, colon, protocol = part.rpartition(":")
         if colon:
             protocols[name.strip()] = protocol.strip()
     problems = []
-    for listener in texts.get("listeners", "").split(","):
-        name = listener.strip().partition("://")[0].upper()
-        protocol = protocols.get(name, name if name in _PROTOCOLS else _PLAINTEXT)
-        if protocol != _PLAINTEXT:
-            problems.append(f"listeners: {listener.strip()} asks for {protocol}, which is not there yet")
+    given = tuple(listener.strip() for listener in texts.get("listeners", "").split(",") if "://" in listener)
+    for listener in without(texts.get("controller.listener.names", ""), named_as_kafka_does(given)):
+        name = listener.partition("://")[0]
+        protocol = protocols.get(name, name if name in (*_PROTOCOLS, _PLAINTEXT) else "")
+        if not protocol:
+            problems.append(
+                f"listeners: {listener} has no protocol in listener.security.protocol.map: add {name}:PLAINTEXT there"
+            )
+        elif protocol != _PLAINTEXT:
+            problems.append(f"listeners: {listener} asks for {protocol}, which is not there yet")
     return problems
 
 
