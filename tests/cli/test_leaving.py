@@ -79,8 +79,11 @@ def test_a_signal_ends_a_consumer_that_commits_and_leaves_its_group(
 
 PRODUCERS = {
     "ottla": ("produce", "-t", "{}", "-X", "linger.ms=600000", "-X", "batch.size=4000000"),
-    "kafka": ("kafka-console-producer", "--topic", "{}", "--timeout", "600000", "--batch-size", "4000000"),
-}
+    "kafka": (
+        "kafka-console-producer", "--topic", "{}", "--timeout", "600000", "--batch-size", "4000000",
+        "--request-timeout-ms", "60000",  # by default 1.5 s, after which it gives a record up
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -94,9 +97,9 @@ def test_a_signal_ends_a_producer_that_sends_what_it_has_read(
         producer.stdin.write(b"first\n" + more_than_a_pipe_holds * 200)
         producer.stdin.flush()
         producer.send_signal(ending)
-        producer.communicate(timeout=30)
+        _, said = producer.communicate(timeout=60)
     assert producer.returncode == 128 + ending
-    assert ottla("consume", name, "--from", "beginning", "-e").stdout.startswith("first\n")
+    assert ottla("consume", name, "--from", "beginning", "-e").stdout.startswith("first\n"), said.decode()
 
 
 def test_a_signal_that_was_ignored_stays_so(bootstrap: str, ottla: Ottla, name: str) -> None:
