@@ -62,7 +62,8 @@ def test_nothing_acknowledged_is_lost_when_the_leader_is_killed_and_it_comes_bac
 
 def test_a_group_goes_on_at_another_coordinator(cluster):
     create(cluster, "t")
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    # Idempotent, so that a record that is seen twice was read twice.
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True})
     options = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "group.id": "g",
