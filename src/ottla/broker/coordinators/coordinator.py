@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
 from ottla.broker.coordinators.shard_runner import Decide, Phase, S, ShardRunner
-from ottla.broker.replicas.partition import Partition, Surroundings
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.surroundings import Surroundings
 from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import partition_for

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.coordinators.coordinator import Coordinator
 from ottla.broker.coordinators.shard_runner import ShardRunner
-from ottla.broker.replicas.partition import Partition, Surroundings
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.surroundings import Surroundings
 from ottla.groups.shard import GroupShard
 from ottla.groups.topics import Topics
 from ottla.groups.values import Caller, ConsumerSettings, GroupSettings, MigrationPolicy

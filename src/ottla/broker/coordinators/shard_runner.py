@@ -15,7 +15,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.coordinators.early_asks import EarlyAsks
 from ottla.broker.coordinators.replay import Replayed, replay_batch
-from ottla.broker.replicas.partition import Partition, Surroundings
+from ottla.broker.replicas.partition import Partition
+from ottla.broker.replicas.surroundings import Surroundings
 from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import LeaderEpoch

@@ -7,15 +7,14 @@ and the waits for commits (waiting.py). Everything happens on the broker's loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.admission import Admission, Refusal
 from ottla.broker.replicas.readers import Readers
-from ottla.broker.waiting import CommitWaits, Deadlines
+from ottla.broker.waiting import CommitWaits
 from ottla.cluster.topics import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
-from ottla.kernel.seams import Clock, Syncer
 from ottla.kernel.story import Slot
 from ottla.metadata.state import NEVER_UNCLEAN, PartitionState
 from ottla.metrics.metric import Traffic
@@ -26,6 +25,7 @@ from ottla.storage.producers.producers import Guard
 from ottla.storage.values import Appended, Origin
 
 if TYPE_CHECKING:
+    from ottla.broker.replicas.surroundings import Surroundings
     from ottla.config.topic import TopicConfig
     from ottla.records.batch import Batch
     from ottla.storage.log import Log
@@ -36,28 +36,6 @@ ANY_EPOCH = -1
 NEVER_CHANGED = PartitionEpoch(-1)
 SETTLE_MS = 500
 """The longest wait of a request that needs what the log holds to be committed."""
-
-
-class Surroundings(Protocol):
-    """The parts of the environment that a partition needs: environment.py."""
-
-    @property
-    def broker(self) -> BrokerId: ...
-
-    @property
-    def clock(self) -> Clock: ...
-
-    @property
-    def deadlines(self) -> Deadlines: ...
-
-    @property
-    def syncer(self) -> Syncer: ...
-
-    def disk_failed(self, error: OSError) -> None:
-        """Fail the log directory: called after an append or a sync raised (rule B3)."""
-
-    def may_lead(self) -> bool:
-        """True while the lease is valid (rule A12)."""
 
 
 class Partition:
