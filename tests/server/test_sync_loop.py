@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ottla.kernel.seams import UNAWAITED_SYNC_MS, SyncWork
+from ottla.kernel.seams import SyncWork
+from ottla.kernel.unawaited import UNAWAITED_SYNC_MS
 from ottla.server.sync_loop import SyncLoop
 
 
@@ -119,8 +120,8 @@ class HandLoop:
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._soon.append(callback)
 
-    def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
-        self._timers.append(Timer(when_s, callback))
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        self._timers.append(Timer(self.now_s + delay_s, callback))
         return self._timers[-1]
 
     def add_reader(self, descriptor: int, callback: Callable[[], None]) -> None:

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from ottla.kernel.seams import UNAWAITED_SYNC_MS, SyncWork
+from ottla.kernel.seams import SyncWork
+from ottla.kernel.unawaited import UNAWAITED_SYNC_MS
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_faults import PowerCut
 from ottla.sim.loop import SimLoop

@@ -153,17 +153,13 @@ class Syncable(Protocol):
         """The sync that began with `work` has ended."""
 
 
-UNAWAITED_SYNC_MS = 20
-"""The syncs of logs for which nobody waits begin so long after each other (decision 0027)."""
-
-
 class Syncer(Protocol):
     """Puts logs on disk off the loop; all that is submitted while a sync runs shares the next one."""
 
     def submit(self, log: Syncable) -> None: ...
 
     def submit_later(self, log: Syncable) -> None:
-        """Submit a log for whose sync nobody waits: within `UNAWAITED_SYNC_MS`, together with others like it."""
+        """Submit a log for whose sync nobody waits: a little later, together with others like it (unawaited.py)."""
 
     def hurry(self, log: Syncable) -> None:
         """Submit a log at once that was submitted for later: somebody waits for its sync from now on."""

@@ -14,7 +14,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ottla.kernel.seams import UNAWAITED_SYNC_MS, OpenFile, Syncable
+from ottla.kernel.seams import OpenFile, Syncable
+from ottla.kernel.unawaited import Unawaited
 from ottla.metrics.histogram import Histogram
 from ottla.server.sync_round import MOST_FILES, SyncRound, Works, files_of, sync_round
 from ottla.storage.disk.local import failed_sync, sync_file_system
@@ -27,11 +28,9 @@ class SyncLoop:
         self._loop = loop
         self._directory = directory
         self._dirty: dict[Syncable, None] = {}
-        self._later: dict[Syncable, None] = {}
-        """Dirty logs for which nobody waits; `_later_timer` is armed while there are any."""
-        self._later_timer: asyncio.TimerHandle | None = None
-        self._later_began_s = float("-inf")
-        """When the last sync of such logs began, on the loop's clock."""
+        self._unawaited = Unawaited(self.submit)
+        self._timer: asyncio.TimerHandle | None = None
+        """The next ring of `_unawaited`."""
         self._busy = False
         self._stopped = False
         self._queue: queue.SimpleQueue[Works | None] = queue.SimpleQueue()
@@ -55,25 +54,15 @@ class SyncLoop:
 
     def submit_later(self, log: Syncable) -> None:
         """Mark a log as dirty for whose sync nobody waits (`kernel.seams.Syncer`)."""
-        if log in self._dirty:
-            return
-        self._later[log] = None
-        if self._later_timer is None:
-            due_s = self._later_began_s + UNAWAITED_SYNC_MS / 1000
-            self._later_timer = self._loop.call_at(due_s, self._begin_later)
+        if log not in self._dirty and (wait_ms := self._unawaited.add(log, self._loop.time() * 1000)) is not None:
+            self._timer = self._loop.call_later(wait_ms / 1000, self._ring)
 
     def hurry(self, log: Syncable) -> None:
         """Have a sync that was to begin later begin as if it had been submitted now."""
-        if log in self._later:
-            del self._later[log]
-            self.submit(log)
+        self._unawaited.hurry(log)
 
-    def _begin_later(self) -> None:
-        self._later_timer = None
-        self._later_began_s = self._loop.time()
-        later, self._later = self._later, {}
-        for log in later:
-            self.submit(log)
+    def _ring(self) -> None:
+        self._unawaited.ring(self._loop.time() * 1000)
 
     def stop(self) -> None:
         """Wait for the sync under way, and tell its logs how it ended; then none begins any more.
@@ -82,8 +71,8 @@ class SyncLoop:
         once, and a log that has not learned of it would be closed as if all were on disk.
         """
         self._stopped = True
-        if self._later_timer is not None:
-            self._later_timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._queue.put(None)
         self._thread.join()
         self._hear()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from ottla.kernel.seams import UNAWAITED_SYNC_MS, Clock, Disk, OpenFile, Syncable, SyncWork
+from ottla.kernel.seams import Clock, Disk, OpenFile, Syncable, SyncWork
+from ottla.kernel.unawaited import Unawaited
 from ottla.sim.loop import SimLoop
 
 Works = list[tuple[Syncable, SyncWork]]
@@ -27,9 +28,7 @@ class SimSyncer:
         self._random = random
         self._guard = guard
         self._dirty: dict[Syncable, None] = {}
-        self._later: dict[Syncable, None] = {}
-        self._later_due = False
-        self._later_began_us = -1000 * UNAWAITED_SYNC_MS
+        self._unawaited = Unawaited(self.submit)
         self._busy = False
         self.delay_us = (100, 1000)
         """The bounds of the time that one sync takes."""
@@ -45,25 +44,11 @@ class SimSyncer:
         self._dirty[log] = None
 
     def submit_later(self, log: Syncable) -> None:
-        if log in self._dirty:
-            return
-        self._later[log] = None
-        if not self._later_due:
-            self._later_due = True
-            due_us = self._later_began_us + 1000 * UNAWAITED_SYNC_MS
-            self.after(max(0, due_us - self._loop.now_us), self._begin_later)
+        if log not in self._dirty and (wait_ms := self._unawaited.add(log, self._loop.now_us / 1000)) is not None:
+            self.after(round(wait_ms * 1000), lambda: self._unawaited.ring(self._loop.now_us / 1000))
 
     def hurry(self, log: Syncable) -> None:
-        if log in self._later:
-            del self._later[log]
-            self.submit(log)
-
-    def _begin_later(self) -> None:
-        self._later_due = False
-        self._later_began_us = self._loop.now_us
-        later, self._later = self._later, {}
-        for log in later:
-            self.submit(log)
+        self._unawaited.hurry(log)
 
     def _begin(self) -> None:
         dirty, self._dirty = self._dirty, {}
