@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
+import contextlib
 import os
 import queue
 import socket
@@ -27,7 +28,7 @@ from typing import NamedTuple
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 0, 1, 2, 3, 18, 19, 20
 VERSIONS = {PRODUCE: 3, FETCH: 4, LIST_OFFSETS: 1, METADATA: 1, API_VERSIONS: 0, CREATE_TOPICS: 2, DELETE_TOPICS: 1}
 """Each has the one version that it has here: the oldest with batches of format 2, or with what a client asks for."""
-UNSUPPORTED_VERSION = 35
+UNKNOWN_TOPIC, UNSUPPORTED_VERSION = 3, 35
 BUFFER_BYTES = 2 << 20
 """More than one request has: batches of the race have a megabyte."""
 LAST_OFFSET_DELTA_AT = 23
@@ -143,8 +144,8 @@ class Server:
         partitions = self._topics.get(name, [])
         replicas = listed([struct.pack(">i", 1)]) * 2
         known = [struct.pack(">hii", 0, index, 1) + replicas for index in range(len(partitions))]
-        unknown_topic = 0 if partitions else 3
-        return struct.pack(">h", unknown_topic) + text(name) + b"\0" + listed(known)
+        error = 0 if partitions else UNKNOWN_TOPIC
+        return struct.pack(">h", error) + text(name) + b"\0" + listed(known)
 
     def _list_offsets(self, request: Fields) -> bytes:
         request.number("i")
@@ -257,8 +258,8 @@ class Connection:
                 if not self._receive(size):
                     return
                 self._answer(Fields(self._buffer[:size]))
-        except (ConnectionError, OSError):
-            return  # the client has gone
+        except ConnectionError:
+            return  # the client has gone; another error ends in the log, and closes the connection
         finally:
             self._peer.close()
 
@@ -307,8 +308,10 @@ class Connection:
                     os.fdatasync(partition.file)
                 self._server.tell()
                 self._peer.sendall(b"".join(answer for answer, _ in waiting))
-            except OSError:
-                return  # the client has gone, or the topic
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self._peer.shutdown(socket.SHUT_RDWR)  # so that the client does not wait for its answers
+                raise
 
     def _send(self, parts: list[bytes | Piece], correlation: int) -> None:
         size = 4 + sum(part.size if isinstance(part, Piece) else len(part) for part in parts)
