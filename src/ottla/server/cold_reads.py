@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from ottla.kernel.seams import FileSlice
 
 PIECE_BYTES = 1 << 20
+_STEP_BYTES = 256 << 10
+"""So much of a piece is read before it may be sent: the socket takes it while the disk brings the next."""
 _PAGE = 4096
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
 _PROBE = bytearray(1)
@@ -52,11 +54,15 @@ class ColdReads:
         self._loop = loop
         self._pool: ThreadPoolExecutor | None = None
 
-    def warm(self, descriptor: int, position: int, length: int, done: Callable[[], None]) -> None:
-        """Read a piece into the page cache; `done` runs on the loop. The caller holds the file open meanwhile."""
+    def warm(self, descriptor: int, position: int, length: int, arrived: Callable[[int, bool], None]) -> None:
+        """Read a piece into the page cache, step by step.
+
+        `arrived` runs on the loop after each step: the position up to which all has been read, and whether that was the
+        last step. The caller holds the file open until then.
+        """
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, "ottla-cold")
-        self._pool.submit(self._read, descriptor, position, length, done)
+        self._pool.submit(self._read, descriptor, position, length, arrived)
 
     def warm_slice(self, piece: FileSlice, done: Callable[[], None]) -> bool:
         """True if the piece is in memory already; else `done` is called on the loop once it is."""
@@ -65,18 +71,24 @@ class ColdReads:
             return True
         file.hold()
 
-        def read() -> None:
-            file.release()
-            done()
+        def arrived(position: int, is_last: bool) -> None:
+            if is_last:
+                file.release()
+                done()
 
-        self.warm(descriptor, piece.position, piece.length, read)
+        self.warm(descriptor, piece.position, piece.length, arrived)
         return False
 
-    def _read(self, descriptor: int, position: int, length: int, done: Callable[[], None]) -> None:
+    def _read(self, descriptor: int, position: int, length: int, arrived: Callable[[int, bool], None]) -> None:
+        end = position + length
         try:
-            os.pread(descriptor, length, position)
+            while end - position > _STEP_BYTES:
+                os.pread(descriptor, _STEP_BYTES, position)
+                position += _STEP_BYTES
+                self._loop.call_soon_threadsafe(arrived, position, False)
+            os.pread(descriptor, end - position, position)
         finally:
-            self._loop.call_soon_threadsafe(done)
+            self._loop.call_soon_threadsafe(arrived, end, True)
 
     def stop(self) -> None:
         if self._pool is not None:

@@ -46,7 +46,8 @@ class SocketTransport:
         self._flushing = False
         self._writing = False
         self._warming = False
-        self._just_warmed = False
+        self._starved = False
+        self._warm_until = 0
         self._closed = False
         self.unsent_bytes = 0
         self.stuck_since: float | None = None
@@ -70,7 +71,7 @@ class SocketTransport:
 
     def uncork(self) -> None:
         self._corked = False
-        if self._queue and not self._writing and not self._warming:
+        if self._queue and not self._writing and not self._starved:
             self._flush()
 
     def close(self) -> None:
@@ -88,7 +89,7 @@ class SocketTransport:
 
     def _flush_later(self) -> None:
         self._flushing = False
-        if self._queue and not self._writing and not self._warming and not self._closed:
+        if self._queue and not self._writing and not self._starved and not self._closed:
             self._flush()
 
     def _flush(self) -> None:
@@ -107,11 +108,13 @@ class SocketTransport:
                 self._writing = False
                 self._loop.remove_writer(self._socket.fileno())
             self._on_drained()
-        elif self._warming:
+        elif self._starved:
             if self._writing:  # the socket may be ready all the while
                 self._writing = False
                 self._loop.remove_writer(self._socket.fileno())
         else:
+            if not self._warming:
+                self._warm_until = 0  # pages may leave the cache while a slow peer takes its time
             if self.stuck_since is None:
                 self.stuck_since = time.monotonic()
             if not self._writing:
@@ -165,38 +168,41 @@ class SocketTransport:
         return sent
 
     def _send_slice(self, piece: FileSlice) -> int:
-        """Send a part of a slice; 0 while its pages are being read first."""
+        """Send a part of a slice; 0 while its next pages are still being read."""
         position = piece.position + self._slice_sent
         left = min(piece.length - self._slice_sent, PIECE_BYTES)
         descriptor = piece.file.fileno()
         if descriptor < 0:
             sent = self._socket.send(piece.file.read_at(position, left))
         else:
-            if self._just_warmed:
-                self._just_warmed = False  # once is enough: pages that cannot be kept or read would be read for ever
-            elif not is_warm(descriptor, position, left):
-                self._warming = True
-                self._cold.warm(descriptor, position, left, self._warmed)
+            if position < self._warm_until:  # read once is enough: pages that cannot be kept would be read for ever
+                left = min(left, self._warm_until - position)
+            elif self._warming or not is_warm(descriptor, position, left):
+                self._starved = True
+                if not self._warming:
+                    self._warming = True
+                    self._cold.warm(descriptor, position, left, self._arrived)
                 return 0
             sent = os.sendfile(self._socket.fileno(), descriptor, position, left)
         if sent == 0:
             raise OSError("a file ended before its slice did")  # the connection closes (rule B5)
         self._slice_sent += sent
         if self._slice_sent == piece.length:
-            self._slice_sent = 0
+            self._slice_sent = self._warm_until = 0
             self._queue.popleft()
             piece.release()
         return sent
 
-    def _warmed(self) -> None:
-        self._warming = False
-        self._just_warmed = True
+    def _arrived(self, position: int, is_last: bool) -> None:
+        self._warming = not is_last
+        self._warm_until = position
+        self._starved = False
         if self._closed:
-            _release(self._queue)
-            self._queue.clear()
+            if is_last:
+                _release(self._queue)
+                self._queue.clear()
         elif self._queue and not self._writing:
-            self._writing = True
-            self._loop.add_writer(self._socket.fileno(), self._flush)
+            self._flush()
 
 
 def _copied(piece: FileSlice) -> bytes | None:
