@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,15 @@ from ottla.storage.disk.local import LocalDisk
 
 
 class Cold:
-    """Pages that are never in memory; it keeps the `arrived` callback of each read."""
+    """Pages that are never in memory; it keeps the `arrived` callback of each read, and its end."""
 
     def __init__(self) -> None:
-        self.readings: list = []
+        self.arrived: list[Callable[[int, bool], None]] = []
+        self.ends: list[int] = []
 
     def warm(self, descriptor: int, position: int, length: int, arrived) -> None:
-        self.readings.append(lambda: arrived(position + length, True))
+        self.arrived.append(arrived)
+        self.ends.append(position + length)
 
 
 class End:
@@ -90,15 +93,69 @@ def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
         for _ in range(200):
             got += end.read()
             await turns(2)
-        assert len(cold.readings) == 1, "asked again while the first reading is under way"
+        assert len(cold.arrived) == 1, "asked again while the first reading is under way"
         warm = seen_warm_after
-        cold.readings[0]()
+        cold.arrived[0](cold.ends[0], True)
         for _ in range(20):
             got += end.read()
             await turns(2)
-        assert (got, len(cold.readings)) == ((4 << 20) + 20_000, 1)
+        assert (got, len(cold.arrived)) == ((4 << 20) + 20_000, 1)
         assert file.fileno() < 0
         end.transport.close()
+
+    asyncio.run(run())
+
+
+def test_what_has_been_read_of_a_piece_leaves_while_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = os.urandom(100_000)
+    (tmp_path / "file").write_bytes(content)
+    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: False)
+
+    async def run() -> None:
+        cold = Cold()
+        end = End(cold=cold)
+        file = LocalDisk().open(str(tmp_path / "file"))
+        end.transport.send([FileSlice(file, 0, 100_000)])
+        file.release()
+        await turns()
+        arrived = cold.arrived[0]
+        arrived(30_000, False)
+        await turns()
+        assert end.peer.recv(1 << 20) == content[:30_000]
+        end.transport.send([b"the next answer"])
+        await turns()
+        assert end.read() == 0, "nothing overtakes the rest"
+        arrived(100_000, True)
+        await turns()
+        assert end.peer.recv(1 << 20) == content[30_000:] + b"the next answer"
+        assert len(cold.arrived) == 1, "no byte was read twice"
+        end.transport.close()
+
+    asyncio.run(run())
+
+
+def test_a_file_stays_open_until_its_last_step_is_read_though_the_connection_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(100_000))
+    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: False)
+
+    async def run() -> None:
+        cold = Cold()
+        end = End(cold=cold)
+        file = LocalDisk().open(str(tmp_path / "file"))
+        end.transport.send([FileSlice(file, 0, 100_000)])
+        file.release()
+        await turns()
+        cold.arrived[0](30_000, False)
+        end.transport.close()
+        assert file.fileno() >= 0, "a thread still reads it"
+        cold.arrived[0](60_000, False)
+        assert file.fileno() >= 0
+        cold.arrived[0](100_000, True)
+        assert file.fileno() < 0
 
     asyncio.run(run())
 
