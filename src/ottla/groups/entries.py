@@ -27,6 +27,7 @@ __all__ = [
     "decode_entry",
     "encode_entry",
     "group_entry",
+    "is_offset",
     "offset_entry",
     "partition_for",
     "subscribed_topics",
@@ -75,6 +76,7 @@ _FORMS = {
     ),
 }
 """The record types by the int16 that a key begins with."""
+_OFFSET_KINDS = (_INT16.pack(OFFSET_COMMIT_TYPE), _INT16.pack(LEGACY_OFFSET_COMMIT_TYPE))
 _TYPES = {form.key: number for number, form in _FORMS.items()}
 
 
@@ -120,6 +122,11 @@ def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
     if not 0 <= version <= form.newest:
         raise MalformedMessage(f"a group record's value of version {version}")
     return Entry(entry_key, decoder(form.value, version)(memoryview(value), 2)[0], version)
+
+
+def is_offset(key: bytes) -> bool:
+    """True if the record of this key is a committed offset."""
+    return key[:2] in _OFFSET_KINDS
 
 
 def _version(view: memoryview) -> int:

@@ -17,7 +17,7 @@ from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_groups import ConsumerGroups
 from ottla.groups.consumer_values import JOINING
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
-from ottla.groups.entries import decode_entry, encode_entry, group_entry, writable
+from ottla.groups.entries import decode_entry, encode_entry, group_entry, is_offset, writable
 from ottla.groups.group import Group, GroupState
 from ottla.groups.kinds import AnyGroup
 from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_group_error
@@ -342,6 +342,10 @@ class GroupShard:
     def decode(self, key: bytes, value: bytes | None) -> Entry | None:
         """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
+
+    def is_replaced(self, key: bytes) -> bool:
+        """True for offsets: a value that a later one follows leaves nothing behind."""
+        return is_offset(key)
 
     def apply(self, entry: Entry, record_offset: int, producer: int = NO_PRODUCER) -> None:
         """Take in one entry: appended a moment ago, or read back from the log."""

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.coordinators.early_asks import EarlyAsks
-from ottla.broker.coordinators.replay import Replayed, replay_batch
+from ottla.broker.coordinators.replay import Replayed, replay
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.surroundings import Surroundings
 from ottla.broker.waiting import Deadline
@@ -419,10 +419,8 @@ class ShardRunner(Generic[S]):
                 offset = max(offset, partition_log.log_start_offset)
                 continue
             before = offset
-            for batch in _sound_batches(read.data()):
-                if batch.next_offset > offset:
-                    yield from replay_batch(self.shard, batch, self._partition.topic)
-                    offset = batch.next_offset
+            batches = _sound_batches(read.data(), offset)
+            offset = yield from replay(self.shard, batches, self._partition.topic, offset)
             if offset == before:
                 if not read.bytes:
                     break
@@ -431,12 +429,13 @@ class ShardRunner(Generic[S]):
         self._through = self._partition.log.end_offset
 
 
-def _sound_batches(body: Buffer) -> Iterator[Batch]:
-    """Batches up to a damaged one, which must neither be applied nor count as the end."""
+def _sound_batches(body: Buffer, offset: int) -> Iterator[Batch]:
+    """Batches from `offset` on, up to a damaged one, which must neither be applied nor count as the end."""
     try:
         for batch in iterate_batches(body):
             if not batch.crc_holds():
                 return
-            yield batch
+            if batch.next_offset > offset:
+                yield batch
     except CorruptRecords:
         return
