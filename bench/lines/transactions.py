@@ -76,6 +76,20 @@ def reading(level: str) -> Line:
     return Line(f"read-{level}", figures, partial(read, level=level), warm=fill, finish=finish, order=31)
 
 
+def both_levels() -> Line:
+    """Both sides are ours: a reader that leaves out what is not committed pays next to nothing for it."""
+    title = "ours: read_committed beside read_uncommitted"
+    return Line(
+        "read-levels",
+        (Figure("records_per_second", title, "records/s", at_least=0.97),),
+        lambda rig, level: read(rig, "ottla", level=level),
+        warm=lambda rig, level: fill(rig, "ottla"),
+        finish=finish,
+        contestants=("committed", "uncommitted"),
+        order=31,
+    )
+
+
 def finish(rig: Rig) -> None:
     """Delete the topics."""
     _open.close()
@@ -86,4 +100,5 @@ LINES = [
     *(line(*shape) for shape in SHAPES),
     *(line(*shape, replicated=True) for shape in SHAPES),
     *(reading(level) for level in LEVELS),
+    both_levels(),
 ]
