@@ -338,10 +338,10 @@ class ShardRunner(Generic[S]):
             self._on_effect(self, effect)
 
     def _committed(self, high_watermark: int) -> None:
-        self._let_leave(high_watermark)
         held = self._held
         while held and held[0].through <= high_watermark:
             self._release(held.popleft().replies)
+        self._let_leave(high_watermark)  # after the replies: whoever asked goes on meanwhile
         if not held and self._check is not None:
             self._check.cancel()
             self._check = None
