@@ -155,6 +155,7 @@ class Watched(LocalDisk):
     """The real disk, with notes of each write and sync by path and descriptor."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.done: list[tuple[str, str, LocalFile]] = []
 
     def open(self, path: str, *, create: bool = False) -> LocalFile:

@@ -33,6 +33,7 @@ from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
 from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
+from ottla.server.freed_space import FreedSpace
 from ottla.server.http import HttpServer, Page
 from ottla.server.listener import Listener
 from ottla.server.loop_delay import LoopDelay
@@ -101,6 +102,7 @@ class BrokerServer:
         self._http: HttpServer | None = None
         self._listeners: list[Listener] = []
         self._cold = ColdReads(loop)
+        self._freed = FreedSpace()
         self._dialer = Dialer(loop)
         self._sync_loops: dict[str, SyncLoop] = {}
         self._loop_delay = LoopDelay(loop)
@@ -205,7 +207,7 @@ class BrokerServer:
             from ottla.storage.disk.memory import MemoryDisk
 
             return MemoryDisk(), None
-        disk = LocalDisk()
+        disk = LocalDisk(self._freed.take)
         held: dict[str, HeldLock] = {}
         for path in self.directories:
             try:
@@ -429,6 +431,7 @@ class BrokerServer:
             await ended(self.node.stop(clean=self.fatal is None))
         self._dialer.stop()
         self._cold.stop()
+        self._freed.stop()
 
 
 def _directories(said: tuple[str, ...]) -> tuple[str, ...]:

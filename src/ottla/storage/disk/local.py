@@ -11,7 +11,7 @@ import resource
 import shutil
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import get_ident
 from typing import ClassVar
 
@@ -22,6 +22,8 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 _READ_BYTES = 1 << 14
 _MAX_PARTS = 1024
 """IOV_MAX on Linux."""
+LARGE_BYTES = 16 << 20
+"""A file above that is not freed in one go, where somebody is there to do it."""
 
 
 class _Gathering:
@@ -222,11 +224,18 @@ def _unwritable(path: str) -> OSError:
 
 
 class LocalDisk:
-    """Files and directories of this machine."""
+    """Files and directories of this machine.
+
+    `free` gets the descriptor of each large file that is removed, and closes it once its space is free
+    (server/freed_space.py); without it the file system frees such a file in one go.
+    """
 
     _alone_in = ""
     _names: Sequence[str] | None = None
     """Names in the directory of `alone_in`, once they were listed and until one changes."""
+
+    def __init__(self, free: Callable[[int], None] | None = None) -> None:
+        self._free = free
 
     def open(self, path: str, *, create: bool = False) -> OpenFile:
         if create:
@@ -285,11 +294,26 @@ class LocalDisk:
 
     def remove(self, path: str) -> None:
         self._names = None
+        large = self._opened_if_large(path)
         try:
             os.unlink(path)
         except OSError as fault:
+            if large is not None:
+                os.close(large)
             if fault.errno not in _ABSENT:
                 raise
+            return
+        if large is not None and self._free is not None:
+            self._free(large)
+
+    def _opened_if_large(self, path: str) -> int | None:
+        """A descriptor of a file that is to be freed step by step; None where it cannot be had."""
+        try:
+            if self._free is not None and os.lstat(path).st_size > LARGE_BYTES:
+                return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            pass  # the file is freed in one go then
+        return None
 
     def remove_tree(self, path: str) -> None:
         self._names = None

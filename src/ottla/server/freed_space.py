@@ -1,0 +1,98 @@
+"""Gives the space of large deleted files back step by step, in a thread.
+
+A file system frees a file of 1 GiB in one go, within a quarter of a second where it also tells the device what is free
+(`discard`). The caller waits for that, and so do all syncs meanwhile. LocalDisk.remove hands the descriptor of such a
+file over here once its name is gone; after a crash the file system frees it as any file that nobody holds.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import queue
+import threading
+from collections import deque
+
+_STEP_BYTES = 16 << 20
+_PAUSE_S = 0.01
+"""Between two steps, so that syncs go on between them: 1 GiB is free after one second."""
+_LOOK_AGAIN_S = 1.0
+_MOST_WAITING = 1000
+"""Descriptors that are held; files beyond that are freed in one go."""
+_SET_LEASE = getattr(fcntl, "F_SETLEASE", None)
+"""Linux has leases."""
+
+
+class FreedSpace:
+    """One thread for all log directories, begun with the first file."""
+
+    def __init__(self) -> None:
+        self._arrived: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+
+    def take(self, descriptor: int) -> None:
+        """Free a file that has no name any more, and close its descriptor, once nobody else has it open."""
+        if self._ended.is_set() or self._arrived.qsize() >= _MOST_WAITING:
+            os.close(descriptor)
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="ottla-free", daemon=True)
+            self._thread.start()
+        self._arrived.put(descriptor)
+
+    def stop(self) -> None:
+        """Close all descriptors: what is not free yet is freed in one go."""
+        self._ended.set()
+        self._arrived.put(None)
+        if self._thread is not None:
+            self._thread.join()
+        while not self._arrived.empty():
+            if (descriptor := self._arrived.get()) is not None:
+                os.close(descriptor)
+
+    def _work(self) -> None:
+        in_use: deque[int] = deque()
+        while not self._ended.is_set():
+            try:
+                descriptor = self._arrived.get(timeout=_LOOK_AGAIN_S if in_use else None)
+            except queue.Empty:
+                descriptor = in_use.popleft()
+            if descriptor is None:
+                break
+            try:
+                if not _is_in_use(descriptor):
+                    self._free(descriptor)
+                elif len(in_use) < _MOST_WAITING:
+                    in_use.append(descriptor)
+                    continue
+            except OSError:
+                pass  # the close frees what is left
+            os.close(descriptor)
+        for descriptor in in_use:
+            os.close(descriptor)
+
+    def _free(self, descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        left = 0 if found.st_nlink else found.st_size  # with another name (a hard link) it stays as it is
+        while left > _STEP_BYTES and not self._ended.wait(_PAUSE_S):
+            left -= _STEP_BYTES
+            os.ftruncate(descriptor, left)
+
+
+def _is_in_use(descriptor: int) -> bool:
+    """True if somebody else has the file open, who may be sending it still; OSError if that cannot be told.
+
+    A write lease is given only for a file that nobody else has open. It is returned at once.
+    """
+    if _SET_LEASE is None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    try:
+        fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_WRLCK)
+    except OSError as fault:
+        if fault.errno == errno.EAGAIN:
+            return True
+        raise
+    fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_UNLCK)
+    return False

@@ -1,0 +1,151 @@
+"""Space of large deleted files is given back step by step, and never taken from somebody who still reads it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.server import freed_space
+from ottla.server.freed_space import FreedSpace
+from ottla.storage.disk.local import LARGE_BYTES, LocalDisk
+
+SIZE = 10_000
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes to which files were cut; steps are small here, and looks frequent."""
+    seen: list[int] = []
+    ftruncate = os.ftruncate
+
+    def counted(descriptor: int, size: int) -> None:
+        seen.append(size)
+        ftruncate(descriptor, size)
+
+    monkeypatch.setattr(os, "ftruncate", counted)
+    monkeypatch.setattr(freed_space, "_STEP_BYTES", 4000)
+    monkeypatch.setattr(freed_space, "_LOOK_AGAIN_S", 0.01)
+    return seen
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], bool]]:
+    """Tells whether a descriptor is closed within ten seconds."""
+    ended: dict[int, threading.Event] = {}
+    close = os.close
+
+    def noted(descriptor: int) -> None:
+        close(descriptor)
+        ended.setdefault(descriptor, threading.Event()).set()
+
+    monkeypatch.setattr(os, "close", noted)
+    yield lambda descriptor: ended.setdefault(descriptor, threading.Event()).wait(10)
+
+
+def a_file(path: Path) -> int:
+    path.write_bytes(bytes(SIZE))
+    return os.open(path, os.O_RDWR)
+
+
+def test_a_file_without_a_name_is_freed_in_steps_and_closed(tmp_path: Path, steps: list[int], closed) -> None:
+    freed = FreedSpace()
+    descriptor = a_file(tmp_path / "f")
+    os.unlink(tmp_path / "f")
+    freed.take(descriptor)
+    assert closed(descriptor)
+    assert steps == [6000, 2000]
+    freed.stop()
+
+
+def test_a_file_that_somebody_reads_is_whole_until_it_is_closed(tmp_path: Path, steps: list[int], closed) -> None:
+    freed = FreedSpace()
+    descriptor = a_file(tmp_path / "f")
+    other = a_file(tmp_path / "g")
+    reader = os.open(tmp_path / "f", os.O_RDONLY)
+    os.unlink(tmp_path / "f")
+    os.unlink(tmp_path / "g")
+    freed.take(descriptor)
+    freed.take(other)
+    assert closed(other), "it does not hold up others"
+    assert steps == [6000, 2000]
+    assert os.pread(reader, SIZE, 0) == bytes(SIZE)
+    os.close(reader)
+    assert closed(descriptor)
+    assert steps == [6000, 2000] * 2
+    freed.stop()
+
+
+def test_a_file_that_has_another_name_stays_as_it_is(tmp_path: Path, steps: list[int], closed) -> None:
+    freed = FreedSpace()
+    descriptor = a_file(tmp_path / "f")
+    os.link(tmp_path / "f", tmp_path / "backup")
+    os.unlink(tmp_path / "f")
+    freed.take(descriptor)
+    assert closed(descriptor)
+    assert (tmp_path / "backup").stat().st_size == SIZE
+    assert steps == []
+    freed.stop()
+
+
+def test_where_leases_are_refused_a_file_is_only_closed(
+    tmp_path: Path, steps: list[int], closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(fcntl, "fcntl", refused)
+    freed = FreedSpace()
+    descriptor = a_file(tmp_path / "f")
+    os.unlink(tmp_path / "f")
+    freed.take(descriptor)
+    assert closed(descriptor)
+    assert steps == []
+    freed.stop()
+
+
+def test_a_stop_closes_all(tmp_path: Path, steps: list[int], closed) -> None:
+    freed = FreedSpace()
+    descriptor = a_file(tmp_path / "f")
+    reader = os.open(tmp_path / "f", os.O_RDONLY)
+    os.unlink(tmp_path / "f")
+    freed.take(descriptor)
+    freed.stop()
+    assert closed(descriptor)
+    late = a_file(tmp_path / "g")
+    freed.take(late)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(late)
+    assert os.pread(reader, SIZE, 0) == bytes(SIZE)
+    os.close(reader)
+
+
+def test_the_disk_hands_over_large_files_alone_and_only_once_their_name_is_gone(tmp_path: Path) -> None:
+    taken: list[tuple[int, bool]] = []
+    disk = LocalDisk(lambda descriptor: taken.append((os.fstat(descriptor).st_size, (tmp_path / "f").exists())))
+    for size in (LARGE_BYTES, LARGE_BYTES + 1):
+        with (tmp_path / "f").open("wb") as file:
+            file.truncate(size)
+        disk.remove(str(tmp_path / "f"))
+        assert not (tmp_path / "f").exists()
+    assert taken == [(LARGE_BYTES + 1, False)]
+    disk.remove(str(tmp_path / "f"))
+
+
+def test_a_large_file_that_cannot_be_removed_keeps_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    (tmp_path / "f").touch()
+    os.truncate(tmp_path / "f", LARGE_BYTES + 1)
+
+    def refused(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(PermissionError):
+        LocalDisk(taken.append).remove(str(tmp_path / "f"))
+    assert taken == []
+    assert (tmp_path / "f").stat().st_size == LARGE_BYTES + 1
