@@ -45,12 +45,12 @@ def drain(given: Given) -> int:
         raise Misuse("which one? give --broker N")
     dry_run, only_leaders = "dry-run" in given, "leaders-only" in given
     with connected(given) as admin:
-        before = placement(admin)
+        before, lagging = placement(admin)
         brokers = admin.cluster.brokers()
         if broker not in brokers and not any(broker in replicas for replicas in before.values()):
             raise Misuse(f"there is no broker {broker}; there are {', '.join(map(str, sorted(brokers)))}")
         others = [number for number in brokers if number != broker]
-        after = drained(before, broker, brokers, leaders_only=only_leaders)
+        after = drained(before, broker, brokers, lagging, leaders_only=only_leaders)
         planned = changes(before, after)
         left_behind = {} if only_leaders else stuck(after, broker, others)
         if not wants_json(given):

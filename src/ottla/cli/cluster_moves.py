@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.command import connected, print_json, print_table, wants_json
 from ottla.cli.move_progress import Progress
 from ottla.cli.options import Given, Option
-from ottla.client.admin.placement import Placement, changes, placement_of, rebalanced
+from ottla.client.admin.placement import Lagging, Placement, changes, lagging_of, placement_of, rebalanced
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
@@ -24,12 +24,14 @@ TIMEOUT = Option("timeout", "How many seconds moves may take; they go on behind.
 _LOOK_EVERY_S = 0.1
 _AT_ONCE = 200
 """The most partitions in one request."""
+_NAMED = 10
+"""The most partitions that a fault is told of, each in a line."""
 
 
 def rebalance(given: Given) -> int:
     with connected(given) as admin:
-        before = placement(admin)
-        after = rebalanced(before, admin.cluster.brokers())
+        before, lagging = placement(admin)
+        after = rebalanced(before, admin.cluster.brokers(), lagging)
         planned = changes(before, after)
         if "dry-run" not in given and not move(admin, planned, set(after), given.count("timeout")):
             return 1
@@ -40,31 +42,42 @@ def rebalance(given: Given) -> int:
     return 0
 
 
-def placement(admin: Admin) -> Placement:
-    """The placement once all moves under way are done."""
-    placed = placement_of(admin.list_topics().values())
+def placement(admin: Admin) -> tuple[Placement, Lagging]:
+    """The placement once all moves under way are done, and the replicas that are out of sync now."""
+    topics = admin.list_topics().values()
+    placed = placement_of(topics)
     for place, found in admin.list_reassignments().items():
         placed[place] = tuple(number for number in found.replicas if number not in found.removing)
-    return placed
+    return placed, lagging_of(topics)
 
 
 def move(admin: Admin, planned: Placement, elected: set[TopicPartition], timeout_s: int) -> bool:
-    """Reassign, wait until all replicas are in place, then have the first ones elected; False if it takes too long."""
-    _reassign(admin, planned)
-    if not _wait(admin, planned, timeout_s):
+    """Reassign, wait until all replicas are in place, then have the first ones elected.
+
+    False if it takes too long, or if a partition may not move; the others move all the same.
+    """
+    refused = _reassign(admin, planned)
+    moving = {place: replicas for place, replicas in planned.items() if place not in refused}
+    if not _wait(admin, moving, timeout_s):
         sys.stderr.write("ottla: not all is moved yet; `ottla cluster status` tells, and moves go on\n")
         return False
-    _elect(admin, elected)
-    return True
+    _elect(admin, elected - refused.keys())
+    for place, fault in list(refused.items())[:_NAMED]:
+        sys.stderr.write(f"ottla: {place} is not moved: {fault}\n")
+    if len(refused) > _NAMED:
+        sys.stderr.write(f"ottla: and {len(refused) - _NAMED} more partitions are not moved\n")
+    return not refused
 
 
-def _reassign(admin: Admin, planned: Placement) -> None:
+def _reassign(admin: Admin, planned: Placement) -> dict[TopicPartition, Exception]:
+    """Begin the moves; return the partitions that may not move, with the reasons."""
+    refused: dict[TopicPartition, Exception] = {}
     places = sorted(planned)
     for at in range(0, len(places), _AT_ONCE):
         wanted = {place: planned[place] for place in places[at : at + _AT_ONCE]}
-        for fault in admin.alter_reassignments(wanted).values():
-            if fault is not None:
-                raise fault
+        answers = admin.alter_reassignments(wanted)
+        refused |= {place: fault for place, fault in answers.items() if fault is not None}
+    return refused
 
 
 def _wait(admin: Admin, planned: Placement, timeout_s: int) -> bool:

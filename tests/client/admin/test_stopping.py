@@ -62,8 +62,8 @@ def test_after_a_move_the_new_replicas_are_in_sync_and_the_others_as_before():
 
 def test_a_replica_has_nowhere_to_go_where_every_other_broker_has_one():
     brokers = {number: Broker(number, "h", number) for number in (1, 2, 3)}
-    after = drained({P: (1, 2, 3)}, 3, brokers)
+    after = drained({P: (1, 2, 3)}, 3, brokers, {})
     assert stuck(after, 3, (1, 2)) == {P: 1}
     assert stuck({P: (1, 2, 3)}, 3, (1,)) == {P: 2}, "one of them is gone"
-    assert stuck(drained({P: (1, 3)}, 3, brokers), 3, (1, 2)) == {}
+    assert stuck(drained({P: (1, 3)}, 3, brokers, {}), 3, (1, 2)) == {}
     assert stuck({P: (3,)}, 3, ()) == {P: 1}

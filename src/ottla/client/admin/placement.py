@@ -13,6 +13,9 @@ from ottla.kernel.ids import TopicPartition
 Placement = dict[TopicPartition, tuple[int, ...]]
 """The replicas of partitions, in order; the first is preferred as leader."""
 
+Lagging = Mapping[TopicPartition, Collection[int]]
+"""Replicas that are out of sync: none of them can be elected now."""
+
 
 def placement_of(topics: Iterable[TopicView]) -> Placement:
     """The current placement."""
@@ -23,16 +26,28 @@ def placement_of(topics: Iterable[TopicView]) -> Placement:
     }
 
 
+def lagging_of(topics: Iterable[TopicView]) -> Lagging:
+    """The replicas that are out of sync now, where a partition has such."""
+    found = {
+        TopicPartition(topic.name, index): frozenset(view.replicas) - frozenset(view.isr)
+        for topic in topics
+        for index, view in topic.partitions.items()
+    }
+    return {place: replicas for place, replicas in found.items() if replicas}
+
+
 def changes(before: Mapping[TopicPartition, Sequence[int]], after: Placement) -> Placement:
     """The partitions that are placed otherwise."""
     return {place: replicas for place, replicas in after.items() if tuple(before[place]) != replicas}
 
 
-def drained(before: Placement, broker: int, brokers: Mapping[int, Broker], *, leaders_only: bool = False) -> Placement:
+def drained(
+    before: Placement, broker: int, brokers: Mapping[int, Broker], lagging: Lagging, *, leaders_only: bool = False
+) -> Placement:
     """Move replicas off a broker, as far as others have room; partitions that must stay there are led by others.
 
     `brokers` are those that live. A partition whose other replicas are on all of them keeps the one on this broker; one
-    that lives is preferred then, as no other can be elected.
+    that lives and is in sync is preferred then, as no other can be elected.
     """
     others = {number: found for number, found in brokers.items() if number != broker}
     after = dict(before)
@@ -48,16 +63,17 @@ def drained(before: Placement, broker: int, brokers: Mapping[int, Broker], *, le
             after[place] = tuple(taker if number == broker else number for number in replicas)
         else:
             rest = [number for number in replicas if number != broker]
-            after[place] = (*sorted(rest, key=lambda number: number not in others), broker)
-    _level_leaders(after, list(others), only=changes(before, after))
+            behind = lagging.get(place, ())
+            after[place] = (*sorted(rest, key=lambda number: (number not in others, number in behind)), broker)
+    _level_leaders(after, list(others), lagging, only=changes(before, after))
     return after
 
 
-def rebalanced(before: Placement, brokers: Mapping[int, Broker]) -> Placement:
+def rebalanced(before: Placement, brokers: Mapping[int, Broker], lagging: Lagging) -> Placement:
     """Spread replicas and preferred leaders evenly over the live brokers, give or take one, with few moves."""
     after = dict(before)
     _level_replicas(after, brokers)
-    _level_leaders(after, sorted(brokers))
+    _level_leaders(after, sorted(brokers), lagging)
     return after
 
 
@@ -92,9 +108,12 @@ def _best_move(
 
 
 def _level_leaders(
-    after: Placement, brokers: Collection[int], *, only: Collection[TopicPartition] | None = None
+    after: Placement, brokers: Collection[int], lagging: Lagging, *, only: Collection[TopicPartition] | None = None
 ) -> None:
-    """Reorder replicas so that each broker is preferred as often, give or take one; of those in `only`, if given."""
+    """Reorder replicas so that each broker is preferred as often, give or take one; of those in `only`, if given.
+
+    No replica that is out of sync becomes the preferred one.
+    """
     led = dict.fromkeys(brokers, 0)
     for replicas in after.values():
         if replicas and replicas[0] in led:
@@ -106,7 +125,8 @@ def _level_leaders(
             replicas = after[place]
             if not replicas or replicas[0] not in led:
                 continue
-            candidates = [number for number in replicas if number in led]
+            behind = lagging.get(place, ())
+            candidates = [number for number in replicas if number in led and number not in behind] or [replicas[0]]
             best = min(candidates, key=lambda number: (led[number], number))
             if led[replicas[0]] - led[best] >= 2:
                 led[replicas[0]] -= 1
