@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TICKS = os.sysconf("SC_CLK_TCK")
 READY_WITHIN_S = 60.0
 
-# Apache Kafka 4.3's own config/server.properties, except for addresses and the folder.
+# Apache Kafka 4.3's own config/server.properties, except for addresses, the folder, and the delay before the files of a
+# deleted topic are deleted: after a minute that would fall into a later line (see Rig.drive).
 KAFKA_PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -46,6 +47,7 @@ transaction.state.log.min.isr=1
 log.retention.hours=168
 log.segment.bytes=1073741824
 log.retention.check.interval.ms=300000
+log.segment.delete.delay.ms=1000
 """
 
 KAFKA_JAVA = (

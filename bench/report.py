@@ -216,9 +216,12 @@ INTRODUCTION = """\
 
 Written by `make bench`. Both brokers ran on the same machine in the same run, by turns (ours, theirs, ours, …), after a
 warm-up that is not counted; each figure is the median of its runs, ± half the distance of the extremes. Both kept their
-data on the same file system; what a run left unwritten was written out before the next began, and free memory
-was touched, so that neither paid for pages that a virtual machine had given back. Nothing else used more than 5 % of
-the machine while a line was measured, else it was measured again. Such machines are shared: read ratios, not speeds.
+data on the same file system; what a run left unwritten was written out before the next began, the files of deleted
+topics were gone (Apache Kafka's `log.segment.delete.delay.ms` is a second here, so that this does not take a minute),
+and free memory was touched, so that neither paid for pages that a virtual machine had given back. Nothing else used
+more than 5 % of the machine while a line was measured, else it was measured again. Such machines are shared: read
+ratios, not speeds.
+
 While one record is on its way, cores without work halt, and a virtual machine wakes them by way of its host. In the
 line "cores kept awake" a loop of the lowest priority runs on each, so that none halts.
 

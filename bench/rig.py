@@ -8,6 +8,7 @@ import mmap
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -26,6 +27,7 @@ CONTESTANTS: dict[str, type[Broker | Cluster]] = {
     "kafka-cluster": KafkaCluster,
 }
 DRIVER_SECONDS = 300
+DELETED_WITHIN_S = 60.0
 FREE_BYTES = 2 << 30
 """Memory to touch before a run: more than one run writes."""
 MADV_POPULATE_WRITE = 23
@@ -76,6 +78,7 @@ class Rig:
     def drive(self, name: str, mode: str, **options: object) -> dict[str, float]:
         """One run of the driver against a broker, with the broker's processor time and memory."""
         broker = self.broker(name)
+        self._wait_for_deletions()
         # Otherwise dirty pages of the run before would be written out during this one.
         os.sync()
         touch_free_memory()
@@ -86,6 +89,14 @@ class Rig:
         run["broker_cpu_per_million"] = run["broker_cpu_seconds"] / moved * 1e6
         run["broker_resident_mb"] = broker.resident_mb()
         return run
+
+    def _wait_for_deletions(self) -> None:
+        """Return once the files of deleted topics are gone: a file system that frees them holds up all syncs."""
+        end = time.monotonic() + DELETED_WITHIN_S
+        while any(folder for broker in self.brokers.values() for folder in broker.folder.rglob("*-delete")):
+            if time.monotonic() > end:
+                raise RuntimeError("the files of a deleted topic were not deleted in time")
+            time.sleep(0.1)
 
     def forget_pages(self, name: str) -> None:
         """Write out what a broker has written, and let the page cache forget it: its next reader waits for the disk."""

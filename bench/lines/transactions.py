@@ -13,7 +13,7 @@ from bench.rig import Rig
 
 # Records in a transaction, partitions that they go to, transactions in a run, the name.
 SHAPES = ((1, 1, 500, "1"), (1_000, 1, 300, "1000"), (1_000, 10, 300, "1000-of-10"), (1_000, 100, 100, "1000-of-100"))
-READ_RECORDS = 1_000_000
+READ_RECORDS = 4_000_000
 LEVELS = ("uncommitted", "committed")
 _topics: dict[str, str] = {}
 _open = ExitStack()
