@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.broker.replicas.admission import Admission, Refusal
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
@@ -107,11 +109,14 @@ def test_a_producer_that_compressed_already_is_left_alone():
     assert bytes(admitted(records).view) == bytes(records)
 
 
-def test_one_wrong_bit_anywhere_is_never_taken_for_what_was_sent():
+@pytest.mark.parametrize("transactional", [False, True])
+def test_one_wrong_bit_anywhere_is_never_taken_for_what_was_sent(transactional: bool):
     """Except in the leader epoch (bytes 12 to 15), which the broker sets and which the CRC does not cover."""
-    sound = bytes(body(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=3))
+    admission = Admission(TopicConfig())
+    admit = admission.admit_transactional if transactional else admission.admit
+    sound = bytes(body(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=3, is_transactional=transactional))
     for position in range(len(sound)):
         damaged = bytearray(sound)
         damaged[position] ^= 1
-        found = Admission(TopicConfig()).admit(memoryview(damaged), NOW_MS)
+        found = admit(memoryview(damaged), NOW_MS)
         assert isinstance(found, Batch) == (12 <= position < 16), position

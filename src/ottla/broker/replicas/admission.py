@@ -14,7 +14,7 @@ from ottla.records.batch import Batch, RecordError, check_batch, produced_batch,
 from ottla.records.checksum import crc32c
 from ottla.records.compiled import scan
 from ottla.records.compression import PRODUCED_LIMIT, Codec, compress
-from ottla.records.header import COMPRESSION_MASK, CRC_START, HEADER_SIZE, MAGIC
+from ottla.records.header import COMPRESSION_MASK, CRC_START, HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 
 if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig
@@ -57,9 +57,24 @@ class Admission:
     def admit(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
         """The single batch in `records`, ready for the log, or the refusal.
 
-        The usual sound batch is recognized here in one go (bench/hot_path.py); all others go to `_judge`, which finds
-        their fault, and would accept this one too.
+        The usual sound batch is recognized in one go (bench/hot_path.py); all others go to `_judge`, which finds their
+        fault, and would accept this one too.
         """
+        usual = self._usual(records, wall_ms, 0)
+        return self._judge(records, wall_ms) if usual is None else usual
+
+    def admit_transactional(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
+        """Like `admit`, for a request with a transactional id."""
+        usual = self._usual(records, wall_ms, TRANSACTIONAL_BIT)
+        if usual is not None and usual.producer_id >= 0:
+            return usual
+        batch = self._judge(records, wall_ms, transactional=True)
+        if isinstance(batch, Batch) and batch.is_transactional and batch.producer_id < 0:
+            return ErrorCode.INVALID_RECORD
+        return batch
+
+    def _usual(self, records: memoryview | None, wall_ms: int, attributes: int) -> Batch | None:
+        """The batch if it is a usual one with these attributes (not compressed), and sound."""
         if records is not None and self._as_it_came and len(records) >= HEADER_SIZE:
             batch = Batch(records)
             count = batch.records_count
@@ -69,7 +84,7 @@ class Admission:
                 and batch.base_offset == 0
                 and batch.size <= self._max_bytes
                 and 0 < count == batch.last_offset_delta + 1
-                and batch.attributes == 0
+                and batch.attributes == attributes
                 and (batch.producer_id < 0 or (batch.base_sequence >= 0 and batch.producer_epoch >= 0))
                 and crc32c(records[CRC_START:]) == batch.crc
             ):
@@ -82,14 +97,7 @@ class Admission:
                     and not (keyless and self._need_keys)
                 ):
                     return batch
-        return self._judge(records, wall_ms)
-
-    def admit_transactional(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
-        """Like `admit`, for a request with a transactional id."""
-        batch = self._judge(records, wall_ms, transactional=True)
-        if isinstance(batch, Batch) and batch.is_transactional and batch.producer_id < 0:
-            return ErrorCode.INVALID_RECORD
-        return batch
+        return None
 
     def _judge(
         self, records: memoryview | None, wall_ms: int, *, transactional: bool = False
