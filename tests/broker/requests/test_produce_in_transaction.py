@@ -79,6 +79,31 @@ def test_a_request_behind_one_that_asks_the_coordinator_waits_for_it():
     assert errors(scene, slots) == [OK] * 2
 
 
+def test_batches_of_a_transaction_are_told_from_repeats_and_strangers():
+    scene = Scene(brokers=1)
+    producer = ready(scene, version=1)
+
+    def answered(*requests: ProduceRequest) -> list[int]:
+        return errors(scene, sent_at_once(scene, list(requests), most=11))
+
+    assert producer.add(0) == OK
+    first = request(producer, 0)
+    assert answered(first, request(producer, 0, 1), request(producer, 0, 1), first) == [OK] * 4
+    assert ends(scene) == [2, 0, 0], "repeats are answered, and not written"
+    assert answered(request(producer, 1)) == [ErrorCode.TRANSACTION_ABORTABLE], "it was not added"
+    sound_id, producer.producer_id = producer.producer_id, 77
+    assert answered(request(producer, 0)) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    producer.producer_id, producer.epoch = sound_id, producer.epoch + 1
+    assert answered(request(producer, 0)) == [ErrorCode.INVALID_PRODUCER_EPOCH], "an epoch that nobody gave"
+    producer.epoch -= 1
+    assert producer.end(commit=True) == OK
+    scene.loop.run_for(10 * SYNC_MS)
+    assert answered(request(producer, 0, 2)) == [ErrorCode.TRANSACTION_ABORTABLE], "the transaction is over"
+    assert producer.add(0) == OK
+    assert answered(request(producer, 0, 2)) == [OK]
+    assert ends(scene) == [4, 0, 0], "two batches, the marker, and a batch of the next transaction"
+
+
 def test_a_coordinator_that_is_here_confirms_no_partition_that_was_not_added():
     scene = Scene(brokers=1)
     producer = ready(scene, version=1)
