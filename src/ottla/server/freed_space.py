@@ -1,8 +1,8 @@
-"""Gives the space of large deleted files back step by step, in a thread.
+"""Gives the space of large deleted files back step by step, in a thread (decision 0028).
 
-A file system frees a file of 1 GiB in one go, within a quarter of a second where it also tells the device what is free
-(`discard`). The caller waits for that, and so do all syncs meanwhile. LocalDisk.remove hands the descriptor of such a
-file over here once its name is gone; after a crash the file system frees it as any file that nobody holds.
+A file system frees a file of 1 GiB in one go, and its caller and all syncs wait meanwhile. `LocalDisk.remove` hands the
+descriptor of such a file over here once its name is gone; after a crash the file system frees it as any file that
+nobody holds.
 """
 
 from __future__ import annotations
