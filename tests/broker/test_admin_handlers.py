@@ -92,6 +92,18 @@ def test_a_topic_made_again_has_another_id(admin):
     assert (by_id.error_code, by_id.name) == (0, "again")
 
 
+def test_a_topic_named_both_by_name_and_by_id_is_refused_once_and_kept(admin):
+    topic_id = admin.create("both").topic_id
+    other_id = admin.create("other").topic_id
+    states = [("both", bytes(16)), (None, topic_id), (None, other_id)]
+    asked = [DeleteTopicState(name=name, topic_id=each) for name, each in states]
+    by_name, other = admin.ask(DeleteTopicsRequest(topics=asked)).responses
+    assert (by_name.name, by_name.topic_id, by_name.error_code) == ("both", topic_id, ErrorCode.INVALID_REQUEST)
+    assert by_name.error_message == "The provided topic name maps to an ID that was already supplied."
+    assert (other.name, other.error_code) == ("other", 0)
+    assert admin.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="both")])).responses[0].error_code == 0
+
+
 def test_an_edited_option_reaches_the_log_before_the_answer(admin):
     admin.create("edited")
     assert admin.edit(TOPIC, "edited", "segment.bytes", "2000000") == 0

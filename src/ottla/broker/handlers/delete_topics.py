@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.requests.look_again import look_again
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import DeleteTopic
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.kernel.story import Slot
 from ottla.messages.delete_topics import (
     DeletableTopicResult,
@@ -32,6 +33,7 @@ class _Asked(NamedTuple):
 async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     times = Counter((state.name, state.topic_id) for state in states)
+    named_too = _named_too(call.node.metadata, states)
     unknown = any(isinstance(_find(call.node.metadata, state), ApiError) for state in states)
     unsure = await look_again(call) if unknown else None
     asked: list[_Asked] = []
@@ -39,8 +41,10 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
         if number % A_TURN == 0:
             await next_turn(call.node.clock)
         often = times.pop((state.name, state.topic_id), 0)
+        if often and state.name is None and state.topic_id in named_too:
+            continue  # its name is refused
         if often:
-            asked.append(_ask(call, state, request.timeout_ms, unsure, repeated=often > 1))
+            asked.append(_ask(call, state, request.timeout_ms, unsure, repeated=often > 1, named_too=named_too))
     response = DeleteTopicsResponse()
     for result, slot in asked:
         if slot is not None:
@@ -51,13 +55,31 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
     return response
 
 
-def _ask(call: Call, state: DeleteTopicState, timeout_ms: int, unsure: ApiError | None, *, repeated: bool) -> _Asked:
+def _named_too(metadata: Metadata, states: Sequence[DeleteTopicState]) -> frozenset[TopicId]:
+    """The ids of topics that the request names both by id and, elsewhere, by name."""
+    ids = {state.topic_id for state in states if state.name is None}
+    named = [_find(metadata, state) for state in states if state.name is not None]
+    return frozenset(topic.topic_id for topic in named if isinstance(topic, Topic) and topic.topic_id in ids)
+
+
+def _ask(
+    call: Call,
+    state: DeleteTopicState,
+    timeout_ms: int,
+    unsure: ApiError | None,
+    *,
+    repeated: bool,
+    named_too: frozenset[TopicId],
+) -> _Asked:
     result = DeletableTopicResult(name=state.name, topic_id=state.topic_id, error_message=None)
     topic = _find(call.node.metadata, state)
     if isinstance(topic, ApiError) and topic.code != ErrorCode.INVALID_REQUEST:
         topic = unsure or topic
     if repeated:
         topic = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    elif isinstance(topic, Topic) and topic.topic_id in named_too:
+        result.topic_id = topic.topic_id
+        topic = ApiError(ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
     elif not call.node.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.api_version >= 3 else ErrorCode.INVALID_REQUEST
         topic = ApiError(code, "Topic deletion is disabled.")
