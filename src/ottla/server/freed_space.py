@@ -15,6 +15,11 @@ import threading
 from collections import deque
 
 _STEP_BYTES = 16 << 20
+"""Cuts lie at multiples of this, where a page ends, also a large one (a folio).
+
+A cut in the midst of a page fills its rest with zeros in memory. A socket that was given the page by sendfile, and
+whose peer has not read it yet, would send them.
+"""
 _PAUSE_S = 0.01
 """Between two steps, so that syncs go on between them: 1 GiB is free after one second."""
 _LOOK_AGAIN_S = 1.0
@@ -77,7 +82,7 @@ class FreedSpace:
         found = os.fstat(descriptor)
         left = 0 if found.st_nlink else found.st_size  # with another name (a hard link) it stays as it is
         while left > _STEP_BYTES and not self._ended.wait(_PAUSE_S):
-            left -= _STEP_BYTES
+            left = (left - 1) // _STEP_BYTES * _STEP_BYTES
             os.ftruncate(descriptor, left)
 
 
