@@ -160,6 +160,35 @@ def test_a_file_stays_open_until_its_last_step_is_read_though_the_connection_clo
     asyncio.run(run())
 
 
+def test_a_small_slice_that_was_read_says_nothing_of_the_pages_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is copied, not sent by itself: the next slice, of another file, may lie at a lower position."""
+    (tmp_path / "file").write_bytes(bytes(100_000))
+    read_warm = transport_module.read_warm
+    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: False)
+    monkeypatch.setattr(transport_module, "read_warm", lambda descriptor, position, length: None)
+
+    async def run() -> None:
+        cold = Cold()
+        end = End(cold=cold)
+        file = LocalDisk().open(str(tmp_path / "file"))
+        file.hold()
+        end.transport.send([FileSlice(file, 90_000, 5000), FileSlice(file, 10_000, 50_000)])
+        await turns()
+        monkeypatch.setattr(transport_module, "read_warm", read_warm)
+        cold.arrived[0](95_000, True)
+        await turns()
+        assert end.read() == 5000
+        assert cold.ends == [95_000, 60_000], "the loop would wait for the disk"
+        cold.arrived[1](60_000, True)
+        await turns()
+        assert end.read() == 50_000
+        end.transport.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(("there", "wanted"), [(0, 6000), (5000, 6000), (0, 20_000), (5000, 20_000), (15_000, 20_000)])
 def test_b5_a_slice_that_ends_before_it_should_closes_the_connection(there: int, wanted: int, tmp_path: Path) -> None:
     """Later bytes would be read in place of the missing ones."""

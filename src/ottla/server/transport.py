@@ -150,6 +150,7 @@ class SocketTransport:
                     flags = _MORE
                     break
                 part.release()
+                self._warm_until = 0  # of its file
                 part = copied
             buffers.append(part)  # type: ignore[arg-type]
             queue.popleft()
