@@ -189,6 +189,33 @@ def test_a_small_slice_that_was_read_says_nothing_of_the_pages_of_the_next(
     asyncio.run(run())
 
 
+def test_pages_that_were_read_while_the_socket_was_full_are_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow peer may take so long that they have left the cache."""
+    (tmp_path / "file").write_bytes(bytes(1 << 20))
+    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: False)
+
+    async def run() -> None:
+        cold = Cold()
+        end = End(cold=cold)
+        file = LocalDisk().open(str(tmp_path / "file"))
+        end.transport.send([FileSlice(file, 0, 1 << 20)])
+        file.release()
+        await turns()
+        cold.arrived[0]((1 << 20) - 1, False)
+        assert end.transport.stuck_since is not None, "more than the socket takes"
+        cold.arrived[0](1 << 20, True)
+        got = end.read()
+        await turns()
+        assert len(cold.ends) == 2, "the loop may wait for the disk"
+        assert end.transport.unsent_bytes == (1 << 20) - got
+        end.transport.close()
+        cold.arrived[1](1 << 20, True)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(("there", "wanted"), [(0, 6000), (5000, 6000), (0, 20_000), (5000, 20_000), (15_000, 20_000)])
 def test_b5_a_slice_that_ends_before_it_should_closes_the_connection(there: int, wanted: int, tmp_path: Path) -> None:
     """Later bytes would be read in place of the missing ones."""

@@ -196,7 +196,7 @@ class SocketTransport:
 
     def _arrived(self, position: int, is_last: bool) -> None:
         self._warming = not is_last
-        self._warm_until = position
+        self._warm_until = 0 if is_last and self._writing else position  # else as in `_flush`, of a slow peer
         self._starved = False
         if self._closed:
             if is_last:
