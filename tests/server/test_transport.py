@@ -216,6 +216,31 @@ def test_pages_that_were_read_while_the_socket_was_full_are_looked_at_again(
     asyncio.run(run())
 
 
+def test_a_peer_that_waits_for_the_disk_is_not_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_bytes(bytes(4 << 20))
+    warm = True
+    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: warm)
+
+    async def run() -> None:
+        nonlocal warm
+        cold = Cold()
+        end = End(cold=cold)
+        file = LocalDisk().open(str(tmp_path / "file"))
+        end.transport.send([FileSlice(file, 0, 4 << 20)])
+        file.release()
+        await turns()
+        assert end.transport.stuck_since is not None
+        warm = False  # the pages left the cache while the peer took its time
+        while not cold.arrived:
+            end.read()
+            await turns()
+        assert end.transport.stuck_since is None
+        end.transport.close()
+        cold.arrived[0](4 << 20, True)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(("there", "wanted"), [(0, 6000), (5000, 6000), (0, 20_000), (5000, 20_000), (15_000, 20_000)])
 def test_b5_a_slice_that_ends_before_it_should_closes_the_connection(there: int, wanted: int, tmp_path: Path) -> None:
     """Later bytes would be read in place of the missing ones."""

@@ -109,6 +109,7 @@ class SocketTransport:
                 self._loop.remove_writer(self._socket.fileno())
             self._on_drained()
         elif self._starved:
+            self.stuck_since = None  # the disk is waited for, not the peer
             if self._writing:  # the socket may be ready all the while
                 self._writing = False
                 self._loop.remove_writer(self._socket.fileno())
