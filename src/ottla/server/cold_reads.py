@@ -53,6 +53,7 @@ class ColdReads:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._pool: ThreadPoolExecutor | None = None
+        self._stopped = False
 
     def warm(self, descriptor: int, position: int, length: int, arrived: Callable[[int, bool], None]) -> None:
         """Read a piece into the page cache, step by step.
@@ -82,14 +83,17 @@ class ColdReads:
     def _read(self, descriptor: int, position: int, length: int, arrived: Callable[[int, bool], None]) -> None:
         end = position + length
         try:
-            while end - position > _STEP_BYTES:
+            while end - position > _STEP_BYTES and not self._stopped:
                 os.pread(descriptor, _STEP_BYTES, position)
                 position += _STEP_BYTES
                 self._loop.call_soon_threadsafe(arrived, position, False)
-            os.pread(descriptor, end - position, position)
+            if not self._stopped:
+                os.pread(descriptor, end - position, position)
         finally:
             self._loop.call_soon_threadsafe(arrived, end, True)
 
     def stop(self) -> None:
+        """Wait for the step under way; what is left of all pieces is not read, though their ends are told."""
+        self._stopped = True
         if self._pool is not None:
             self._pool.shutdown()
