@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -125,6 +126,21 @@ def test_where_leases_are_refused_a_file_is_only_closed(
     freed.take(descriptor)
     assert closed(descriptor)
     assert steps == []
+    freed.stop()
+
+
+def test_logs_keep_half_of_all_descriptors(tmp_path: Path, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that can open no file for its next segment goes offline: rather free some files in one go."""
+    freed = FreedSpace()
+    descriptor = a_file(tmp_path / "f")
+    reader = os.open(tmp_path / "f", os.O_RDONLY)
+    os.unlink(tmp_path / "f")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (2 * descriptor + 1, resource.RLIM_INFINITY))
+    freed.take(descriptor)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    assert os.pread(reader, SIZE, 0) == bytes(SIZE)
+    os.close(reader)
     freed.stop()
 
 

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import queue
+import resource
 import threading
 from collections import deque
 
@@ -39,7 +40,7 @@ class FreedSpace:
 
     def take(self, descriptor: int) -> None:
         """Free a file that has no name any more, and close its descriptor, once nobody else has it open."""
-        if self._ended.is_set() or self._arrived.qsize() >= _MOST_WAITING:
+        if self._ended.is_set() or self._arrived.qsize() >= _MOST_WAITING or _takes_from_logs(descriptor):
             os.close(descriptor)
             return
         if self._thread is None:
@@ -84,6 +85,12 @@ class FreedSpace:
         while left > _STEP_BYTES and not self._ended.wait(_PAUSE_S):
             left = (left - 1) // _STEP_BYTES * _STEP_BYTES
             os.ftruncate(descriptor, left)
+
+
+def _takes_from_logs(descriptor: int) -> bool:
+    """True if less than half of this process's descriptors are left. A new descriptor is the lowest that is free."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit != resource.RLIM_INFINITY and descriptor >= limit // 2
 
 
 def _is_in_use(descriptor: int) -> bool:
