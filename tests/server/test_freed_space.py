@@ -129,6 +129,28 @@ def test_where_leases_are_refused_a_file_is_only_closed(
     freed.stop()
 
 
+def test_an_error_of_a_close_holds_up_no_other_file(
+    tmp_path: Path, steps: list[int], closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freed = FreedSpace()
+    descriptor, other = a_file(tmp_path / "f"), a_file(tmp_path / "g")
+    close = os.close
+
+    def fails(given: int) -> None:
+        close(given)
+        if given == descriptor:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "close", fails)
+    for name in "fg":
+        os.unlink(tmp_path / name)
+    freed.take(descriptor)
+    freed.take(other)
+    assert closed(descriptor)
+    assert closed(other)
+    freed.stop()
+
+
 def test_logs_keep_half_of_all_descriptors(tmp_path: Path, steps: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that can open no file for its next segment goes offline: rather free some files in one go."""
     freed = FreedSpace()

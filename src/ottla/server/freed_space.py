@@ -14,6 +14,7 @@ import queue
 import resource
 import threading
 from collections import deque
+from contextlib import suppress
 
 _STEP_BYTES = 16 << 20
 """Cuts lie at multiples of this, where a page ends, also a large one (a folio).
@@ -41,7 +42,7 @@ class FreedSpace:
     def take(self, descriptor: int) -> None:
         """Free a file that has no name any more, and close its descriptor, once nobody else has it open."""
         if self._ended.is_set() or self._arrived.qsize() >= _MOST_WAITING or _takes_from_logs(descriptor):
-            os.close(descriptor)
+            _close(descriptor)
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="ottla-free", daemon=True)
@@ -56,7 +57,7 @@ class FreedSpace:
             self._thread.join()
         while not self._arrived.empty():
             if (descriptor := self._arrived.get()) is not None:
-                os.close(descriptor)
+                _close(descriptor)
 
     def _work(self) -> None:
         in_use: deque[int] = deque()
@@ -75,9 +76,9 @@ class FreedSpace:
                     continue
             except OSError:
                 pass  # the close frees what is left
-            os.close(descriptor)
+            _close(descriptor)
         for descriptor in in_use:
-            os.close(descriptor)
+            _close(descriptor)
 
     def _free(self, descriptor: int) -> None:
         found = os.fstat(descriptor)
@@ -85,6 +86,12 @@ class FreedSpace:
         while left > _STEP_BYTES and not self._ended.wait(_PAUSE_S):
             left = (left - 1) // _STEP_BYTES * _STEP_BYTES
             os.ftruncate(descriptor, left)
+
+
+def _close(descriptor: int) -> None:
+    """Close a deleted file; errors, which some network file systems report here, do not matter for it."""
+    with suppress(OSError):
+        os.close(descriptor)
 
 
 def _takes_from_logs(descriptor: int) -> bool:
