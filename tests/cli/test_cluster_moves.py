@@ -20,6 +20,7 @@ class Cluster:
 
     def __init__(self, *refuses: TopicPartition) -> None:
         self.refuses = refuses
+        self.moving: dict[TopicPartition, Any] = {}
         self.replicas: dict[TopicPartition, tuple[int, ...]] = {FIRST: (3, 1), SECOND: (3, 2)}
         self.elected: list[TopicPartition] = []
 
@@ -29,7 +30,7 @@ class Cluster:
         return {place: fault if place in self.refuses else None for place in wanted}
 
     def list_reassignments(self) -> dict[TopicPartition, Any]:
-        return {}
+        return self.moving
 
     def list_topics(self) -> dict[str, TopicView]:
         views = {
@@ -57,3 +58,16 @@ def test_a_partition_that_may_not_move_does_not_hold_up_the_others(capsys: pytes
     assert cluster.replicas == {FIRST: (3, 1), SECOND: (1, 2)}
     assert cluster.elected == [SECOND], "the other one's preferred replica is still the broker to be emptied"
     assert "t-0 is not moved: " in capsys.readouterr().err
+
+
+def test_a_partition_that_may_not_move_is_told_of_though_the_others_take_too_long(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = Cluster(FIRST)
+    planned = {FIRST: (2, 1), SECOND: (1, 2)}
+    cluster.moving = {SECOND: None}
+    assert not move(cluster, planned, set(planned), -1)  # type: ignore[arg-type]
+    assert cluster.elected == []
+    told = capsys.readouterr().err
+    assert "not all is moved yet" in told
+    assert "t-0 is not moved: " in told

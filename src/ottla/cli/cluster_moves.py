@@ -57,15 +57,15 @@ def move(admin: Admin, planned: Placement, elected: set[TopicPartition], timeout
     False if it takes too long, or if a partition may not move; the others move all the same.
     """
     refused = _reassign(admin, planned)
+    for place, fault in list(refused.items())[:_NAMED]:
+        sys.stderr.write(f"ottla: {place} is not moved: {fault}\n")
+    if len(refused) > _NAMED:
+        sys.stderr.write(f"ottla: and {len(refused) - _NAMED} more partitions are not moved\n")
     moving = {place: replicas for place, replicas in planned.items() if place not in refused}
     if not _wait(admin, moving, timeout_s):
         sys.stderr.write("ottla: not all is moved yet; `ottla cluster status` tells, and moves go on\n")
         return False
     _elect(admin, elected - refused.keys())
-    for place, fault in list(refused.items())[:_NAMED]:
-        sys.stderr.write(f"ottla: {place} is not moved: {fault}\n")
-    if len(refused) > _NAMED:
-        sys.stderr.write(f"ottla: and {len(refused) - _NAMED} more partitions are not moved\n")
     return not refused
 
 
