@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -111,6 +112,39 @@ def test_a_file_that_has_another_name_stays_as_it_is(tmp_path: Path, steps: list
     assert (tmp_path / "backup").stat().st_size == SIZE
     assert steps == []
     freed.stop()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_who_opens_a_file_while_it_is_looked_at_does_not_end_the_process(
+    named: bool, tmp_path: Path, steps: list[int], closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open breaks a lease, and by default the kernel tells its holder by SIGIO, which ends it."""
+    descriptor = a_file(tmp_path / "f")
+    os.link(tmp_path / "f", tmp_path / "backup")
+    if not named:
+        os.unlink(tmp_path / "backup")
+    os.unlink(tmp_path / "f")
+    other_way = tmp_path / "backup" if named else Path(f"/proc/self/fd/{descriptor}")
+    signals: list[int] = []
+    asked = fcntl.fcntl
+
+    def opened_meanwhile(given: int, command: int, argument: int) -> int:
+        answer = asked(given, command, argument)
+        if (command, argument) == (fcntl.F_SETLEASE, fcntl.F_WRLCK):
+            with pytest.raises(BlockingIOError):
+                os.open(other_way, os.O_RDONLY | os.O_NONBLOCK)
+        return answer
+
+    monkeypatch.setattr(fcntl, "fcntl", opened_meanwhile)
+    before = signal.signal(signal.SIGIO, lambda number, _: signals.append(number))
+    try:
+        freed = FreedSpace()
+        freed.take(descriptor)
+        assert closed(descriptor)
+        freed.stop()
+    finally:
+        signal.signal(signal.SIGIO, before)
+    assert signals == []
 
 
 def test_where_leases_are_refused_a_file_is_only_closed(

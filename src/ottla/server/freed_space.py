@@ -12,6 +12,7 @@ import fcntl
 import os
 import queue
 import resource
+import signal
 import threading
 from collections import deque
 from contextlib import suppress
@@ -103,10 +104,12 @@ def _takes_from_logs(descriptor: int) -> bool:
 def _is_in_use(descriptor: int) -> bool:
     """True if somebody else has the file open, who may be sending it still; OSError if that cannot be told.
 
-    A write lease is given only for a file that nobody else has open. It is returned at once.
+    A write lease is given only for a file that nobody else has open. It is returned at once. If somebody opens the file
+    just then, the kernel sends its holder a signal: SIGURG, which does nothing, not SIGIO, which ends the process.
     """
     if _SET_LEASE is None:
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
     try:
         fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_WRLCK)
     except OSError as fault:
