@@ -62,7 +62,7 @@ class TransactionMustAbort(ClientError):
 
 
 class TransactionAborted(ClientError):
-    """The record was not sent: its transaction was aborted before."""
+    """The record was not delivered: its transaction was aborted before."""
 
 
 class TransactionFailed(ClientError):

@@ -9,6 +9,7 @@ from ottla.client.errors import (
     InvalidTransactionState,
     ProducerFenced,
     RequestTimedOut,
+    TransactionAborted,
     TransactionFailed,
     TransactionMustAbort,
     UnsupportedVersion,
@@ -201,3 +202,11 @@ def test_changing_to_the_protocol_with_an_epoch_for_each_transaction_takes_a_new
     assert a_state(version=1).wants_new_epoch(2)
     assert not a_state(version=1).wants_new_epoch(1)
     assert not a_state(version=2).wants_new_epoch(1), "the end of the transaction has brought one"
+
+
+def test_a_batch_that_would_be_written_while_its_transaction_is_aborted_is_told_so() -> None:
+    state = a_state()
+    state.require_writable()
+    state.begin_abort()
+    with pytest.raises(TransactionAborted):
+        state.require_writable()

@@ -12,6 +12,7 @@ from ottla.client.errors import (
     ClientError,
     InvalidTransactionState,
     ProducerFenced,
+    TransactionAborted,
     TransactionFailed,
     TransactionMustAbort,
     UnsupportedVersion,
@@ -118,6 +119,8 @@ class TransactionState:
 
     def require_writable(self) -> None:
         """Raise unless batches of the transaction may be written: it is open, or delivered for its commit."""
+        if self.phase is Phase.ABORTING:
+            raise TransactionAborted(f"the transaction of {self.transactional_id!r} was aborted")
         if self.phase is not Phase.DELIVERING:
             self.require_open()
 
