@@ -8,6 +8,7 @@ import select
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -48,6 +49,7 @@ class Connection:
         self.settings = settings or ClientSettings()
         self._link = Link(self.settings.client_id)
         self._answers: dict[int, Any] = {}
+        self._unsent: deque[memoryview] = deque()
         self._socket = self._connect(security)
         try:
             self._negotiate()
@@ -81,19 +83,55 @@ class Connection:
 
         Produce with acks=0 has no answer: the number is -1.
         """
-        api = api_of(type(message))
-        chosen = self._link.choose(api) if version is None else version
-        answered = not (api.key == 0 and message.acks == 0)
-        number, frame = self._link.request(
-            api, message, chosen, response or response_of(type(message)), answered=answered
-        )
+        number, frame = self._framed(message, version, response)
         try:
             self._socket.settimeout(self.settings.request_timeout_ms / 1000)
             self._socket.sendall(frame)
         except OSError as fault:
-            self.close()
-            raise ConnectionLost(f"the connection to {self.host}:{self.port} broke: {fault}") from fault
-        return number if answered else -1
+            raise self._broken(fault) from fault
+        return number
+
+    def unblock(self) -> None:
+        """Serve `begin`, `push` and `pull` from now on, which wait for nothing, and neither `send` nor `request`."""
+        self._socket.settimeout(0)
+
+    def begin(self, message: Any, version: int, response: type[Any]) -> int:
+        """Like `send`, but `push` sends the bytes for which the socket has no room now."""
+        number, frame = self._framed(message, version, response)
+        self._unsent.append(memoryview(frame))
+        self.push()
+        return number
+
+    def push(self) -> None:
+        """Send of the waiting bytes as many as the socket takes; raises ConnectionLost."""
+        try:
+            while self._unsent:
+                count = self._socket.send(self._unsent[0])
+                if count < len(self._unsent[0]):
+                    self._unsent[0] = self._unsent[0][count:]
+                else:
+                    self._unsent.popleft()
+        except OSError as fault:
+            if not _would_wait(fault):
+                raise self._broken(fault) from fault
+
+    def pull(self) -> None:
+        """Take in what has come; raises ConnectionLost, for an end of the connection too, or ProtocolViolation."""
+        while True:
+            try:
+                count = self._socket.recv_into(self._link.inbox.target())
+            except OSError as fault:
+                if _would_wait(fault):
+                    return
+                raise self._broken(fault) from fault
+            self._take_in(count)
+            if not self._link.waiting:
+                return
+
+    @property
+    def has_unsent(self) -> bool:
+        """True if bytes wait for `push`."""
+        return bool(self._unsent)
 
     def choose(self, request: type[Any], least: int = 0, most: int = 32767) -> int:
         """The newest version of an API that both sides speak; raises UnsupportedVersion."""
@@ -106,13 +144,7 @@ class Connection:
         allowed = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = time.monotonic() + allowed / 1000
         while number not in self._answers:
-            frame = self._receive(deadline, allowed)
-            try:
-                got, message = self._link.answer(frame)
-            except ProtocolViolation:
-                self.close()
-                raise
-            self._answers[got] = message
+            self._receive(deadline, allowed)
         return self._answers.pop(number)
 
     def fileno(self) -> int:
@@ -121,7 +153,7 @@ class Connection:
 
     def has_answer(self, number: int) -> bool:
         """True if `wait` for this number would not read from the socket (even if it would fail at once)."""
-        return number < 0 or number in self._answers or self._socket.fileno() < 0
+        return number in self._answers or self._socket.fileno() < 0 or (number < 0 and not self._unsent)
 
     def usable(self) -> bool:
         """False once the peer has closed the connection; found out without waiting."""
@@ -158,31 +190,54 @@ class Connection:
             version = min(3, next((each.max_version for each in answer.api_keys if each.api_key == 18), 0))
         raise refused(answer.error_code, f"{self.host}:{self.port} refused ApiVersions")
 
-    def _receive(self, deadline: float, allowed: float) -> memoryview:
-        inbox = self._link.inbox
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                self.close()
-                raise RequestTimedOut(f"{self.host}:{self.port} did not answer within {allowed:.0f} ms")
-            try:
-                self._socket.settimeout(left)
-                count = self._socket.recv_into(inbox.target())
-            except TimeoutError:
-                continue
-            except OSError as fault:
-                self.close()
-                raise ConnectionLost(f"the connection to {self.host}:{self.port} broke: {fault}") from fault
-            if not count:
-                self.close()
-                raise ConnectionLost(f"{self.host}:{self.port} closed the connection")
-            try:
-                frame = inbox.received(count)
-            except ProtocolViolation:
-                self.close()
-                raise
+    def _framed(self, message: Any, version: int | None, response: type[Any] | None) -> tuple[int, bytearray]:
+        """The number of a request (-1: nothing is answered) and its bytes."""
+        api = api_of(type(message))
+        chosen = self._link.choose(api) if version is None else version
+        answered = not (api.key == 0 and message.acks == 0)
+        number, frame = self._link.request(
+            api, message, chosen, response or response_of(type(message)), answered=answered
+        )
+        return (number if answered else -1), frame
+
+    def _receive(self, deadline: float, allowed: float) -> None:
+        """Wait for bytes, and take them in."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            self.close()
+            raise RequestTimedOut(f"{self.host}:{self.port} did not answer within {allowed:.0f} ms")
+        try:
+            self._socket.settimeout(left)
+            count = self._socket.recv_into(self._link.inbox.target())
+        except TimeoutError:
+            return
+        except OSError as fault:
+            raise self._broken(fault) from fault
+        self._take_in(count)
+
+    def _take_in(self, count: int) -> None:
+        """Note that `count` bytes were received, and keep the answer that is whole now."""
+        if not count:
+            self.close()
+            raise ConnectionLost(f"{self.host}:{self.port} closed the connection")
+        try:
+            frame = self._link.inbox.received(count)
             if frame is not None:
-                return frame
+                number, message = self._link.answer(frame)
+                self._answers[number] = message
+        except ProtocolViolation:
+            self.close()
+            raise
+
+    def _broken(self, fault: OSError) -> ConnectionLost:
+        """Close the connection; the error to raise."""
+        self.close()
+        return ConnectionLost(f"the connection to {self.host}:{self.port} broke: {fault}")
+
+
+def _would_wait(fault: OSError) -> bool:
+    """True if a socket that waits for nothing has nothing to read, or no room; TLS says so by errors of its own."""
+    return isinstance(fault, BlockingIOError) or type(fault).__name__ in ("SSLWantReadError", "SSLWantWriteError")
 
 
 class Started(NamedTuple):
