@@ -48,14 +48,14 @@ class VirtualTime(ABC):
         """The answer to a request, or to another effect than a pause; an error that is returned is raised."""
 
 
-def topic_led_by(*leaders: int) -> MetadataResponse:
-    """Broker 1 at b:1, and the topic `t`: the leader of each of its partitions, -1 for none."""
+def topic_led_by(*leaders: int, epoch: int = 0) -> MetadataResponse:
+    """Broker 1 and the leaders, N at b:N, and the topic `t`: the leader of each of its partitions, -1 for none."""
     partitions = [
-        MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=0)
+        MetadataResponsePartition(partition_index=index, leader_id=leader, leader_epoch=epoch)
         for index, leader in enumerate(leaders)
     ]
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=1, host="b", port=1)],
+        brokers=[MetadataResponseBroker(node_id=node, host="b", port=node) for node in sorted({1, *leaders} - {-1})],
         controller_id=1,
         topics=[MetadataResponseTopic(name="t", partitions=partitions)],
     )

@@ -210,3 +210,15 @@ def test_a_batch_that_would_be_written_while_its_transaction_is_aborted_is_told_
     state.begin_abort()
     with pytest.raises(TransactionAborted):
         state.require_writable()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_transaction_takes_batches_of_partitions_that_were_added_or_need_not_be(version: int) -> None:
+    state = a_state(version=version)
+    assert state.takes(ONE) == state.brokers_add
+    state.partitions.add(ONE)
+    assert state.takes(ONE)
+    state.begin_delivery()
+    assert state.takes(ONE)
+    state.begin_commit()
+    assert not state.takes(ONE)

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from ottla.client.aio.cluster import Cluster
+from ottla.client.core.effects import ClientStory
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
 from ottla.client.model import (
@@ -17,7 +18,7 @@ from ottla.client.model import (
     Header,
 )
 from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, ProducerSettings, record_size
-from ottla.client.produce.producing import Sender, with_transactions
+from ottla.client.produce.producing import Ended, Sender, with_transactions
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -62,6 +63,8 @@ class Producer:
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = asyncio.Condition()
+        self._stirred = asyncio.Event()
+        """Set once the sending task is to look again at what may leave, and at what has ended."""
         self._flushing = 0
         self._closed = False
         self._task: asyncio.Task[None] | None = None
@@ -117,8 +120,9 @@ class Producer:
                 header_list,
                 now_ms=self.cluster.plan.now_ms(),
             )
-            if place.batch.sealed or place.batch.builder.records_count == 1:
-                self._changed.notify_all()
+            begins = place.batch.sealed or place.batch.builder.records_count == 1
+            if begins and self._sender.may_begin(place.batch.partition):
+                self._stirred.set()
         future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
         place.batch.listeners.append(lambda: _resolve(future, place))
         return future
@@ -207,7 +211,7 @@ class Producer:
         async with self._changed:
             waiting = self._accumulator.unfinished
             self._flushing += 1
-            self._changed.notify_all()
+            self._stirred.set()
             try:
                 await self._changed.wait_for(lambda: all(batch.outcome is not None for batch in waiting))
             finally:
@@ -264,29 +268,43 @@ class Producer:
                 self._changed.notify_all()
 
     async def _send(self) -> None:
-        """Send the batches that are ready, round after round."""
-        now_ms = self.cluster.plan.now_ms
-        while True:
-            async with self._changed:
-                batches: list[OutgoingBatch] = []
-                while not batches:
-                    hurry = self._flushing > 0
-                    batches = self._accumulator.ready(now_ms(), flush=hurry)
-                    if not batches:
-                        wait_ms = self._accumulator.next_ready_ms(flush=hurry) - now_ms()
-                        await self._wait(wait_ms)
-            outcomes = await self.cluster.run(self._sender.send(batches))
-            async with self._changed:
-                finished = self._sender.settle(outcomes)
-                self._changed.notify_all()
-            _tell(finished)
+        """Begin to send what may leave, and settle what has ended, without end."""
+        under_way: dict[asyncio.Task[Ended], ClientStory[Ended]] = {}
+        try:
+            while True:
+                hurry = self._flushing > 0
+                for story in self._sender.begin(flush=hurry):
+                    task = asyncio.create_task(self.cluster.run(story))
+                    task.add_done_callback(lambda _: self._stirred.set())
+                    under_way[task] = story
+                await self._wait(self._sender.next_begin_ms(flush=hurry))
+                self._stirred.clear()
+                done = [task for task in under_way if task.done()]
+                for task in done:
+                    del under_way[task]
+                if done:
+                    await self._settle([task.result() for task in done])
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+            for story in under_way.values():
+                story.close()  # one that was never begun would be warned of
 
-    async def _wait(self, wait_ms: float) -> None:
-        """Wait until something has changed, at most `wait_ms`."""
+    async def _settle(self, ended: Sequence[Ended]) -> None:
+        """Take in how stories ended, and give the futures of their batches the outcomes."""
+        async with self._changed:
+            finished = self._sender.settle(ended)
+            self._changed.notify_all()
+        _tell(finished)
+
+    async def _wait(self, until_ms: float) -> None:
+        """Wait until something has changed, at most until this time."""
+        wait_ms = until_ms - self.cluster.plan.now_ms()
         timeout = None if wait_ms == float("inf") else max(wait_ms, 0.5) / 1000
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                await self._changed.wait()
+                await self._stirred.wait()
 
 
 def _tell(batches: Sequence[OutgoingBatch]) -> None:

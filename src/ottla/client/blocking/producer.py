@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ottla.client.blocking.cluster import Cluster, Driver
+from ottla.client.blocking.cluster import Cluster
+from ottla.client.blocking.stories import Stories
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
 from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata, Header
@@ -20,7 +21,7 @@ from ottla.client.produce.accumulator import (
     ProducerSettings,
     record_size,
 )
-from ottla.client.produce.producing import Sender, with_transactions
+from ottla.client.produce.producing import Ended, Sender, with_transactions
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -93,7 +94,6 @@ class Producer:
         """
         self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
         self.cluster = Cluster(bootstrap, settings=settings, security=security)
-        self._driver = Driver(self.cluster.settings, security)
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = threading.Condition()
@@ -103,6 +103,9 @@ class Producer:
         self._closing = False
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._stories: Stories[Ended] | None = None
+        self._asleep = False
+        """True from when the sending thread looks for batches that may leave until it is woken or settles something."""
 
     def __enter__(self) -> Producer:
         return self
@@ -164,8 +167,9 @@ class Producer:
             )
             if on_delivery is not None:
                 place.batch.listeners.append(lambda: on_delivery(_outcome(place)))
-            if place.batch.sealed or place.batch.builder.records_count == 1:
-                self._changed.notify_all()
+            begins = place.batch.sealed or place.batch.builder.records_count == 1
+            if begins and self._sender.may_begin(place.batch.partition):
+                self._rouse()
         return Delivery(place, self._changed)
 
     def init_transactions(self) -> None:
@@ -292,7 +296,7 @@ class Producer:
                 return not waiting
 
             self._flushing += 1
-            self._changed.notify_all()
+            self._rouse()
             try:
                 if not self._changed.wait_for(all_told, timeout):
                     raise RequestTimedOut(f"records still wait after {timeout} s")
@@ -322,9 +326,7 @@ class Producer:
             fault = late
         finally:
             self._end(fault)
-            if self._thread is None:
-                self._driver.close()
-            elif self._thread is not threading.current_thread():
+            if self._thread is not None and self._thread is not threading.current_thread():
                 self._thread.join(_left(deadline))
             self.cluster.close()
 
@@ -342,6 +344,7 @@ class Producer:
         """Take no more records; those that wait fail with `fault`."""
         with self._changed:
             self._closed = True
+            self._rouse()
             abandoned = self._accumulator.abandon(fault)
             self._changed.notify_all()
         self._tell(abandoned)
@@ -359,39 +362,51 @@ class Producer:
         if not room:
             raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: the broker takes them too slowly")
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="ottla-producer", daemon=True)
+            self._stories = Stories(self.cluster.settings, self.cluster.driver.security)
+            self._thread = threading.Thread(target=self._work, args=[self._stories], name="ottla-producer", daemon=True)
             self._thread.start()
 
-    def _work(self) -> None:
-        """The sending thread: send the batches that are ready, round after round. If it fails, waiters are told."""
+    def _work(self, stories: Stories[Ended]) -> None:
+        """The sending thread: begin to send what may leave, settle what has ended. If it fails, waiters are told."""
         try:
-            while (batches := self._next_batches()) is not None:
-                outcomes = self._driver.run(self._sender.send(batches))
-                with self._changed:
-                    if self._closed:
-                        return
-                    self._untold = self._sender.settle(outcomes)
-                    self._changed.notify_all()
-                self._tell(self._untold)
-                with self._changed:
-                    self._untold = ()
-                    self._changed.notify_all()
+            while (until_ms := self._begin(stories)) is not None:
+                if ended := stories.wait(until_ms):
+                    self._settle(ended)
         finally:
             self._end(ClientError("the producer's sending thread ended"))
-            self._driver.close()
+            stories.close()
 
-    def _next_batches(self) -> list[OutgoingBatch] | None:
-        """Wait until batches may leave; None once the producer is closed."""
-        now_ms = self.cluster.plan.now_ms
+    def _begin(self, stories: Stories[Ended]) -> float | None:
+        """Begin to send the batches that may leave; the time of the next ones, or None once the producer is closed."""
         with self._changed:
-            while not self._closed:
-                hurry = self._flushing > 0
-                batches = self._accumulator.ready(now_ms(), flush=hurry)
-                if batches:
-                    return batches
-                wait_ms = self._accumulator.next_ready_ms(flush=hurry) - now_ms()
-                self._changed.wait(None if wait_ms == float("inf") else max(wait_ms, 0.5) / 1000)
-            return None
+            if self._closed:
+                return None
+            hurry = self._flushing > 0
+            begun = self._sender.begin(flush=hurry)
+            until_ms = self._sender.next_begin_ms(flush=hurry)
+            self._asleep = True
+        for story in begun:
+            stories.begin(story)
+        return until_ms
+
+    def _settle(self, ended: Sequence[Ended]) -> None:
+        """Take in how stories ended, and call every `on_delivery` of their batches."""
+        with self._changed:
+            self._asleep = False
+            if self._closed:
+                return
+            self._untold = self._sender.settle(ended)
+            self._changed.notify_all()
+        self._tell(self._untold)
+        with self._changed:
+            self._untold = ()
+            self._changed.notify_all()
+
+    def _rouse(self) -> None:
+        """Let the sending thread look again at what may leave; with the lock held."""
+        if self._asleep and self._stories is not None:
+            self._asleep = False
+            self._stories.wake()
 
     def _tell(self, batches: Sequence[OutgoingBatch]) -> None:
         for batch in batches:

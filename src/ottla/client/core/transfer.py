@@ -334,10 +334,12 @@ async def init_producer_id(
     *,
     transaction_timeout_ms: int = 60_000,
     current: ProducerIdentity | None = None,
+    where: Destination | None = None,
 ) -> ProducerIdentity:
     """A producer id; with a transactional id from its coordinator, which fences the earlier holder.
 
-    `current` asks to bump the epoch of an id that this producer holds (KIP-360).
+    `current` asks to bump the epoch of an id that this producer holds (KIP-360). `where` names the broker to ask for an
+    id without a transactional one, by default any that answers.
     """
     held = current or ProducerIdentity(-1, -1)
 
@@ -360,6 +362,8 @@ async def init_producer_id(
             response = await plan.ask_coordinator(
                 transactional_id, ask, lambda answer: answer.error_code, kind=TRANSACTION
             )
+        elif where is not None:
+            response = await ask(where)
         else:
             response = await plan.ask_any(InitProducerIdRequest, InitProducerIdResponse, build, min_version=least)
         if not response.error_code:

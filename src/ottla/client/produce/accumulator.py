@@ -209,21 +209,32 @@ class Accumulator:
             self._seal(batch)
         return Place(batch, batch.builder.records_count - 1, timestamp)
 
-    def ready(self, now_ms: float, *, flush: bool = False) -> list[OutgoingBatch]:
-        """The batches that may leave now, at most one per partition; sealed and marked as under way."""
+    def ready(
+        self, now_ms: float, *, flush: bool = False, free: Callable[[OutgoingBatch], bool] = lambda _: True
+    ) -> list[OutgoingBatch]:
+        """The batches that may leave now and are `free`, at most one per partition; sealed and marked as under way."""
         found = []
         for queue in self._queues.values():
             batch = queue[0]
-            if self._ready_at(batch, len(queue), flush=flush) <= now_ms:
+            if self._ready_at(batch, len(queue), flush=flush) <= now_ms and free(batch):
                 self._seal(batch)
                 batch.under_way = True
                 found.append(batch)
         return found
 
-    def next_ready_ms(self, *, flush: bool = False) -> float:
+    def next_ready_ms(self, *, flush: bool = False, free: Callable[[OutgoingBatch], bool] = lambda _: True) -> float:
         """The time at which `ready` will have something, as far as is known; infinity where nothing waits."""
-        times = [self._ready_at(queue[0], len(queue), flush=flush) for queue in self._queues.values()]
-        return min(times, default=float("inf"))
+        soonest = float("inf")
+        for queue in self._queues.values():
+            ready_ms = self._ready_at(queue[0], len(queue), flush=flush)
+            if ready_ms < soonest and free(queue[0]):
+                soonest = ready_ms
+        return soonest
+
+    def first(self, partition: TopicPartition) -> OutgoingBatch | None:
+        """The partition's batch that leaves next, or is under way."""
+        queue = self._queues.get(partition)
+        return queue[0] if queue else None
 
     def needs_identity(self, batch: OutgoingBatch) -> bool:
         return self.settings.idempotent and batch.identity is None and batch.partition not in self._identities
@@ -250,6 +261,10 @@ class Accumulator:
                 )
                 self._sequences[batch.partition] = (batch.sequence + batch.builder.records_count) % _SEQUENCES
         return batch.frame
+
+    def put_back(self, batch: OutgoingBatch) -> None:
+        """Let a batch that was not sent wait again, first of its partition."""
+        batch.under_way = False
 
     def again(self, batch: OutgoingBatch, retry_at_ms: float, *, fresh_identity: bool = False) -> None:
         """Keep the batch first of its partition, to be sent again; `fresh_identity`: the broker forgot the producer."""

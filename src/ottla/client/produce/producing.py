@@ -1,16 +1,19 @@
-"""Sends a producer's batches: one request per leader with those that are ready, and takes in each answer.
+"""Sends a producer's batches: stories that run at the same time, one for each leader, and what is done with their ends.
 
-Driven by blocking/producer.py and aio/producer.py, which keep the accumulator and say when to send.
+Driven by blocking/producer.py and aio/producer.py, which keep the accumulator and say when to begin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from functools import partial
+from typing import NamedTuple
 
 from ottla.client.core import transfer
-from ottla.client.core.effects import Ask, AskAll
+from ottla.client.core.effects import Ask, AskAll, ClientStory
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import (
     ClientError,
@@ -24,11 +27,31 @@ from ottla.client.model import Broker, Produced
 from ottla.client.produce.accumulator import Accumulator, OutgoingBatch, ProducerSettings
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.ids import TopicPartition
 from ottla.messages.produce import ProduceRequest, ProduceResponse
 
 Outcome = tuple[OutgoingBatch, Produced | Exception]
 
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID,)
+
+
+class Errand(Enum):
+    """A story that sends no batches."""
+
+    PREPARE = "find leaders, and add partitions to the transaction"
+    REFRESH = "look for added partitions"
+
+
+Purpose = Broker | Errand
+"""The purpose of a story: the broker that it sends to, or an errand. One story of a purpose runs at a time."""
+
+
+class Ended(NamedTuple):
+    """The end of one story: the outcomes of batches, retriable errors included, and those that may be sent now."""
+
+    purpose: Purpose
+    outcomes: Sequence[Outcome] = ()
+    prepared: Sequence[OutgoingBatch] = ()
 
 
 def with_transactions(
@@ -42,12 +65,13 @@ def with_transactions(
 
 
 class Sender:
-    """Sends batches of one accumulator. `send` is a story, `settle` is not and changes the accumulator."""
+    """Sends batches of one accumulator. `begin` gives stories; it and `settle` change the accumulator."""
 
     def __init__(self, plan: ClusterPlan, accumulator: Accumulator) -> None:
         self.plan = plan
         self.accumulator = accumulator
         self.settings: ProducerSettings = accumulator.settings
+        self._under_way: set[Purpose] = set()
         self.transactor: Transactor | None = None
         """For a producer with a transactional id: all its batches belong to transactions."""
         if self.settings.transactional_id is not None:
@@ -77,58 +101,144 @@ class Sender:
             raise MetadataMissing(f"topic {topic!r} has no partition with a leader")
         return found
 
-    async def identify(self, batches: Sequence[OutgoingBatch]) -> None:
-        """Give a producer id to the partitions that need one; one id serves all that need it at this moment."""
-        if self.transactor is not None:
-            await self.transactor.add({batch.partition for batch in batches})
-        needy = [batch.partition for batch in batches if self.accumulator.needs_identity(batch)]
-        if needy:
-            transactor = self.transactor
-            identity = await transfer.init_producer_id(self.plan) if transactor is None else transactor.identity
-            for partition in needy:
-                self.accumulator.identify(partition, identity)
+    def begin(self, *, flush: bool) -> list[ClientStory[Ended]]:
+        """Begin to send the batches that may leave: stories to run at the same time, each with its end for `settle`.
 
-    async def send(self, batches: Sequence[OutgoingBatch]) -> list[Outcome]:
-        """Send each batch to its leader; return the outcome of each, retriable errors included."""
-        outcomes: list[Outcome] = []
+        Each broker has one story at a time, with its own connection. So a broker that does not answer holds back only
+        the batches that it leads.
+        """
+        now_ms = self.plan.now_ms()
+        groups: dict[Purpose, list[OutgoingBatch]] = {}
+        for batch in self.accumulator.ready(now_ms, flush=flush, free=self._is_free):
+            groups.setdefault(self._purpose(batch), []).append(batch)
+        stories = [
+            self._prepare(group) if isinstance(purpose, Errand) else self._send(purpose, group)
+            for purpose, group in groups.items()
+        ]
+        self._under_way.update(groups)
+        aged = self._aged(groups, now_ms)
+        if aged and Errand.REFRESH not in self._under_way:
+            self._under_way.add(Errand.REFRESH)
+            stories.append(self._refresh(aged))
+        return stories
+
+    def next_begin_ms(self, *, flush: bool) -> float:
+        """The time at which `begin` will have something even if no story ends; infinity where nothing waits."""
+        return self.accumulator.next_ready_ms(flush=flush, free=self._is_free)
+
+    def may_begin(self, partition: TopicPartition) -> bool:
+        """True if a batch of this partition waits for no story to end."""
+        first = self.accumulator.first(partition)
+        return first is not None and not first.under_way and self._is_free(first)
+
+    def settle(self, ended: Sequence[Ended]) -> list[OutgoingBatch]:
+        """Take the ends of stories in: batches that may be tried again wait, the others are finished and returned."""
+        now_ms = self.plan.now_ms()
+        finished = []
+        for end in ended:
+            self._under_way.discard(end.purpose)
+            for batch in end.prepared:
+                self.accumulator.put_back(batch)
+            finished += [batch for batch, outcome in end.outcomes if self._finish(batch, outcome, now_ms)]
+        return finished + self._give_up(now_ms)
+
+    def _finish(self, batch: OutgoingBatch, outcome: Produced | Exception, now_ms: float) -> bool:
+        """Finish a batch; False where it waits to be tried again."""
+        if isinstance(outcome, Exception):
+            forgotten = self._is_forgotten(outcome)
+            if may_retry(outcome) or forgotten:
+                base, most = self.plan.settings.retry_backoff_ms, self.plan.settings.retry_backoff_max_ms
+                retry_at = now_ms + min(base * 2.0**batch.attempts, most)
+                if retry_at < batch.created_ms + self.settings.delivery_timeout_ms:
+                    self.accumulator.again(batch, retry_at, fresh_identity=forgotten)
+                    return False
+                outcome = self._too_late(batch, outcome)
+            if self.transactor is not None:
+                self.transactor.state.batch_failed(outcome, was_sent=batch.was_sent)
+        self.accumulator.finish(batch, outcome)
+        return True
+
+    def _is_free(self, batch: OutgoingBatch) -> bool:
+        return self._purpose(batch) not in self._under_way
+
+    def _purpose(self, batch: OutgoingBatch) -> Purpose:
+        """The story that a batch needs next.
+
+        A batch that failed waits for fresh metadata while its topic is in doubt. Others go to the leader that is known:
+        else one broker that is away would let all batches of its topics wait.
+        """
+        metadata, partition = self.plan.metadata, batch.partition
+        leader = metadata.leader(*partition)
+        if leader is None or (batch.attempts and not metadata.is_led(*partition)):
+            return Errand.PREPARE
+        if self.transactor is not None and not self.transactor.state.takes(partition):
+            return Errand.PREPARE
+        return leader
+
+    def _aged(self, groups: Mapping[Purpose, Sequence[OutgoingBatch]], now_ms: float) -> list[str]:
+        """The topics of batches to known leaders whose metadata is so old that partitions may have been added."""
+        oldest_ms = now_ms - self.plan.settings.metadata_max_age_ms
+        sent = [group for purpose, group in groups.items() if not isinstance(purpose, Errand)]
+        topics = {batch.partition.topic for group in sent for batch in group}
+        return sorted(topic for topic in topics if self.plan.metadata.taken_ms.get(topic, 0.0) <= oldest_ms)
+
+    async def _refresh(self, topics: Sequence[str]) -> Ended:
+        """Fetch metadata of these topics; what is known will do where no broker answers."""
+        with contextlib.suppress(ApiError, ClientError):
+            await self.plan.refresh(topics, patience_ms=0)
+        return Ended(Errand.REFRESH)
+
+    async def _prepare(self, batches: Sequence[OutgoingBatch]) -> Ended:
+        """Add the partitions to the transaction, and find their leaders."""
         try:
-            await self.identify(batches)
+            if self.transactor is not None:
+                await self.transactor.add({batch.partition for batch in batches})
         except (ApiError, ClientError) as fault:
-            return [(batch, fault) for batch in batches]
-        groups: dict[Broker, list[OutgoingBatch]] = {}
+            return Ended(Errand.PREPARE, [(batch, fault) for batch in batches])
         leaders = await self.plan.leaders([batch.partition for batch in batches])
+        outcomes: list[Outcome] = []
+        prepared = []
         for batch in batches:
             leader = leaders[batch.partition]
             if isinstance(leader, Exception):
                 outcomes.append((batch, leader))
             else:
-                groups.setdefault(leader, []).append(batch)
-        requests = [(broker, part) for broker, group in groups.items() for part in self._portions(group)]
-        answers = await AskAll([self._ask(broker, part) for broker, part in requests])
-        for (_, part), answer in zip(requests, answers, strict=True):
-            outcomes += self._read(part, answer)
-        return outcomes
+                prepared.append(batch)
+        return Ended(Errand.PREPARE, outcomes, prepared)
 
-    def settle(self, outcomes: Sequence[Outcome]) -> list[OutgoingBatch]:
-        """Take outcomes in: batches that may be tried again wait, the others are finished and returned."""
-        now_ms = self.plan.now_ms()
-        finished = []
-        for batch, found in outcomes:
-            outcome = found
-            if isinstance(outcome, Exception):
-                forgotten = self._is_forgotten(outcome)
-                if may_retry(outcome) or forgotten:
-                    base, most = self.plan.settings.retry_backoff_ms, self.plan.settings.retry_backoff_max_ms
-                    retry_at = now_ms + min(base * 2.0**batch.attempts, most)
-                    if retry_at < batch.created_ms + self.settings.delivery_timeout_ms:
-                        self.accumulator.again(batch, retry_at, fresh_identity=forgotten)
-                        continue
-                    outcome = self._too_late(batch, outcome)
-                if self.transactor is not None:
-                    self.transactor.state.batch_failed(outcome, was_sent=batch.was_sent)
-            self.accumulator.finish(batch, outcome)
-            finished.append(batch)
-        return finished + self._give_up(now_ms)
+    async def _send(self, broker: Broker, batches: Sequence[OutgoingBatch]) -> Ended:
+        """Send batches to their leader, all requests before the first answer is awaited."""
+        if self.transactor is not None:
+            try:
+                await self.transactor.add({batch.partition for batch in batches})  # without a request: see `_purpose`
+            except (ApiError, ClientError) as fault:
+                return Ended(broker, [(batch, fault) for batch in batches])
+        needy = [batch for batch in batches if self.accumulator.needs_identity(batch)]
+        outcomes: list[Outcome] = []
+        try:
+            await self._identify(broker, needy)
+        except (ApiError, ClientError) as fault:
+            outcomes = self._failed(needy, fault)
+            batches = [batch for batch in batches if batch not in needy]
+        portions = self._portions(batches)
+        answers = await AskAll([self._ask(broker, portion) for portion in portions])
+        for portion, answer in zip(portions, answers, strict=True):
+            outcomes += self._read(portion, answer)
+        return Ended(broker, outcomes)
+
+    async def _identify(self, broker: Broker, batches: Sequence[OutgoingBatch]) -> None:
+        """Give a producer id to the partitions of these batches, one to all.
+
+        Every broker has ids. The leader of the batches is asked, so that they wait for no other broker.
+        """
+        if not batches:
+            return
+        if self.transactor is not None:
+            identity = self.transactor.identity
+        else:
+            identity = await transfer.init_producer_id(self.plan, where=broker.destination("produce"))
+        for batch in batches:
+            self.accumulator.identify(batch.partition, identity)
 
     def _give_up(self, now_ms: float) -> list[OutgoingBatch]:
         """Fail the batches that wait and whose time is over, tried or not; return them."""
@@ -191,11 +301,15 @@ class Sender:
             timeout_ms=timeout_ms + 5_000,
         )
 
+    def _failed(self, batches: Sequence[OutgoingBatch], fault: Exception) -> list[Outcome]:
+        """The outcomes of batches whose leader did not answer, or refused them all."""
+        for batch in batches:
+            self.plan.metadata.doubt(batch.partition.topic)
+        return [(batch, fault) for batch in batches]
+
     def _read(self, batches: Sequence[OutgoingBatch], answer: ProduceResponse | Exception | None) -> list[Outcome]:
         if isinstance(answer, Exception):
-            for batch in batches:
-                self.plan.metadata.doubt(batch.partition.topic)
-            return [(batch, answer) for batch in batches]
+            return self._failed(batches, answer)
         if answer is None:
             return [(batch, Produced(-1)) for batch in batches]
         parts = {}

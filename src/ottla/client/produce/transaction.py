@@ -124,6 +124,11 @@ class TransactionState:
         if self.phase is not Phase.DELIVERING:
             self.require_open()
 
+    def takes(self, partition: TopicPartition) -> bool:
+        """True if batches of this partition may be written without another word to the coordinator."""
+        added = self.brokers_add or partition in self.partitions
+        return added and self.phase in (Phase.OPEN, Phase.DELIVERING)
+
     def not_yet_added(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         return sorted(set(partitions) - self.partitions)
 
