@@ -175,6 +175,25 @@ def test_known_brokers_are_asked_in_turn_and_the_bootstrap_addresses_when_all_ar
     assert {where for _, where in script.asked[:-1]} == {"b1:9", "b2:9"}
 
 
+def test_a_broker_that_did_not_answer_is_the_last_to_be_asked_until_it_answers() -> None:
+    hung = [True]
+
+    def answer(message: Any, where: Destination) -> Any:
+        if where.host == "b1" and hung[0]:
+            raise RequestTimedOut("it hangs")
+        return metadata()
+
+    script = Script(answer)
+    for _ in range(5):
+        script.run(script.plan.refresh())
+    assert [where for _, where in script.asked].count("b1:9") == 1
+    script.plan.turns.answered(Destination("b1", 9))
+    hung[0] = False
+    for _ in range(4):
+        script.run(script.plan.refresh())
+    assert [where for _, where in script.asked].count("b1:9") == 3
+
+
 def test_an_advertised_address_that_cannot_be_reached_is_explained() -> None:
     def answer(message: Any, where: Destination) -> Any:
         if where.host != "boot":

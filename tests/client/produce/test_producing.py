@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.client.stories import VirtualTime, topic_led_by
 
 from ottla.client.core.plan import ClusterPlan
@@ -262,3 +263,17 @@ def test_a_batch_does_not_wait_for_the_look_at_added_partitions() -> None:
     world.sender.settle([world.run(sending)])
     assert batch.outcome == Produced(0)
     world.sender.settle([world.run(looking)])
+
+
+def test_a_leader_that_owes_an_answer_is_the_last_to_be_asked_for_metadata() -> None:
+    world = World()
+    world.metadata = topic_led_by(1, 2)
+    world.know()
+    world.add(P0)
+    (sending,) = world.sender.begin(flush=True)
+    sending.send(None)
+    orders = [[where.port for where in world.sender.plan.candidates()] for _ in range(2)]
+    assert orders == [[2, 9, 1], [2, 9, 1]]
+    with pytest.raises(StopIteration):
+        sending.send([RequestTimedOut("it hangs")])
+    assert [where.port for where in world.sender.plan.candidates()] == [2, 9, 1]

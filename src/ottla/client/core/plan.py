@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from ottla.client.core.effects import Ask, AskAll, Pause
 from ottla.client.core.metadata import MetadataCache
+from ottla.client.core.turns import Turns
 from ottla.client.errors import (
     AWAY,
     BrokerUnreachable,
@@ -98,7 +99,7 @@ class ClusterPlan:
         self.now_ms = now_ms
         self.metadata = MetadataCache()
         self._coordinators: dict[tuple[int, str], Broker] = {}
-        self._turn = 0
+        self.turns = Turns()
 
     def attempts(self, timeout_ms: float | None = None, *, first_pause_ms: float | None = None) -> Attempts:
         return Attempts(
@@ -113,13 +114,8 @@ class ClusterPlan:
         return self.settings.api_timeout_ms if self.metadata.brokers else self.settings.bootstrap_timeout_ms
 
     def candidates(self) -> list[Destination]:
-        """The brokers for a request that any can answer: known ones in turn, then the bootstrap addresses (KIP-899)."""
-        known = [broker.destination() for broker in self.metadata.brokers.values()]
-        if known:
-            self._turn += 1
-            start = self._turn % len(known)
-            known = known[start:] + known[:start]
-        return list(dict.fromkeys([*known, *self.bootstrap]))
+        """The brokers for a request that any can answer, in the order in which they should be asked."""
+        return self.turns.order(self.metadata.brokers.values(), self.bootstrap)
 
     async def ask_any(
         self, request: type[Any], response: type[R], build: Callable[[int], object], **limits: int | None
@@ -128,9 +124,13 @@ class ClusterPlan:
         fault: ClientError | None = None
         for destination in self.candidates():
             try:
-                return await Ask(destination, request, response, build, **limits)  # type: ignore[arg-type]
+                answer: R = await Ask(destination, request, response, build, **limits)  # type: ignore[arg-type]
             except AWAY as away:
                 fault = away
+                self.turns.asked(destination, self.now_ms())
+            else:
+                self.turns.answered(destination)
+                return answer
         addresses = ", ".join(str(address) for address in self.bootstrap)
         raise BrokerUnreachable(
             f"no broker answers at {addresses} ({fault}). Start one with `ottla start`, "

@@ -16,6 +16,7 @@ from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, AskAll, ClientStory
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import (
+    AWAY,
     ClientError,
     InvalidTransactionState,
     MetadataMissing,
@@ -213,6 +214,7 @@ class Sender:
                 await self.transactor.add({batch.partition for batch in batches})  # without a request: see `_purpose`
             except (ApiError, ClientError) as fault:
                 return Ended(broker, [(batch, fault) for batch in batches])
+        self.plan.turns.asked(broker.destination(), self.plan.now_ms())
         needy = [batch for batch in batches if self.accumulator.needs_identity(batch)]
         outcomes: list[Outcome] = []
         try:
@@ -222,6 +224,8 @@ class Sender:
             batches = [batch for batch in batches if batch not in needy]
         portions = self._portions(batches)
         answers = await AskAll([self._ask(broker, portion) for portion in portions])
+        if not all(isinstance(answer, AWAY) for answer in answers):
+            self.plan.turns.answered(broker.destination())
         for portion, answer in zip(portions, answers, strict=True):
             outcomes += self._read(portion, answer)
         return Ended(broker, outcomes)
