@@ -272,7 +272,7 @@ TRANSACTION_MUTANTS = (
         "        if marker.coordinator_epoch < state.coordinator_epoch:\n",
         "        if False:\n",
         _CALM,
-        51,
+        202,
         ("undecided-transaction", "lost-transaction"),
         brokers=3,
         circumstances=("late markers",),

@@ -16,6 +16,7 @@ from ottla.broker.control.incarnations import refuse_older_store
 from ottla.broker.control.longest_logs import LongestLogs
 from ottla.broker.control.peers import Peers
 from ottla.broker.control.producer_ids import ProducerIds
+from ottla.broker.control.signs_of_life import SignsOfLife
 from ottla.broker.control.unclean_elections import UncleanElections
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
 from ottla.broker.coordinators.group_view import ClusterTopics, GroupOptions
@@ -195,6 +196,7 @@ class Node:
             producer_ids=self.producer_ids,
             longest_logs=self.longest_logs,
             doubts=self.doubts,
+            signs_of_life=SignsOfLife(around, self.peers),
             endpoints=self.endpoints,
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),

@@ -8,16 +8,19 @@ refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one code that Java's cli
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import BrokerId
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
+    from ottla.broker.requests.services import Services
 
 _GROUP, _TRANSACTION = 0, 1
 _BATCHED_SINCE = 4
@@ -34,7 +37,9 @@ class _Found(NamedTuple):
 
 
 async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    if (settled := call.node.doubts.settled()) is not None:  # a coordinator may just have died
+    keys = [request.key] if call.api_version < _BATCHED_SINCE else request.coordinator_keys
+    await call.node.signs_of_life.of(_coordinators(call.node, request.key_type, keys))  # one may just have died
+    if (settled := call.node.doubts.settled()) is not None:
         await settled
     if call.api_version < _BATCHED_SINCE:
         found = await _find(call, request.key_type, request.key)
@@ -58,6 +63,21 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
             )
         )
     return response
+
+
+def _coordinators(node: Services, key_type: int, keys: Sequence[str]) -> Iterator[BrokerId]:
+    """The brokers to which the answer may send the client; all, if to find the coordinators would take long."""
+    name = _TOPICS.get(key_type, "")
+    topic = node.metadata.topic(name)
+    if topic is None:
+        return
+    if len(keys) > A_TURN:
+        yield from node.metadata.brokers
+        return
+    partition_for = node.coordinators.by_topic[name].partition_for
+    for index in {partition_for(key) for key in keys}:
+        if index is not None:
+            yield topic.partitions[index].leader
 
 
 async def _find(call: Call, key_type: int, key: str) -> _Found:

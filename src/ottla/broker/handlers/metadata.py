@@ -8,7 +8,7 @@ the client asks for them (KIP-430).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from ottla.broker.requests.operations import CLUSTER_OPERATIONS, TOPIC_OPERATION
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.ids import NO_TOPIC_ID
+from ottla.kernel.ids import NO_TOPIC_ID, BrokerId
 from ottla.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -24,7 +24,7 @@ from ottla.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from ottla.metadata.state import Topic
+from ottla.metadata.state import Metadata, Topic
 from ottla.schema.codec import encoder
 from ottla.wire.connection import Part
 
@@ -40,7 +40,8 @@ _NOT_ASKED = -0x80000000
 
 async def handle(call: Call, request: MetadataRequest) -> list[Part]:
     node = call.node
-    if (settled := node.doubts.settled()) is not None:  # a leader may just have died
+    await node.signs_of_life.of(_leaders(node.metadata, request))  # one may just have died
+    if (settled := node.doubts.settled()) is not None:
         await settled
     metadata = node.metadata
     version = call.api_version
@@ -67,6 +68,17 @@ async def handle(call: Call, request: MetadataRequest) -> list[Part]:
         fragments = [_with_operations(fragment, version) for fragment in fragments]
     cluster = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
     return [_encode(call, fragments, cluster)]
+
+
+def _leaders(metadata: Metadata, request: MetadataRequest) -> Iterator[BrokerId]:
+    """The brokers to which the answer may send the client; all, if to find the leaders would take long."""
+    if request.topics is None or len(request.topics) > A_TURN:
+        yield from metadata.brokers
+        return
+    for asked in request.topics:
+        topic = metadata.topic(asked.name) if asked.name else metadata.topic_by_id(asked.topic_id)
+        if topic is not None:
+            yield from {partition.leader for partition in topic.partitions}
 
 
 def _with_operations(fragment: bytes, version: int) -> bytes:

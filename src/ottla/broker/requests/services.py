@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.broker.control.doubts import Doubts
     from ottla.broker.control.longest_logs import LongestLogs
     from ottla.broker.control.producer_ids import ProducerIds
+    from ottla.broker.control.signs_of_life import SignsOfLife
     from ottla.broker.coordinators.group_coordinator import GroupCoordinator
     from ottla.broker.coordinators.leading import Coordinators
     from ottla.broker.coordinators.marker_writing import MarkerWriter
@@ -55,6 +56,7 @@ class Services(Environment):
     producer_ids: ProducerIds
     longest_logs: LongestLogs
     doubts: Doubts
+    signs_of_life: SignsOfLife
     endpoints: Endpoints
     fetch_sessions: FetchSessions
     fragments: Fragments
