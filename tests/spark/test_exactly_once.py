@@ -27,6 +27,7 @@ class Pipeline:
         self.transform = transform or (
             lambda frame: frame.selectExpr("key", "concat('x', cast(value as string)) value")
         )
+        self.starting = "earliest"
         self.options = {
             "kafka.bootstrap.servers": bootstrap,
             "topic": self.target,
@@ -35,7 +36,7 @@ class Pipeline:
         }
 
     def rows(self):
-        given = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.source, "startingOffsets": "earliest"}
+        given = {"kafka.bootstrap.servers": self.bootstrap, "subscribe": self.source, "startingOffsets": self.starting}
         given |= {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": "60"}
         return self.transform(self.spark.readStream.format("ottla").options(**given).load())
 
@@ -91,6 +92,16 @@ def test_a_repeated_micro_batch_is_written_once(pipeline):
     mine.topics.count(mine.source, 0, 10, start=200)
     mine.run()
     assert mine.found() == numbers(range(210))
+
+
+def test_a_repeated_first_micro_batch_begins_where_it_began(pipeline):
+    mine = pipeline()
+    mine.starting = "latest"
+    mine.run()
+    assert mine.forget_last_commit() == 0
+    mine.topics.count(mine.source, 0, 10)
+    mine.run()
+    assert mine.found() == numbers(range(10))
 
 
 def test_a_repeated_micro_batch_with_a_shuffle_by_key_is_written_once(pipeline):

@@ -107,6 +107,9 @@ class SourceOffset:
     `query` names the query for its consumer group: Spark shows its own query id to executors only. The layout, and
     where partitions begin that are new in this batch, stand here so that a repeated batch has the same tasks, also when
     the options and the cluster have changed since: a sink that writes exactly once rests on it.
+
+    `initial` says where the first batch begins, in that batch's end and in the initial offset itself. Spark keeps no
+    initial offset: it asks for another one when it plans the first batch, and when it repeats it.
     """
 
     offsets: Offsets
@@ -115,6 +118,7 @@ class SourceOffset:
     query: str = ""
     layout: Layout | None = None
     begins: Offsets = field(default_factory=dict)
+    initial: Offsets | None = None
 
     def to_json(self) -> dict[str, object]:
         """The offset as JSON, sorted throughout, as Spark compares texts: an unmoved offset is the same text."""
@@ -127,6 +131,8 @@ class SourceOffset:
             identity["layout"] = list(astuple(self.layout))
         if self.begins:
             identity["begins"] = nested(self.begins)
+        if self.initial is not None:
+            identity["initial"] = nested(self.initial)
         return {**nested(self.offsets), IDENTITY_KEY: identity}
 
     @classmethod
@@ -144,6 +150,7 @@ class SourceOffset:
             str(identity.get("query", "")),
             Layout(*identity["layout"]) if "layout" in identity else None,
             flat(identity.get("begins", {})),
+            flat(identity["initial"]) if "initial" in identity else None,
         )
 
 
@@ -284,6 +291,16 @@ def recreated(topic: str, start: SourceOffset, end: SourceOffset) -> bool:
     """True if the name means another topic now than when `start` was taken."""
     before, now = start.topic_ids.get(topic, NO_TOPIC_ID), end.topic_ids.get(topic, NO_TOPIC_ID)
     return NO_TOPIC_ID not in (before, now) and before != now
+
+
+def true_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
+    """The start of a batch: for a query's first one the offset from which its end was planned.
+
+    The start that Spark gives then is an initial offset that it has asked for since. Its name of the query is another.
+    """
+    if end.initial is None or start.query == end.query:
+        return start
+    return SourceOffset({each: at for each, at in end.initial.items() if each not in end.begins}, query=end.query)
 
 
 def between(start: SourceOffset, end: SourceOffset, earliest_of_added: Offsets) -> Ranges:

@@ -39,6 +39,7 @@ from ottla.spark.plan import (
     recreated,
     share_limit,
     should_wait,
+    true_start,
 )
 from ottla.spark.publish import Publisher
 from ottla.spark.survey import Survey
@@ -100,7 +101,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assigned = self.survey.assigned()
         offsets = self.survey.limit(self.options.starting, assigned, option="startingOffsets", starting=True)
         _, epochs = self.survey.latest(assigned, {})
-        return SourceOffset(offsets, _ids(assigned), epochs, uuid.uuid4().hex).to_json()
+        return SourceOffset(offsets, _ids(assigned), epochs, uuid.uuid4().hex, initial=offsets).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Note the second limit: a Python source may name one limit only."""
@@ -126,14 +127,16 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         added = added_partitions(begin, end)
         begins = self.survey.earliest(added) if added else {}
-        return replace(end, layout=self._layout, begins=begins).to_json()
+        initial = begin.initial if begin.layout is None else None
+        return replace(end, layout=self._layout, begins=begins, initial=initial).to_json()
 
     def reportLatestOffset(self) -> dict[str, object] | None:
         return nested(self._reported) if self._reported else None
 
     @said_plainly()
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[InputPartition]:
-        begin, until = SourceOffset.from_json(start), SourceOffset.from_json(end)
+        until = SourceOffset.from_json(end)
+        begin = true_start(SourceOffset.from_json(start), until)
         unknown = [partition for partition in added_partitions(begin, until) if partition not in until.begins]
         plan = between(begin, until, {**(self.survey.earliest(unknown) if unknown else {}), **until.begins})
         self._report(plan.losses)
