@@ -33,8 +33,9 @@ def narrowed(ranges: list[OffsetRange], filters: Sequence[Filter], at_times: AtT
             ranges = [_by_offset(span, condition, value) for span in ranges]
         elif column == ("timestamp",) and isinstance(condition, GreaterThan | GreaterThanOrEqual | EqualTo):
             since_ms = int(value.timestamp() * 1000) if isinstance(value, datetime) else 0
-            first = at_times({span.topic_partition: since_ms for span in ranges if span.size > 0})
-            ranges = [_since(span, first) for span in ranges]
+            if since_ms > 0:  # ListOffsets takes -1 for the end of a log, and refuses other times before 1970
+                first = at_times({span.topic_partition: since_ms for span in ranges if span.size > 0})
+                ranges = [_since(span, first) for span in ranges]
     return [span for span in ranges if span.size > 0]
 
 
