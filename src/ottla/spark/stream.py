@@ -156,7 +156,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest(self, begin: SourceOffset, *, missing_is_fine: bool = False) -> SourceOffset:
         """The present ends of the partitions. One that has not moved keeps its epoch: offsets are compared as text."""
         assigned = self.survey.assigned(missing_is_fine=missing_is_fine or bool(begin.offsets))
-        offsets, epochs = self.survey.latest(assigned, begin.offsets)
+        now = SourceOffset({}, _ids(assigned))
+        known = {each: at for each, at in begin.offsets.items() if not recreated(each.topic, begin, now)}
+        offsets, epochs = self.survey.latest(assigned, known)
         self._report_truncated(begin, epochs)
         latest = SourceOffset(offsets, _ids(assigned), epochs, begin.query or uuid.uuid4().hex)
         for partition, offset in offsets.items():

@@ -75,7 +75,11 @@ class Survey:
         return self.edges(partitions, EARLIEST)
 
     def latest(self, assigned: Mapping[TopicPartition, TopicId], known: Offsets) -> tuple[Offsets, Offsets]:
-        """The latest offsets and their leader epochs; asked again while one is below the offset known before."""
+        """The latest offsets and their leader epochs; asked again while one is below the offset known before.
+
+        With read_committed a known offset may lie behind an open transaction: a reader was not bound to it before. The
+        latest is then the known offset, as long as the log reaches that far.
+        """
         for attempt in range(self.retries.attempts + 1):
             answers = self._again(lambda: self._offsets(dict.fromkeys(assigned, LATEST)))
             if all(offset >= known.get(partition, 0) for partition, (offset, _) in answers.items()):
@@ -84,6 +88,8 @@ class Survey:
                 self.cluster.refresh(sorted({topic for topic, _ in assigned}))
                 sleep(self.retries.interval_ms / 1000)
         offsets = {partition: offset for partition, (offset, _) in answers.items()}
+        if self.isolation is IsolationLevel.READ_COMMITTED:
+            offsets |= self._behind_open_transactions(offsets, known)
         return offsets, {partition: epoch for partition, (_, epoch) in answers.items()}
 
     def truncated(self, start: SourceOffset, epochs: Offsets) -> dict[TopicPartition, int]:
@@ -100,6 +106,14 @@ class Survey:
             if 0 <= end < offset:
                 found[partition] = end
         return found
+
+    def _behind_open_transactions(self, stable: Offsets, known: Offsets) -> Offsets:
+        """The known offsets that are beyond the last stable one, and not beyond the end of the log."""
+        beyond = {each: known[each] for each, offset in stable.items() if known.get(each, 0) > offset}
+        if not beyond:
+            return {}
+        ends = self._again(lambda: self.cluster.list_offsets(list(beyond), LATEST))
+        return {each: offset for each, offset in beyond.items() if ends[each].offset >= offset}
 
     def _assigned(self, *, missing_is_fine: bool) -> dict[TopicPartition, TopicId]:
         selection, cluster = self.selection, self.cluster
