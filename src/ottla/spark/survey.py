@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from time import sleep
 from typing import TypeVar
 
@@ -102,7 +103,7 @@ class Survey:
             epoch = start.epochs.get(partition, -1)
             if epoch < 0 or epochs.get(partition, -1) <= epoch:
                 continue
-            end = self._end_of_epoch(partition, epoch)
+            end = self._again(partial(self._end_of_epoch, partition, epoch))
             if 0 <= end < offset:
                 found[partition] = end
         return found
@@ -149,12 +150,16 @@ class Survey:
         return {partition: (answer.offset, answer.leader_epoch) for partition, answer in found.items()}
 
     def _end_of_epoch(self, partition: TopicPartition, epoch: int) -> int:
+        """The offset at which an epoch ends by the leader's log; -1 where the leader does not know."""
         part = OffsetForLeaderPartition(partition=partition.partition, current_leader_epoch=-1, leader_epoch=epoch)
         topic = OffsetForLeaderTopic(topic=partition.topic, partitions=[part])
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
         answer = self.cluster.request_to_leader(partition.topic, partition.partition, request)
         result = answer.topics[0].partitions[0]
-        return int(result.end_offset) if not result.error_code else -1
+        if result.error_code:
+            self.cluster.refresh([partition.topic])
+            raise refused(result.error_code, f"the end of leader epoch {epoch} of {partition}")
+        return int(result.end_offset)
 
     def _again(self, ask: Callable[[], T]) -> T:
         """Ask as often as `fetchOffset.numRetries` says, but only once if no broker has ever answered."""
