@@ -114,6 +114,8 @@ def test_a_stream_has_no_ending():
 def test_numbers_must_be_positive_and_in_order():
     assert refusal(minPartitions="0") == "minPartitions must be positive"
     assert refusal(maxRecordsPerPartition="-1") == "maxRecordsPerPartition must be positive"
+    assert refusal(fetchOffset__numRetries="-1") == "Option 'fetchOffset.numRetries' must not be negative, got -1"
+    assert "must not be negative, got -5" in refusal(fetchOffset__retryIntervalMs="-5")
     assert "is higher than the maxOffsetsPerTrigger(5)" in refusal(minOffsetsPerTrigger="6", maxOffsetsPerTrigger="5")
     assert "must be true or false" in refusal(failOnDataLoss="maybe")
 

@@ -228,8 +228,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         max_trigger_delay_ms=duration_ms(given.text("maxTriggerDelay") or "15m"),
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
         poll_timeout_ms=given.number("kafkaConsumer.pollTimeoutMs", 120_000),
-        offset_retries=given.number("fetchOffset.numRetries", 3),
-        offset_retry_interval_ms=given.number("fetchOffset.retryIntervalMs", 10),
+        offset_retries=given.count("fetchOffset.numRetries", 3),
+        offset_retry_interval_ms=given.count("fetchOffset.retryIntervalMs", 10),
         group_id_prefix=given.text("groupIdPrefix") or "spark-kafka-source",
         publish_offsets=given.flag("publishOffsets", default=True),
         pushdown=given.flag("pushdown", default=False),
@@ -312,6 +312,12 @@ class _Given:
             return int(text)
         except ValueError:
             raise ValueError(f"Option '{name}' must be a whole number, got '{text}'") from None
+
+    def count(self, name: str, default: int) -> int:
+        number = self.number(name, default)
+        if number < 0:
+            raise ValueError(f"Option '{name}' must not be negative, got {number}")
+        return number
 
     def positive(self, name: str) -> int | None:
         if not self.has(name):
