@@ -55,6 +55,10 @@ def test_exactly_once_has_defaults_for_all_but_the_topic():
             {"topic": "t", "delivery": "exactly-once", "delivery__query": "q", "delivery__batch": "-1"},
             "must be a whole number",
         ),
+        (
+            {"topic": "t", "delivery": "exactly-once", "delivery__query": " ", "delivery__batch": "1"},
+            "'delivery.query' is blank",
+        ),
         ({"topic": "t", "kafka__transactional__id": "x"}, "begins with option 'delivery.prefix'"),
     ],
 )

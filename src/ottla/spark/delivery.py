@@ -60,6 +60,8 @@ def delivery_options(text: Text, topic: str | None) -> Delivery | None:
         raise ValueError(f"Option 'delivery.missing.marker' must be {FAIL} or {WRITE}, got '{wanted}'")
     if (query is None) != (batch is None):
         raise ValueError("Options 'delivery.query' and 'delivery.batch' go together")
+    if query is not None and not query.strip():
+        raise ValueError("Option 'delivery.query' is blank: write_batch needs a name that says which query writes")
     if batch is not None and not batch.strip().isdecimal():
         raise ValueError(f"Option 'delivery.batch' must be a whole number, got '{batch}'")
     return Delivery(
