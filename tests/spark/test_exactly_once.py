@@ -134,8 +134,9 @@ def test_a_plan_that_is_not_repeatable_is_found_out(pipeline):
     mine.topics.count(mine.source, 0, 20)
     mine.run()
     mine.forget_last_commit()
-    with pytest.raises(Exception, match="was committed before with 20 rows"):
+    with pytest.raises(Exception, match="was committed before with 20 rows") as raised:
         mine.run()
+    assert "NotWritten: task 0 of batch 0" in str(raised.value).splitlines()[0]
     assert len(mine.found()) == 20
 
 

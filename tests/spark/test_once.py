@@ -10,8 +10,9 @@ from ottla.client.produce.transacting import Transactor
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.spark import once
+from ottla.spark.attempt import NotWritten
 from ottla.spark.marker import Content, Marker, Task
-from ottla.spark.once import NotWritten, write_once
+from ottla.spark.once import write_once
 from ottla.spark.options import sink_options
 from ottla.spark.sender import TransactionalSender
 from ottla.spark.writer import write_batch_of_rows

@@ -13,8 +13,9 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
+from ottla.spark.attempt import NotWritten
 from ottla.spark.marker import Task
-from ottla.spark.once import NotWritten, write_once
+from ottla.spark.once import write_once
 from ottla.spark.options import sink_options
 
 pytestmark = [pytest.mark.slow]

@@ -51,6 +51,10 @@ NO_MARKER = (
 )
 
 
+class NotWritten(Exception):
+    """An attempt that ended without knowing whether its rows are in the topic."""
+
+
 @dataclass(slots=True)
 class Attempt:
     """The machine of one attempt: its next step."""

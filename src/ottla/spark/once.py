@@ -21,7 +21,7 @@ from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from ottla.spark.attempt import Attempt, Do
+from ottla.spark.attempt import Attempt, Do, NotWritten
 from ottla.spark.connections import cluster
 from ottla.spark.content import COLUMNS, content_of
 from ottla.spark.marker import Content, Marker, Task
@@ -36,10 +36,6 @@ _FENCED = frozenset(
 _BUSY = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort"})
 QUIET_MS = 10_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
-
-
-class NotWritten(Exception):
-    """This attempt ends without knowing whether its rows are in the topic."""
 
 
 def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:

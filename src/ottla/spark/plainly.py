@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
+from ottla.spark.attempt import NotWritten
 from ottla.spark.plan import DataLoss
 
 _OF_WORKERS = "PYTHON_WORKER_FACTORY_"
@@ -23,7 +24,7 @@ def said_plainly() -> Iterator[None]:
     """
     try:
         yield
-    except (ApiError, ClientError, DataLoss, OSError, ValueError):
+    except (ApiError, ClientError, DataLoss, NotWritten, OSError, ValueError):
         if any(name.startswith(_OF_WORKERS) for name in os.environ):
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise
