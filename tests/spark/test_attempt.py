@@ -52,10 +52,21 @@ def test_a_committed_batch_that_comes_again_with_other_rows_fails_with_a_sentenc
     assert "was committed before with 2 rows" in attempt.failure and "came again with 3 rows" in attempt.failure
 
 
-def test_an_attempt_left_behind_by_later_batches_skips_whatever_its_rows():
-    attempt = after_reading(an_attempt(), Marker(5, ROWS))
-    attempt.compared(Content(9, 9))
-    assert attempt.do is Do.FINISHED
+@pytest.mark.parametrize("own", [Marker(5, ROWS), None])
+def test_a_batch_before_those_of_the_markers_fails_with_a_sentence(own):
+    """A later marker is no proof: after a checkpoint was deleted the same numbers mean other batches."""
+    attempt = after_reading(an_attempt(), own)
+    if own is None:
+        attempt.found_first(Marker(5, ROWS))
+    assert attempt.do is Do.FAILED
+    assert "the marker of batch 5 already" in attempt.failure and "delivery.prefix" in attempt.failure
+
+
+def test_a_fenced_attempt_fails_where_the_query_has_gone_on_without_it():
+    attempt = after_reading(an_attempt(), Marker(2, ROWS))
+    attempt.superseded(50, open_for_ms=9)
+    attempt.found(Marker(4, ROWS), 60)
+    assert attempt.do is Do.FAILED and "the marker of batch 4 already" in attempt.failure
 
 
 def test_the_first_batch_needs_no_marker():

@@ -164,8 +164,18 @@ def test_a_twin_that_was_overtaken_reports_what_the_other_committed(rig, rows_be
 def test_a_zombie_of_an_older_batch_changes_nothing(rig):
     rig.write(0, [b"a"])
     rig.write(1, [b"b"])
-    rig.write(0, [b"a"])
+    with pytest.raises(NotWritten, match="the marker of batch 1 already"):
+        rig.write(0, [b"a"])
     assert rig.values() == [b"a", b"b"] and rig.marker().batch == 1
+
+
+def test_rows_of_a_query_whose_checkpoint_was_deleted_are_not_passed_over(rig):
+    """Under a name of its own, as `write_batch` may give, a query that begins anew has the markers of the old one."""
+    for number in range(3):
+        rig.write(number, [b"old %d" % number])
+    with pytest.raises(NotWritten, match=r"checkpoint.*was deleted"):
+        rig.write(0, [b"new"])
+    assert rig.values() == [b"old 0", b"old 1", b"old 2"]
 
 
 def test_an_attempt_fenced_by_one_that_does_not_commit_fails_after_a_while(rig):

@@ -42,6 +42,12 @@ OTHER_ROWS = (
     "of digest {now.digest:016x}. A repeated batch must have the same rows in the same tasks: no random numbers, no "
     "clock but Spark's current_timestamp(), no other plan or options since"
 )
+OLD_CHECKPOINT = (
+    "group {name} has the marker of batch {later} already, and this attempt wrote nothing. That is no fault where "
+    "Spark has left the attempt behind. Else the checkpoint is older than the markers: it was deleted, restored or "
+    "copied, or write_batch got a name that another query has. Start the query from its newest checkpoint; to write "
+    "the batches again, give it another option 'delivery.prefix' and set 'delivery.missing.marker' to 'write'"
+)
 NO_MARKER = (
     "has no marker, and task 0 of the query has none either: nobody can tell whether this batch was written before. "
     "Markers are offsets of groups such as {name}. They expire (offsets.retention.minutes) where a query rests for "
@@ -81,9 +87,11 @@ class Attempt:
         self.do = Do.READ_MARKER
 
     def found(self, marker: Marker | None, now_ms: float) -> None:
-        """Skip a committed batch. A marker of a later batch means that this attempt was left behind long ago."""
+        """Skip a committed batch. A marker of a later batch does not say that this one was written."""
         assert self.do in (Do.READ_MARKER, Do.AWAIT_MARKER)
-        if marker is not None and marker.batch >= self.task.batch:
+        if marker is not None and marker.batch > self.task.batch:
+            self._fail(OLD_CHECKPOINT.format(name=self.task.name, later=marker.batch))
+        elif marker is not None and marker.batch == self.task.batch:
             self.marker = marker
             self.do = Do.COMPARE
         elif self.do is Do.AWAIT_MARKER:
@@ -105,6 +113,8 @@ class Attempt:
         assert self.do is Do.READ_FIRST_MARKER
         if marker is None:
             self._fail(NO_MARKER.format(name=self.task.name))
+        elif marker.batch > self.task.batch:
+            self._fail(OLD_CHECKPOINT.format(name=self.task.neighbour(0), later=marker.batch))
         else:
             self.do = Do.WRITE
 
@@ -153,7 +163,7 @@ class Attempt:
     def compared(self, content: Content) -> None:
         """Compare all rows of this attempt with those that were committed."""
         assert self.do is Do.COMPARE and self.marker is not None
-        if self.marker.batch > self.task.batch or content == self.marker.content:
+        if content == self.marker.content:
             self.do = Do.FINISHED
         else:
             self._fail(OTHER_ROWS.format(before=self.marker.content, now=content))

@@ -19,8 +19,9 @@ def write_batch(frame: DataFrame, batch_id: int, options: Mapping[str, str], *, 
     are committed. Rows that name their topics in a column need the option `delivery.marker.topic`.
 
     `name` stands for the query in transactional ids and markers: Spark's id of the query unless it is given. Of several
-    writes of a micro-batch to one topic each needs a name of its own, the same in every micro-batch. Adaptive execution
-    is off while the rows are written; a frame that is persisted must have been so with it off.
+    writes of a micro-batch to one topic each needs a name of its own, the same in every micro-batch. No other query may
+    have that name, nor this one after its checkpoint was deleted. Adaptive execution is off while the rows are written;
+    a frame that is persisted must have been so with it off.
 
     Raises ValueError outside `foreachBatch` without a `name`, and for settings under which a repeated micro-batch could
     have its rows in other tasks; Spark's own error where an option is refused or a task fails.
