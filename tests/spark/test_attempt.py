@@ -69,6 +69,15 @@ def test_a_fenced_attempt_fails_where_the_query_has_gone_on_without_it():
     assert attempt.do is Do.FAILED and "the marker of batch 4 already" in attempt.failure
 
 
+@pytest.mark.parametrize(
+    ("marker", "do"), [(None, Do.FINISHED), (Marker(2, ROWS), Do.FINISHED), (Marker(3, ROWS), Do.COMPARE)]
+)
+def test_a_task_without_rows_only_looks_whether_it_had_some(marker, do):
+    attempt = an_attempt(empty=True, do=Do.READ_MARKER)
+    attempt.found(marker, 0)
+    assert attempt.do is do
+
+
 def test_the_first_batch_needs_no_marker():
     assert after_reading(an_attempt(batch=0), None).do is Do.WRITE
 

@@ -103,6 +103,14 @@ def test_a_repeated_task_with_other_rows_is_refused(rig):
     assert rig.values() == [b"a"]
 
 
+def test_a_repeated_task_that_has_no_rows_any_more_is_refused(rig):
+    """Its rows came in another task now, which had not committed and writes them a second time."""
+    rig.write(0, [b"a"], index=1)
+    with pytest.raises(NotWritten, match="came again with 0 rows"):
+        rig.write(0, [], index=1)
+    rig.write(1, [], index=1)
+
+
 def test_tasks_of_a_batch_do_not_disturb_one_another(rig):
     for index in range(3):
         rig.write(0, [b"%d" % index], index=index)

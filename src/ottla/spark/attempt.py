@@ -71,6 +71,8 @@ class Attempt:
     quiet_ms: float = 10_000
     """The time without a transaction after which the attempt that fenced this one is given up."""
     write_without_markers: bool = False
+    empty: bool = False
+    """True if the task has no rows and leaves no marker: it begins at READ_MARKER, to find rows that it had before."""
     do: Do = Do.FENCE
     marker: Marker | None = None
     """The marker to commit, or the one that was found committed."""
@@ -94,6 +96,8 @@ class Attempt:
         elif marker is not None and marker.batch == self.task.batch:
             self.marker = marker
             self.do = Do.COMPARE
+        elif self.empty:
+            self.do = Do.FINISHED
         elif self.do is Do.AWAIT_MARKER:
             if now_ms - self._busy_ms >= self.quiet_ms:
                 self._fail(DESERTED.format(name=self.task.name))

@@ -42,9 +42,8 @@ def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatc
     """Write a task's rows, unless an attempt before has; returns once they are committed."""
     columns = COLUMNS if options.topic is None else [name for name in COLUMNS if name != "topic"]
     rows = _Rows(as_written(options, batches), columns)
-    if not rows.any and task.index > 0:
-        return Written(0, 0)  # task 0 leaves a marker in every batch
-    at_work = _AtWork(options, task, rows)
+    empty = not rows.any and task.index > 0  # task 0 leaves a marker in every batch
+    at_work = _AtWork(options, task, rows, empty=empty)
     at_work.run()
     return Written(rows.content.rows, at_work.sent)
 
@@ -74,7 +73,7 @@ class _Rows:
 class _AtWork:
     """One attempt and its transaction."""
 
-    def __init__(self, options: SinkOptions, task: Task, rows: _Rows) -> None:
+    def __init__(self, options: SinkOptions, task: Task, rows: _Rows, *, empty: bool) -> None:
         assert options.delivery is not None
         self.sent = 0
         self._options, self._task, self._rows = options, task, rows
@@ -86,6 +85,8 @@ class _AtWork:
             timeout_ms=self._timeout_ms,
             quiet_ms=QUIET_MS,
             write_without_markers=options.delivery.write_without_markers,
+            empty=empty,
+            do=Do.READ_MARKER if empty else Do.FENCE,
         )
         self._transactor: Transactor
         self._began = 0.0
@@ -100,7 +101,7 @@ class _AtWork:
                 case Do.FENCE:
                     self._fence()
                 case Do.READ_MARKER:
-                    attempt.found(self._marker(self._task.name, stable=True), _now_ms())
+                    attempt.found(self._marker(self._task.name, stable=not attempt.empty), _now_ms())
                 case Do.READ_FIRST_MARKER:
                     attempt.found_first(self._marker(self._task.neighbour(0), stable=False))
                 case Do.WRITE:
