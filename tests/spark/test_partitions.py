@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.produce import partitioners
+from ottla.spark import partitions
 from ottla.spark.partitions import choose, murmur2, spread_rows
 
 
@@ -13,6 +14,23 @@ from ottla.spark.partitions import choose, murmur2, spread_rows
 def test_all_keys_at_once_hash_as_one_by_one(keys, cut):
     array = pa.array(keys, pa.binary()).slice(min(cut, len(keys)))
     assert murmur2(array).tolist() == [partitioners.murmur2(key) for key in array.to_pylist()]
+
+
+def test_a_long_value_takes_no_step_over_arrays_for_each_of_its_words(monkeypatch):
+    """Digests of rows hash values too: a value of a megabyte took seconds."""
+    steps = []
+    word = partitions._word
+    monkeypatch.setattr(partitions, "_word", lambda *given: steps.append(1) or word(*given))
+    long = [bytes((at * 7 + salt) % 251 for at in range(300_000 + salt)) for salt in range(4)]
+    values = [b"short", *long, b"x" * 1024, b"x" * 1025, b"", b"y" * 1031]
+    hashed = murmur2(pa.array(values, pa.binary()).slice(1)).tolist()
+    assert len(steps) < 1000
+    assert hashed == [partitioners.murmur2(value) for value in values[1:]]
+
+
+def test_many_long_keys_hash_as_one_by_one():
+    keys = [b"%06d" % at * 200 for at in range(100)] + [b"%06d" % at * 400 for at in range(20)]
+    assert murmur2(pa.array(keys, pa.binary())).tolist() == [partitioners.murmur2(key) for key in keys]
 
 
 def test_keys_choose_as_java_clients_do_and_the_partition_column_goes_before():
