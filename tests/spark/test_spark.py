@@ -58,6 +58,19 @@ def test_what_is_written_is_read(spark, source, bootstrap, topics):
     assert all((row.headers is None) == (int(row.key) % 2 == 1) for row in rows)
 
 
+def test_rows_of_arrows_large_types_are_written_whole(spark, bootstrap, source, topics):
+    topic = topics.new()
+    rows = spark.createDataFrame([("anna", "one book"), (None, None)], "key string, value string").coalesce(1)
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        kafka = {"kafka.bootstrap.servers": bootstrap, "topic": topic}
+        rows.write.format("ottla").options(**kafka).mode("append").save()
+        found = source(topic).collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
+    assert [(row.key, row.value) for row in found] == [(b"anna", b"one book"), (None, None)]
+
+
 def test_columns_and_filters_narrow_what_is_read(spark, source, topics):
     topic = topics.new(2)
     for partition in (0, 1):

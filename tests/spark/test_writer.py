@@ -9,7 +9,9 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, St
 from ottla.client.produce import partitioners
 from ottla.kernel.errors import ApiError
 from ottla.spark import sender
-from ottla.spark.arrow import HEADERS
+from ottla.spark.arrow import HEADERS, with_plain_types
+from ottla.spark.marker import Task
+from ottla.spark.once import write_once
 from ottla.spark.options import sink_options
 from ottla.spark.sink import check_columns
 from ottla.spark.writer import write_rows
@@ -42,6 +44,37 @@ def test_keys_values_headers_and_nulls_arrive(bootstrap, topics):
     found = topics.read(topic)
     assert [(record.key, record.value) for record in found] == [(b"a", b"1"), (None, b"2"), (b"", None)]
     assert [record.headers for record in found] == [(("h", b"x"), ("h", None)), (), ()]
+
+
+def with_large_types(rows):
+    """The rows as Spark gives them with spark.sql.execution.arrow.useLargeVarTypes."""
+    header = pa.struct([("key", pa.large_string()), ("value", pa.large_binary())])
+    kinds = {"topic": pa.large_string(), "headers": pa.list_(header)}
+    columns = {name: rows.column(name).cast(kinds.get(name, pa.large_binary())) for name in rows.schema.names}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_columns_of_arrows_large_types_are_written_as_the_plain_ones(bootstrap, topics):
+    topic = topics.new()
+    header = [{"key": "name", "value": b"content"}]
+    rows = batch(topic=[topic] * 3, key=[b"abc", None, b""], value=[b"12", b"", None], headers=[header, None, []])
+    expected = [(b"abc", b"12", (("name", b"content"),)), (None, b"", ()), (b"", None, ())]
+    write_rows(sink(bootstrap), iter([with_large_types(rows)]))
+    assert [(record.key, record.value, record.headers) for record in topics.read(topic)] == expected
+    options = sink(bootstrap, delivery="exactly-once", delivery__marker__topic=topic)
+    for given in (rows, with_large_types(rows)):  # the digest in the marker is the same
+        write_once(options, Task(f"q-{topic}", 0, 0), iter([given]))
+    assert [(record.key, record.value, record.headers) for record in topics.read(topic)] == expected * 2
+
+
+def test_large_types_inside_other_types_become_plain():
+    inner = pa.struct([("a", pa.large_string()), ("b", pa.map_(pa.large_string(), pa.list_(pa.large_binary())))])
+    (row,) = [{"a": "x", "b": [("k", [b"1", None])]}]
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([row, None], inner), "other": pa.array(["y", "z"])})
+    plain = with_plain_types(rows, {"value"})
+    kind = pa.struct([("a", pa.string()), ("b", pa.map_(pa.string(), pa.list_(pa.binary())))])
+    assert plain.schema.types == [kind, pa.string()]
+    assert plain.to_pydict() == rows.to_pydict()
 
 
 def test_keys_choose_partitions_as_java_clients_do(bootstrap, topics):

@@ -20,7 +20,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.records.columns import EncodedBatch, encode_columns
 from ottla.records.compression import Codec
-from ottla.spark.arrow import HEADERS, binary_column, header_column, indices
+from ottla.spark.arrow import HEADERS, binary_column, header_column, indices, with_plain_types
 from ottla.spark.connections import cluster
 from ottla.spark.options import SinkOptions
 from ottla.spark.partitions import choose, spread_rows
@@ -28,6 +28,8 @@ from ottla.spark.sender import Sender, given_back, taken
 from ottla.spark.sink import Written
 from ottla.spark.written_values import written
 
+VARIABLE = frozenset({"topic", "key", "value", "headers"})
+"""The columns whose values differ in length."""
 _fitting: dict[str, int] = {}
 """The largest size of batches by topic, where one of `kafka.batch.size` was too large for it."""
 
@@ -45,10 +47,12 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patie
 
 
 def as_written(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches that have rows, typed values as payloads."""
+    """The batches that have rows, of types that the encoder knows, typed values as payloads."""
+    names = VARIABLE if options.topic is None else VARIABLE - {"topic"}
     for batch in batches:
         if batch.num_rows:
-            yield batch if options.written_by is None else written(batch, options.written_by)
+            plain = with_plain_types(batch, names)
+            yield plain if options.written_by is None else written(plain, options.written_by)
 
 
 def write_batch_of_rows(where: Cluster, sender: Sender, options: SinkOptions, batch: pa.RecordBatch) -> int:
