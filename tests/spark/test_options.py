@@ -94,6 +94,8 @@ def test_numbers_that_are_no_offsets_and_no_times_are_refused():
         assert whole == "Option 'startingTimestamp': the time -2 is negative; write milliseconds since 1970"
         each = refusal(streaming=streaming, startingOffsetsByTimestamp='{"a":{"0":-1}}')
         assert each == "Option 'startingOffsetsByTimestamp': the time -1 is negative; write milliseconds since 1970"
+    far = refusal(startingTimestamp=str(1 << 63))
+    assert far == f"Option 'startingTimestamp': the time {1 << 63} is too large; write milliseconds since 1970"
     assert "'endingOffsets': -4 for a-0 is no offset" in refusal(endingOffsets='{"a":{"0":-4}}')
     assert refusal(startingOffsets='{"a":{"first":0}}') == "Expected the number of a partition of a, got 'first'"
 
@@ -195,3 +197,11 @@ def test_a_length_of_time_without_sense_is_refused():
 )
 def test_a_batch_of_the_sink_is_no_larger_than_a_request_may_be(given: dict[str, str], batch_size: int) -> None:
     assert sink_options({"kafka.bootstrap.servers": "b:1", **given}).kafka.batch_size == batch_size
+
+
+@pytest.mark.parametrize("number", ["-1", "2147483648"])
+@pytest.mark.parametrize("name", ["transaction.timeout.ms", "batch.size", "delivery.timeout.ms"])
+def test_numbers_that_kafka_has_no_room_for_are_refused(name, number):
+    options = {"kafka.bootstrap.servers": "b:1", "topic": "a", f"kafka.{name}": number}
+    with pytest.raises(ValueError, match=f"'{name}' must be between 0 and 2147483647, got {number}"):
+        sink_options(options)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 log = logging.getLogger("ottla.spark")
 
+_MOST = (1 << 31) - 1
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -202,6 +203,9 @@ def _number(settings: Mapping[str, str], name: str, default: int) -> int:
     if text is None:
         return default
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise ValueError(f"Kafka option '{name}' must be a whole number, got '{text}'") from None
+    if not 0 <= number <= _MOST:
+        raise ValueError(f"Kafka option '{name}' must be between 0 and {_MOST}, got {number}")
+    return number

@@ -419,9 +419,11 @@ def _limit(given: _Given, end: str, default: Edge, *, latest_where_none: bool) -
 
 
 def _check_times(option: str, times_ms: Iterable[int]) -> None:
-    """Refuse negative times: to the broker they are names of other offsets."""
-    if (least := min(times_ms, default=0)) < 0:
-        raise ValueError(f"Option '{option}': the time {least} is negative; write milliseconds since 1970")
+    """Refuse negative times, which are names of other offsets to the broker, and those of more than 64 bits."""
+    for time_ms in times_ms:
+        if not 0 <= time_ms < 1 << 63:
+            fault = "negative" if time_ms < 0 else "too large"
+            raise ValueError(f"Option '{option}': the time {time_ms} is {fault}; write milliseconds since 1970")
 
 
 def _json(option: str, text: str) -> object:
