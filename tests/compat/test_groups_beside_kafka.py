@@ -20,6 +20,7 @@ import pytest
 from apache_kafka import ApacheKafka
 from group_dialogue import Dialogue, Wire
 from group_scenes import SCENES, Scene
+from refused_scenes import REFUSED_SCENES
 from transactional_scenes import TRANSACTIONAL_SCENES
 
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -34,7 +35,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "2",
 }
-PLAYED = [*SCENES, *TRANSACTIONAL_SCENES]
+PLAYED = [*SCENES, *TRANSACTIONAL_SCENES, *REFUSED_SCENES]
 _numbers = itertools.count()
 
 

@@ -94,7 +94,7 @@ def subscribed(talk: Dialogue, wire: Wire, epoch: int, *topics: str, **options: 
             subscribed_topic_names=wanted,
             **{"topic_partitions": None, **joins, **options},
         )
-        answer = wire.ask(1, request)
+        answer = patiently(wire, 1, request)
         assert not answer.error_code, answer
         told = answer.assignment
         if told is not None and len(told.topic_partitions) == len(topics):

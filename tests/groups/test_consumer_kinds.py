@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.groups.consumer_desk import ConsumerDesk, error_of
 
 from ottla.groups.values import MigrationPolicy
@@ -44,13 +45,23 @@ def test_a_group_of_offsets_alone_becomes_a_consumer_group():
     assert listed(desk) == {"g": ("consumer", "Stable")} and not desk.replayed().groups
 
 
-def test_a_member_of_the_consumer_protocol_is_not_known_to_the_classic_apis():
+def test_a_member_of_the_consumer_protocol_does_not_heartbeat_or_sync_by_the_classic_apis():
     desk = ConsumerDesk()
     desk.join_consumer("m", instance="i")
     assert desk.heartbeat("m", 2) == ErrorCode.UNKNOWN_MEMBER_ID
     assert desk.sync("m", 2).result().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    by_instance = MemberIdentity(member_id="", group_instance_id="i")
-    assert {each.error_code for each in desk.leave("m", by_instance).members} == {ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+@pytest.mark.parametrize("by", ["m", MemberIdentity(member_id="", group_instance_id="i")], ids=["id", "instance"])
+def test_an_administrator_removes_a_member_of_the_consumer_protocol(by: str | MemberIdentity):
+    desk = ConsumerDesk()
+    epoch = desk.join_consumer("m", instance="i").member_epoch
+    desk.join_consumer("other")
+    left = desk.leave(by, MemberIdentity(member_id="other", group_instance_id="i"), "nobody")
+    codes = [each.error_code for each in left.members]
+    assert codes == [ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert set(desk.group().members) == set(desk.replayed().consumers.groups["g"].members) == {"other"}
+    assert error_of(desk.beat("m", epoch)) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_classic_member_takes_over_an_empty_consumer_group_with_its_offsets():

@@ -197,7 +197,10 @@ def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveGroupRequest, turn: Turn) -> None:
-    """Remove classic members, each by its member id or, as an administrator may, by its instance id alone."""
+    """Remove members, each by its member id or, as an administrator may, by its instance id alone.
+
+    Administrators remove members of the consumer protocol by this request, too.
+    """
     gone: dict[str, ConsumerMember] = {}
     left = []
     for identity in request.members:
@@ -215,17 +218,23 @@ def leave(groups: ConsumerGroups, group: ConsumerGroup, request: LeaveGroupReque
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember | ErrorCode:
     if identity.member_id or identity.group_instance_id is None:
-        return _member(group, identity.member_id, identity.group_instance_id)
-    holder = group.static_member(identity.group_instance_id)
-    return ErrorCode.UNKNOWN_MEMBER_ID if holder is None or holder.classic is None else holder
+        return _by_ids(group, identity.member_id, identity.group_instance_id)
+    return group.static_member(identity.group_instance_id) or ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def _by_ids(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
+    """A member of either protocol, by its ids."""
+    if instance_id is None:
+        return group.members.get(member_id) or ErrorCode.UNKNOWN_MEMBER_ID
+    member = group.static_member(instance_id)
+    if member is not None and member.member_id != member_id:
+        return ErrorCode.FENCED_INSTANCE_ID
+    return member or ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember | ErrorCode:
     """A member that speaks the classic protocol, by its ids."""
-    if instance_id is None:
-        member = group.members.get(member_id)
-    else:
-        member = group.static_member(instance_id)
-        if member is not None and member.member_id != member_id:
-            return ErrorCode.FENCED_INSTANCE_ID
-    return ErrorCode.UNKNOWN_MEMBER_ID if member is None or member.classic is None else member
+    member = _by_ids(group, member_id, instance_id)
+    if isinstance(member, ErrorCode) or member.classic is not None:
+        return member
+    return ErrorCode.UNKNOWN_MEMBER_ID
