@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from group_dialogue import Dialogue
-from group_scenes import Scene
+from group_scenes import Scene, describe_as_consumer_group
 from transactional_scenes import MEMBER, NOBODY, subscribed
 
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -48,3 +48,14 @@ def an_administrator_removes_a_static_member_of_a_consumer_group(talk: Dialogue)
     talk.ask("again", wire, 5, talk.leave(MemberIdentity(group_instance_id="one")))
     subscribed(talk, wire, 0, "t", instance_id="one")
     talk.ask("both ids", wire, 5, talk.leave(MemberIdentity(member_id=MEMBER, group_instance_id="one")))
+
+
+@scene
+def a_consumer_group_with_a_member_is_described(talk: Dialogue):
+    wire = talk.wire()
+    found = subscribed(talk, wire, 0, "t").assignment
+    assert found is not None
+    talk.names[repr(found.topic_partitions[0].topic_id)] = "<id of t>"
+    describe_as_consumer_group(talk, wire)
+    talk.ask("a classic member of another type", wire, 9, talk.join(MEMBER, protocol_type="connect"))
+    talk.ask("a classic member of that instance", wire, 9, talk.join(MEMBER, group_instance_id="one"))

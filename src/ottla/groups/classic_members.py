@@ -41,13 +41,13 @@ def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest
     try:
         said = read_subscription(request.protocols[0].metadata, groups.topics)
     except MalformedMessage:
-        turn.answer(_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request))
+        turn.answer(_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
     asked = _updated(before, request, said, turn.caller)
     trial, settings = Trial(group), groups.settings_of(group.group_id)
     advanced = advance(trial, before, asked, said.owned, turn.now, settings, groups.around)
     if advanced is None:
-        turn.answer(_refused(ErrorCode.UNKNOWN_MEMBER_ID, request))
+        turn.answer(_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         return
     generation = advanced.member.epoch
     if groups.take(group, trial, turn.now, turn.out):
@@ -72,11 +72,11 @@ def _joining(
     instance_id = request.group_instance_id
     holder = group.members.get(member_id) if instance_id is None else group.static_member(instance_id)
     if not _writable(request, turn.caller) or not writable(member_id):
-        return _refused(ErrorCode.INVALID_REQUEST, request)
+        return _refused(ErrorCode.INVALID_REQUEST)
     if holder is None and group.size >= groups.around.max_size:
-        return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED, request)
+        return _refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if not _supported(group, request):
-        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request)
+        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if instance_id is None:
         if not request.member_id and turn.caller.version >= _MEMBER_ID_REQUIRED_SINCE:
             return JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
@@ -84,8 +84,8 @@ def _joining(
     if not request.member_id:
         return ConsumerMember(member_id) if holder is None else come_back(holder, member_id)
     if holder is None:
-        return _refused(ErrorCode.UNKNOWN_MEMBER_ID, request)
-    return holder if holder.member_id == member_id else _refused(ErrorCode.FENCED_INSTANCE_ID, request)
+        return _refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    return holder if holder.member_id == member_id else _refused(ErrorCode.FENCED_INSTANCE_ID)
 
 
 def _supported(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
@@ -117,8 +117,8 @@ def _updated(before: ConsumerMember, request: JoinGroupRequest, said: Subscripti
     )
 
 
-def _refused(error: ErrorCode, request: JoinGroupRequest) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error, member_id=request.member_id)
+def _refused(error: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error)
 
 
 # SyncGroup

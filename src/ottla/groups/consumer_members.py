@@ -124,7 +124,7 @@ def _described(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> 
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
-        subscribed_topic_regex=member.regex or None,
+        subscribed_topic_regex=member.regex,
         assignment=_shown(held, topics),
         target_assignment=_shown(group.target.get(member.member_id, {}), topics),
         member_type=_CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
