@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from group_dialogue import Dialogue
 from group_scenes import Scene, describe_as_consumer_group
-from transactional_scenes import MEMBER, NOBODY, subscribed
+from transactional_scenes import MEMBER, NOBODY, Writer, subscribed
 
+from ottla.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.messages.end_txn import EndTxnRequest
+from ottla.messages.init_producer_id import InitProducerIdRequest
 from ottla.messages.leave_group import MemberIdentity
+from ottla.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 REFUSED_SCENES: list[Scene] = []
 
@@ -59,3 +73,47 @@ def a_consumer_group_with_a_member_is_described(talk: Dialogue):
     describe_as_consumer_group(talk, wire)
     talk.ask("a classic member of another type", wire, 9, talk.join(MEMBER, protocol_type="connect"))
     talk.ask("a classic member of that instance", wire, 9, talk.join(MEMBER, group_instance_id="one"))
+
+
+@scene
+def an_empty_transactional_id(talk: Dialogue):
+    wire = Writer(talk, 5).wire
+    producer = {"producer_id": 1, "producer_epoch": 0}
+    for what, topic, index in (("", "t", 0), (", a topic that is not there", "nothing", 0), (", partition 7", "t", 7)):
+        topics = [AddPartitionsToTxnTopic(name=topic, partitions=[index])]
+        for version in range(4):
+            talk.ask(
+                f"add partitions {version}{what}",
+                wire,
+                version,
+                AddPartitionsToTxnRequest(
+                    v3_and_below_transactional_id="", v3_and_below_producer_id=1, v3_and_below_topics=topics
+                ),
+            )
+        for version in (4, 5):
+            for verify in (False, True):
+                asked = AddPartitionsToTxnTransaction(
+                    transactional_id="", verify_only=verify, topics=topics, **producer
+                )
+                request = AddPartitionsToTxnRequest(transactions=[asked])
+                talk.ask(f"add partitions {version}, verify {verify}{what}", wire, version, request)
+    for version in range(5):
+        added = AddOffsetsToTxnRequest(transactional_id="", group_id=talk.group, **producer)
+        talk.ask(f"add offsets {version}", wire, version, added)
+    for version in range(6):
+        talk.ask(f"end {version}", wire, version, EndTxnRequest(transactional_id="", committed=True, **producer))
+        talk.ask(f"init {version}", wire, version, InitProducerIdRequest(transactional_id=""))
+        talk.ask(f"commit {version}", wire, version, _offsets(talk, "", "t", **producer))
+    talk.ask("describe", wire, 0, DescribeTransactionsRequest(transactional_ids=[""]))
+
+
+def _offsets(talk: Dialogue, transactional_id: str, *topics: str, **producer: int) -> TxnOffsetCommitRequest:
+    place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="note")
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=talk.group,
+        generation_id=-1,
+        member_id="",
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[place]) for topic in topics],
+        **producer,
+    )

@@ -117,6 +117,8 @@ class Verification:
         refused = refuse_missing(self._around.metadata, partitions)
         if refused is not None:
             return refused
+        if not transactional_id:
+            return _all(partitions, ErrorCode.INVALID_REQUEST)
         shards = self._transactions
         if adds:
             patience_ms = self._around.config.add_partitions_to_txn_retry_backoff_ms

@@ -35,10 +35,9 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
     if call.api_version >= _BROKERS_SINCE:
         return await _of_several(call, request)
     partitions = _partitions(request.v3_and_below_topics)
-    if not request.v3_and_below_transactional_id:
-        outcome: Verified | None = dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
-    else:
-        outcome = refuse_missing(call.node.metadata, partitions)
+    outcome = refuse_missing(call.node.metadata, partitions)
+    if outcome is None and not request.v3_and_below_transactional_id:
+        outcome = dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
     if outcome is None:
         error = await add_partitions(
             call.node.transactions,

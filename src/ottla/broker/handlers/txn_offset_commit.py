@@ -63,6 +63,8 @@ async def _commit(
     index, runner = node.groups.partition_for(request.group_id), node.groups.runner_of(request.group_id)
     if index is None or runner is None:
         return ErrorCode.NOT_COORDINATOR
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
     adds = call.api_version >= _ADDS_SINCE
     guard = runner.guard(request.producer_id, request.producer_epoch, bumps=adds)
     if isinstance(guard, ErrorCode):
