@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from group_dialogue import Dialogue
+from typing import Any
+
+from group_dialogue import Dialogue, Wire
 from group_scenes import Scene, describe_as_consumer_group
 from transactional_scenes import MEMBER, NOBODY, Writer, subscribed
 
@@ -17,6 +19,7 @@ from ottla.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.messages.end_txn import EndTxnRequest
 from ottla.messages.init_producer_id import InitProducerIdRequest
 from ottla.messages.leave_group import MemberIdentity
+from ottla.messages.offset_commit import OffsetCommitRequest
 from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -107,6 +110,18 @@ def an_empty_transactional_id(talk: Dialogue):
     talk.ask("describe", wire, 0, DescribeTransactionsRequest(transactional_ids=[""]))
 
 
+@scene
+def commits_that_name_no_topic(talk: Dialogue):
+    wire = talk.wire()
+    for version in (3, 4, 5):
+        writer = Writer(talk, version)
+        _transaction(talk, writer, "before")
+        request = _offsets(talk, writer.transactional_id, **writer.producer)
+        talk.ask(f"no topic, version {version}", writer.wire, version, request)
+        _transaction(talk, writer, "after")
+    talk.ask("no topic, plain", wire, 9, OffsetCommitRequest(group_id=talk.group))
+
+
 def _offsets(talk: Dialogue, transactional_id: str, *topics: str, **producer: int) -> TxnOffsetCommitRequest:
     place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="note")
     return TxnOffsetCommitRequest(
@@ -117,3 +132,14 @@ def _offsets(talk: Dialogue, transactional_id: str, *topics: str, **producer: in
         topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[place]) for topic in topics],
         **producer,
     )
+
+
+def _transaction(talk: Dialogue, writer: Writer, when: str) -> None:
+    """Note the state of a writer's transaction; its partitions depend on the group's name, which differs."""
+    asked = DescribeTransactionsRequest(transactional_ids=[writer.transactional_id])
+    (state,) = _ask(writer.wire, asked).transaction_states
+    talk.said.append(f"{when}, version {writer.version}: {state.transaction_state}, topics {len(state.topics)}")
+
+
+def _ask(wire: Wire, request: DescribeTransactionsRequest) -> Any:
+    return wire.ask(0, request)

@@ -29,7 +29,7 @@ _TOPIC_IDS_SINCE = 10
 
 
 async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Answer topics in Kafka's order: those that cannot be committed first."""
+    """Answer topics in Kafka's order: those that cannot be committed first. No topic, no commit: nobody is asked."""
     response = OffsetCommitResponse()
     metadata = call.node.metadata
     asked, request.topics = request.topics, []
@@ -39,7 +39,7 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
             response.topics.append(_said(topic, refused, error))
         if topic.partitions:
             request.topics.append(topic)
-    if asked and not request.topics:
+    if not request.topics:
         return response
     caller = caller_of(call)
     answer: OffsetCommitResponse | ErrorCode = await call.node.groups.ask(

@@ -29,7 +29,7 @@ _ADDS_SINCE = 5
 
 
 async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    """Missing topics are refused one by one, as by OffsetCommit."""
+    """Missing topics are refused one by one, as by OffsetCommit. Without a topic nothing joins the transaction."""
     if not request.group_id:
         return _refused(request.topics, ErrorCode.INVALID_GROUP_ID)
     response = TxnOffsetCommitResponse()
@@ -46,7 +46,7 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
         if known is not None and topic.partitions:
             topic_ids[topic.name] = known.topic_id
             request.topics.append(topic)
-    if asked and not request.topics:
+    if not request.topics:
         return response
     answer = await _commit(call, request, topic_ids)
     if isinstance(answer, ErrorCode):
