@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from group_dialogue import Dialogue, Wire
-from group_scenes import Scene, describe_as_consumer_group
+from group_scenes import Scene, commit, describe_as_consumer_group
 from transactional_scenes import MEMBER, NOBODY, Writer, subscribed
 
 from ottla.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -120,6 +120,19 @@ def commits_that_name_no_topic(talk: Dialogue):
         talk.ask(f"no topic, version {version}", writer.wire, version, request)
         _transaction(talk, writer, "after")
     talk.ask("no topic, plain", wire, 9, OffsetCommitRequest(group_id=talk.group))
+
+
+@scene
+def commits_that_name_a_topic_twice(talk: Dialogue):
+    wire = talk.wire()
+    for what, topics in (("both there", "tt"), ("one is not", "tnt"), ("both are not", "nn")):
+        for index in (0, 7):
+            request = commit(talk, partition=index)
+            request.topics = [each for topic in topics for each in commit(talk, topic=topic, partition=index).topics]
+            talk.ask(f"{what}, partition {index}", wire, 9, request)
+            request.generation_id_or_member_epoch = 3
+            request.member_id = NOBODY
+            talk.ask(f"{what}, partition {index}, by nobody", wire, 9, request)
 
 
 def _offsets(talk: Dialogue, transactional_id: str, *topics: str, **producer: int) -> TxnOffsetCommitRequest:

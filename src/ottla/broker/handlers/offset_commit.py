@@ -32,13 +32,15 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     """Answer topics in Kafka's order: those that cannot be committed first. No topic, no commit: nobody is asked."""
     response = OffsetCommitResponse()
     metadata = call.node.metadata
+    missing: list[OffsetCommitResponseTopic] = []
     asked, request.topics = request.topics, []
     for topic in asked:
         refused, error = _resolve(metadata, topic, by_id=call.api_version >= _TOPIC_IDS_SINCE)
         if refused:
-            response.topics.append(_said(topic, refused, error))
+            missing.append(_said(topic, refused, error))
         if topic.partitions:
             request.topics.append(topic)
+    _merge(response.topics, missing)
     if not request.topics:
         return response
     caller = caller_of(call)
@@ -49,7 +51,10 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
         committed = [_said(topic, topic.partitions, answer) for topic in request.topics]
     else:
         committed = answer.topics
-    _merge(response.topics, committed)
+    if response.topics:
+        _merge(response.topics, committed)
+    else:
+        response.topics = committed
     return response
 
 
