@@ -15,6 +15,7 @@ from ottla.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from ottla.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.messages.end_txn import EndTxnRequest
 from ottla.messages.init_producer_id import InitProducerIdRequest
@@ -25,6 +26,7 @@ from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from ottla.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 REFUSED_SCENES: list[Scene] = []
 
@@ -133,6 +135,19 @@ def commits_that_name_a_topic_twice(talk: Dialogue):
             request.generation_id_or_member_epoch = 3
             request.member_id = NOBODY
             talk.ask(f"{what}, partition {index}, by nobody", wire, 9, request)
+
+
+@scene
+def producers_and_markers_of_topics_that_cannot_be(talk: Dialogue):
+    wire = talk.wire()
+    for name in ("", "nothing", "a/b", ".", "x" * 250):
+        topics = [TopicRequest(name=name, partition_indexes=[0, -1])]
+        if name != "nothing":  # its message has words of our own
+            talk.ask(f"producers of {name}", wire, 0, DescribeProducersRequest(topics=topics))
+        marked = [WritableTxnMarkerTopic(name=name, partition_indexes=[0, -1])]
+        marker = WritableTxnMarker(producer_id=1_000_000, producer_epoch=0, coordinator_epoch=0, topics=marked)
+        for version in (1, 2):
+            talk.ask(f"markers {version} of {name}", wire, version, WriteTxnMarkersRequest(markers=[marker]))
 
 
 def _offsets(talk: Dialogue, transactional_id: str, *topics: str, **producer: int) -> TxnOffsetCommitRequest:

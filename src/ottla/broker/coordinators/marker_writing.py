@@ -62,6 +62,8 @@ class MarkerWriter:
     def _write(self, wanted: WantedMarker, marker: MarkerBatch, wall_ms: int) -> Slot[ErrorCode] | ErrorCode:
         """Append one marker. In an offsets partition the shard does it, so that its offsets change with the marker."""
         topic, index = wanted.partition
+        if not topic:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         partition = self._partition_of(topic, NO_TOPIC_ID, index)
         if isinstance(partition, ErrorCode):
             return partition

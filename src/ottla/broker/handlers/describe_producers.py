@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.partition import ANY_EPOCH
+from ottla.cluster.topics import name_error
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.describe_producers import (
@@ -34,6 +35,11 @@ async def handle(call: Call, request: DescribeProducersRequest) -> DescribeProdu
 
 
 def _describe(call: Call, name: str, index: int) -> PartitionResponse:
+    if wrong := name_error(name):
+        message = f"Topic name is invalid: {wrong}"
+        return PartitionResponse(
+            partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, error_message=message
+        )
     partition = call.node.partition(name, NO_TOPIC_ID, index)
     if isinstance(partition, ErrorCode):
         return PartitionResponse(partition_index=index, error_code=partition)
