@@ -1,6 +1,8 @@
 """WriteTxnMarkers (key 27, versions 1 and 2): write the markers that end transactions; answered once committed.
 
-Coordinators send it (KIP-98), and administrators who abort a hanging transaction (KIP-664).
+Coordinators send it (KIP-98), and administrators who abort a hanging transaction (KIP-664). A marker with a negative
+producer id or epoch is refused with INVALID_REQUEST: no producer has one. Apache Kafka answers -1 with
+UNKNOWN_SERVER_ERROR, and writes markers of lower numbers.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.marker_writing import WantedMarker
 from ottla.broker.coordinators.shard_runner import TransactionEnd
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.write_txn_markers import (
+    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
@@ -36,6 +40,7 @@ async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkers
             TopicPartition(topic.name, index),
         )
         for marker in request.markers
+        if _has_producer(marker)
         for topic in marker.topics
         for index in topic.partition_indexes
     ]
@@ -48,7 +53,10 @@ async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkers
                     WritableTxnMarkerTopicResult(
                         name=topic.name,
                         partitions=[
-                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=next(outcomes))
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index,
+                                error_code=next(outcomes) if _has_producer(marker) else ErrorCode.INVALID_REQUEST,
+                            )
                             for index in topic.partition_indexes
                         ],
                     )
@@ -58,3 +66,7 @@ async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkers
             for marker in request.markers
         ]
     )
+
+
+def _has_producer(marker: WritableTxnMarker) -> bool:
+    return marker.producer_id >= 0 and marker.producer_epoch >= 0
