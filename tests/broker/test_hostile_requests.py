@@ -8,6 +8,14 @@ import pytest
 from transactional import OK, Scene, ready
 
 from ottla.kernel.errors import ErrorCode
+from ottla.messages.describe_groups import DescribeGroupsRequest
+from ottla.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from ottla.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from ottla.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 
@@ -22,6 +30,41 @@ def test_a_marker_of_no_producer_is_refused_and_not_written(version: int, produc
     answer = scene.ask(1, WriteTxnMarkersRequest(markers=[wrong, _marker(8, 0), wrong]), most=version)
     assert [_codes(each) for each in answer.markers] == [[ErrorCode.INVALID_REQUEST], [OK], [ErrorCode.INVALID_REQUEST]]
     assert scene.end_offset(committed=False) == end + 1, "the marker between them"
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_commit_of_which_a_part_is_too_large_commits_nothing(transactional: bool):
+    """The offsets need two batches, and the second one is larger than the topic takes."""
+    scene = Scene(1)
+    producer = ready(scene, version=2)
+    assert scene.coordinator("g", 0) == 1
+    notes = [(0, "")] * 1000 + [(1, "x" * 4096)] * 1000
+    request: OffsetCommitRequest | TxnOffsetCommitRequest
+    if transactional:
+        offsets = [
+            TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=5, committed_metadata=note)
+            for index, note in notes
+        ]
+        request = TxnOffsetCommitRequest(
+            transactional_id="tx",
+            group_id="g",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=offsets)],
+        )
+    else:
+        places = [
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=5, committed_metadata=note)
+            for index, note in notes
+        ]
+        request = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=places)])
+    answer = scene.ask(1, request, most=9)
+    assert set(_codes(answer)) == {ErrorCode.UNKNOWN_SERVER_ERROR}, "as Apache Kafka says it"
+    some = [OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1])]
+    stable = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=some)], require_stable=True)
+    fetched = scene.ask(1, stable, most=9).groups[0].topics[0].partitions
+    assert [(each.error_code, each.committed_offset) for each in fetched] == [(OK, -1), (OK, -1)]
+    assert scene.ask(1, DescribeGroupsRequest(groups=["g"])).groups[0].group_state == "Dead"
 
 
 def _marker(producer_id: int, epoch: int) -> WritableTxnMarker:

@@ -258,31 +258,32 @@ class ShardRunner(Generic[S]):
             self._hold(decision.replies)
 
     def _write(self, decision: Outcome[Any]) -> ErrorCode:
-        """Append and apply at once. Entries that no request asked for may need more than one batch."""
-        entries = decision.entries
+        """Append and apply at once. Many entries need more than one batch: none is appended if one is too large."""
+        entries, writer = decision.entries, decision.writer
         at_once = len(entries) if decision.whole else _ENTRIES_PER_BATCH
+        wall_ms = self._around.clock.wall_ms()
+        batches = []
         for start in range(0, len(entries), at_once or 1):
-            error = self._write_batch(entries[start : start + at_once], decision.writer)
-            if error:
-                return error
+            some = entries[start : start + at_once]
+            batch = self._batch(some, writer, wall_ms)
+            if batch.size > self._partition.config.max_message_bytes:
+                return ErrorCode.MESSAGE_TOO_LARGE
+            batches.append((batch, some))
+        producer, guard = (-1, None) if writer is None else (writer.producer_id, writer.guard)
+        for batch, some in batches:
+            appended = self._append(batch, wall_ms, guard=guard)
+            if isinstance(appended, ErrorCode):
+                return appended
+            for place, entry in enumerate(some):
+                self.shard.apply(entry, appended.base_offset + place, producer)
         return ErrorCode.NONE
 
-    def _write_batch(self, entries: Sequence[Any], writer: Writer | None) -> ErrorCode:
-        wall_ms = self._around.clock.wall_ms()
+    def _batch(self, entries: Sequence[Any], writer: Writer | None, wall_ms: int) -> Batch:
         records = [Record(0, wall_ms, *self.shard.encode(entry)) for entry in entries]
         if writer is None:
-            producer, guard, batch = -1, None, Batch(build_batch(records))
-        else:
-            producer, epoch, guard = writer
-            batch = Batch(build_batch(records, producer_id=producer, producer_epoch=epoch, is_transactional=True))
-        if batch.size > self._partition.config.max_message_bytes:
-            return ErrorCode.MESSAGE_TOO_LARGE
-        appended = self._append(batch, wall_ms, guard=guard)
-        if isinstance(appended, ErrorCode):
-            return appended
-        for place, entry in enumerate(entries):
-            self.shard.apply(entry, appended.base_offset + place, producer)
-        return ErrorCode.NONE
+            return Batch(build_batch(records))
+        producer, epoch, _ = writer
+        return Batch(build_batch(records, producer_id=producer, producer_epoch=epoch, is_transactional=True))
 
     def _write_marker(self, end: TransactionEnd) -> ErrorCode:
         wall_ms = self._around.clock.wall_ms()
