@@ -8,7 +8,10 @@ import pytest
 from transactional import OK, Scene, ready
 
 from ottla.kernel.errors import ErrorCode
+from ottla.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.messages.describe_groups import DescribeGroupsRequest
+from ottla.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.messages.txn_offset_commit import (
@@ -65,6 +68,25 @@ def test_a_commit_of_which_a_part_is_too_large_commits_nothing(transactional: bo
     fetched = scene.ask(1, stable, most=9).groups[0].topics[0].partitions
     assert [(each.error_code, each.committed_offset) for each in fetched] == [(OK, -1), (OK, -1)]
     assert scene.ask(1, DescribeGroupsRequest(groups=["g"])).groups[0].group_state == "Dead"
+
+
+def test_what_one_request_names_often_is_described_once():
+    scene = Scene(1)
+    producer = ready(scene, version=2)
+    assert producer.send(0, "x") == OK
+    often = [0] * 9
+    topics = [TopicRequest(name="t", partition_indexes=often), TopicRequest(name="t", partition_indexes=[0, 1])]
+    described = scene.ask(1, DescribeProducersRequest(topics=topics)).topics
+    assert [[each.partition_index for each in topic.partitions] for topic in described] == [[0], [1]]
+    ids = ["tx", "none", "tx", "", ""]
+    states = scene.ask(1, DescribeTransactionsRequest(transactional_ids=ids)).transaction_states
+    assert [each.transactional_id for each in states] == ["tx", "none", ""]
+    for request in (DescribeGroupsRequest(groups=ids), ConsumerGroupDescribeRequest(group_ids=ids)):
+        assert [each.group_id for each in scene.ask(1, request).groups] == ["tx", "none", ""]
+    some = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    groups = [OffsetFetchRequestGroup(group_id=each, topics=topics) for topics in (None, some) for each in ids]
+    fetched = scene.ask(1, OffsetFetchRequest(groups=groups), most=9).groups
+    assert [each.group_id for each in fetched] == ["tx", "none", "", *ids]
 
 
 def _marker(producer_id: int, epoch: int) -> WritableTxnMarker:

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69, versions 0 and 1): state, epochs and members of groups of the consumer protocol.
 
-KIP-848; version 1 says of which protocol a member is (KIP-1099).
+KIP-848; version 1 says of which protocol a member is (KIP-1099). A group that is named several times is answered once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 async def handle(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
     response = ConsumerGroupDescribeResponse()
-    for number, group_id in enumerate(request.group_ids, 1):
+    for number, group_id in enumerate(dict.fromkeys(request.group_ids), 1):
         if number % A_TURN == 0:
             await next_turn(call.node.clock)
         group = await _describe(call, group_id)

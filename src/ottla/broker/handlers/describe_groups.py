@@ -2,6 +2,7 @@
 
 Allowed operations from version 3 on (KIP-430), static members from version 4 on (KIP-345). A group that does not exist
 is answered as dead and without members, in version 6 also as GROUP_ID_NOT_FOUND (KIP-1043).
+A group that is named several times is answered once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _OPERATIONS_SINCE = 3
 
 async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     described: list[DescribedGroup] = []
-    for number, group_id in enumerate(request.groups, 1):
+    for number, group_id in enumerate(dict.fromkeys(request.groups), 1):
         if number % A_TURN == 0:
             await next_turn(call.node.clock)
         described.append(await _describe(call, group_id))

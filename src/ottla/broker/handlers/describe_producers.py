@@ -1,6 +1,7 @@
 """DescribeProducers (key 61, version 0): the idempotent producers of a partition, and where their transactions began.
 
-KIP-664: used to find hanging transactions.
+KIP-664: used to find hanging transactions. A partition that is named several times is answered once: with many
+producers the answer would be far larger than the request.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.partition import ANY_EPOCH
+from ottla.broker.waiting import next_turn
 from ottla.cluster.topics import name_error
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
@@ -22,16 +24,27 @@ from ottla.messages.describe_producers import (
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
+_PRODUCERS_A_TURN = 1000
+
 
 async def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name, partitions=[_describe(call, topic.name, index) for index in topic.partition_indexes]
-            )
-            for topic in request.topics
-        ]
-    )
+    response = DescribeProducersResponse()
+    seen: set[tuple[str, int]] = set()
+    listed = 0
+    for topic in request.topics:
+        described = TopicResponse(name=topic.name)
+        response.topics.append(described)
+        for index in topic.partition_indexes:
+            if (topic.name, index) in seen:
+                continue
+            seen.add((topic.name, index))
+            if listed > _PRODUCERS_A_TURN:
+                await next_turn(call.node.clock)
+                listed = 0
+            partition = _describe(call, topic.name, index)
+            described.partitions.append(partition)
+            listed += 1 + len(partition.active_producers)
+    return response
 
 
 def _describe(call: Call, name: str, index: int) -> PartitionResponse:

@@ -1,10 +1,14 @@
-"""DescribeTransactions (key 65, version 0): the state of transactions by their id, each from its shard (KIP-664)."""
+"""DescribeTransactions (key 65, version 0): the state of transactions by their id, each from its shard (KIP-664).
+
+An id that is named several times is answered once.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import Moment, Ticket
 from ottla.messages.describe_transactions import (
@@ -21,7 +25,9 @@ if TYPE_CHECKING:
 
 async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
     response = DescribeTransactionsResponse()
-    for transactional_id in request.transactional_ids:
+    for number, transactional_id in enumerate(dict.fromkeys(request.transactional_ids), 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
         answer: TransactionState | ErrorCode = ErrorCode.INVALID_REQUEST
         if transactional_id:
             answer = await call.node.transactions.ask(transactional_id, partial(_describe, transactional_id))

@@ -36,7 +36,7 @@ _TOPICS_A_TURN = 1000
 async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
     if call.api_version >= _BATCHED_SINCE:
         response = OffsetFetchResponse()
-        for number, asked in enumerate(request.groups, 1):
+        for number, asked in enumerate(_without_repeats(request.groups), 1):
             if number % A_TURN == 0:
                 await next_turn(call.node.clock)
             response.groups.append(await _of_group(call, asked, require_stable=request.require_stable))
@@ -52,6 +52,19 @@ async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
     )
     answer = await _of_group(call, group, require_stable=request.require_stable)
     return OffsetFetchResponse(error_code=answer.error_code, topics=[_unbatched(topic) for topic in answer.topics])
+
+
+def _without_repeats(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """Leave out all but the first request for everything of a group: each answer may be far larger than a request."""
+    whole: set[str] = set()
+    kept = []
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in whole:
+                continue
+            whole.add(group.group_id)
+        kept.append(group)
+    return kept
 
 
 async def _of_group(call: Call, group: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
