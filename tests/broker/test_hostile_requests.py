@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from transactional import OK, Scene, ready
 
+from ottla.broker.waiting import A_TURN
 from ottla.kernel.errors import ErrorCode
+from ottla.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from ottla.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.messages.describe_groups import DescribeGroupsRequest
 from ottla.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.messages.heartbeat import HeartbeatRequest
 from ottla.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.messages.txn_offset_commit import (
@@ -87,6 +91,33 @@ def test_what_one_request_names_often_is_described_once():
     groups = [OffsetFetchRequestGroup(group_id=each, topics=topics) for topics in (None, some) for each in ids]
     fetched = scene.ask(1, OffsetFetchRequest(groups=groups), most=9).groups
     assert [each.group_id for each in fetched] == ["tx", "none", "", *ids]
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda ids: DescribeTransactionsRequest(transactional_ids=ids),
+        lambda ids: AddPartitionsToTxnRequest(
+            transactions=[AddPartitionsToTxnTransaction(transactional_id=each) for each in ids]
+        ),
+    ],
+    ids=["describe", "add"],
+)
+def test_a_request_of_very_many_transactions_lets_others_go_first(request_of: Any):
+    scene = Scene(1)
+    ready(scene, version=2)
+    peer, incarnation = scene.peer(1), scene.machines[1].current
+    assert incarnation is not None
+    scene.wait_for(peer.ask(HeartbeatRequest(group_id="g")))
+    turns = []
+
+    def counted(callback: Callable[[], None]) -> None:
+        turns.append(scene.loop.now_us)
+        scene.loop.call_soon(callback)
+
+    incarnation.clock.call_soon = counted  # type: ignore[method-assign]
+    scene.wait_for(peer.ask(request_of([f"x{number}" for number in range(10 * A_TURN)])))
+    assert len(turns) >= 10
 
 
 def _marker(producer_id: int, epoch: int) -> WritableTxnMarker:

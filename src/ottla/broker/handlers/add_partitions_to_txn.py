@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transaction_coordinator import add_partitions, fenced_as
 from ottla.broker.coordinators.verification import Question, refuse_missing
+from ottla.broker.waiting import A_TURN, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import run_story
@@ -54,20 +55,18 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
 
 async def _of_several(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Submit all transactions before waiting for the first answer: their entries share a commit."""
-    asked = [
-        run_story(
-            call.node.verification.ask_here(
-                Question(
-                    each.transactional_id,
-                    each.producer_id,
-                    each.producer_epoch,
-                    _partitions(each.topics),
-                    adds=not each.verify_only,
-                ),
-            )
+    asked = []
+    for number, each in enumerate(request.transactions, 1):
+        if number % A_TURN == 0:
+            await next_turn(call.node.clock)
+        question = Question(
+            each.transactional_id,
+            each.producer_id,
+            each.producer_epoch,
+            _partitions(each.topics),
+            adds=not each.verify_only,
         )
-        for each in request.transactions
-    ]
+        asked.append(run_story(call.node.verification.ask_here(question)))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=_by_topic(await slot))
