@@ -138,6 +138,20 @@ def commits_that_name_a_topic_twice(talk: Dialogue):
 
 
 @scene
+def transactional_commits_that_name_a_topic_twice(talk: Dialogue):
+    for version in (3, 5):
+        writer = Writer(talk, version)
+        for topics in ("tt", "tnt", "nn", "tu"):
+            for indexes in ((0, 0), (0, 7), (7, 7)):
+                request = _offsets(talk, writer.transactional_id, *topics, **writer.producer)
+                for topic in request.topics:
+                    topic.partitions = [
+                        TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=5) for index in indexes
+                    ]
+                talk.ask(f"version {version}, {topics} {indexes}", writer.wire, version, request)
+
+
+@scene
 def producers_and_markers_of_topics_that_cannot_be(talk: Dialogue):
     wire = talk.wire()
     for name in ("", "nothing", "a/b", ".", "x" * 250):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.group_coordinator import caller_of
+from ottla.broker.requests.topic_answers import answered, merged
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.offset_commit import (
@@ -30,7 +31,6 @@ _TOPIC_IDS_SINCE = 10
 
 async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse:
     """Answer topics in Kafka's order: those that cannot be committed first. No topic, no commit: nobody is asked."""
-    response = OffsetCommitResponse()
     metadata = call.node.metadata
     missing: list[OffsetCommitResponseTopic] = []
     asked, request.topics = request.topics, []
@@ -40,9 +40,8 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
             missing.append(_said(topic, refused, error))
         if topic.partitions:
             request.topics.append(topic)
-    _merge(response.topics, missing)
     if not request.topics:
-        return response
+        return OffsetCommitResponse(topics=merged(missing))
     caller = caller_of(call)
     answer: OffsetCommitResponse | ErrorCode = await call.node.groups.ask(
         request.group_id, lambda shard, ticket, now: shard.commit_offsets(request, caller, ticket, now)
@@ -51,11 +50,7 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
         committed = [_said(topic, topic.partitions, answer) for topic in request.topics]
     else:
         committed = answer.topics
-    if response.topics:
-        _merge(response.topics, committed)
-    else:
-        response.topics = committed
-    return response
+    return OffsetCommitResponse(topics=answered(missing, committed))
 
 
 def _resolve(
@@ -83,15 +78,3 @@ def _said(
             OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error) for each in partitions
         ],
     )
-
-
-def _merge(topics: list[OffsetCommitResponseTopic], more: list[OffsetCommitResponseTopic]) -> None:
-    """Merge into one answer per topic, as some partitions were refused here and others by the group."""
-    by_name = {topic.name: topic for topic in topics if topic.name}
-    for topic in more:
-        first = by_name.get(topic.name)
-        if first is None:
-            topics.append(topic)
-            by_name[topic.name] = topic
-        else:
-            first.partitions += topic.partitions

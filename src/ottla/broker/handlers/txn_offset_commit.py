@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.verification import NOT_THE_OWNER, Question
+from ottla.broker.requests.topic_answers import answered, merged
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.shards import Writer, coordinator_error
@@ -32,7 +33,7 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
     """Missing topics are refused one by one, as by OffsetCommit. Without a topic nothing joins the transaction."""
     if not request.group_id:
         return _refused(request.topics, ErrorCode.INVALID_GROUP_ID)
-    response = TxnOffsetCommitResponse()
+    refused: list[TxnOffsetCommitResponseTopic] = []
     topic_ids: dict[str, bytes] = {}
     asked, request.topics = request.topics, []
     for topic in asked:
@@ -42,17 +43,16 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
         topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
         if missing:
             gone = TxnOffsetCommitRequestTopic(name=topic.name, partitions=missing)
-            response.topics += _refused([gone], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION).topics
+            refused += _refused([gone], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION).topics
         if known is not None and topic.partitions:
             topic_ids[topic.name] = known.topic_id
             request.topics.append(topic)
     if not request.topics:
-        return response
+        return TxnOffsetCommitResponse(topics=merged(refused))
     answer = await _commit(call, request, topic_ids)
     if isinstance(answer, ErrorCode):
         answer = _refused(request.topics, _told(answer, call.api_version))
-    response.topics += answer.topics
-    return response
+    return TxnOffsetCommitResponse(topics=answered(refused, answer.topics))
 
 
 async def _commit(
