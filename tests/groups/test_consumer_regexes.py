@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.groups.consumer_desk import ConsumerDesk, SomeTopics, error_of
 
+from ottla.groups import regexes
 from ottla.kernel.errors import ErrorCode
+from ottla.kernel.patterns import Matcher, compile_pattern
 
 
 def test_a_regular_expression_matches_nothing_until_it_is_resolved():
@@ -38,6 +41,33 @@ def test_very_many_names_are_matched_in_several_turns():
     assert first is not None and not first.entries
     desk.pass_ms(0)
     assert len(desk.told(desk.beat("m", joined.member_epoch)) or {}) == 100
+
+
+def test_a_turn_compiles_one_regular_expression_at_most(monkeypatch: pytest.MonkeyPatch):
+    """A group may have one of each member, and a short one may take milliseconds."""
+    desk = ConsumerDesk(topics=SomeTopics(t1=1, t2=1))
+    for number in range(10):
+        desk.join_consumer(f"m{number}", regex=f"t{number}|t.{number}")
+    compiled: list[str] = []
+
+    def counted(pattern: str) -> Matcher:
+        compiled.append(pattern)
+        return compile_pattern(pattern)
+
+    monkeypatch.setattr(regexes, "compile_pattern", counted)
+    for turn in range(1, 11):
+        assert desk.shard.tick(desk.now) is not None
+        assert len(compiled) == turn
+    assert sorted(compiled) == sorted(set(compiled))
+
+
+def test_all_regular_expressions_of_a_group_are_resolved_in_one_run():
+    desk = ConsumerDesk(topics=SomeTopics(**{f"t{number}": 1 for number in range(100)}))
+    for number in range(10):
+        desk.join_consumer(f"m{number}", regex=f"t{number}|t.{number}")
+    desk.pass_ms(0)
+    found = {regex: set(each.topics) for regex, each in desk.group().regexes.items()}
+    assert len(found) == 10 and found["t3|t.3"] == {"t3", *(f"t{number}3" for number in range(1, 10))}
 
 
 def test_a_new_topic_is_found_after_a_rest():

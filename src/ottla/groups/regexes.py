@@ -1,12 +1,13 @@
 """The topics that the regular expressions of a group match; names are looked up in slices.
 
-A run goes over all topic names, each slice in a turn of its own, so that no group keeps the others waiting. Its result
-is written as records; if it differs from the one before, the group begins a new epoch.
+A run takes one regular expression after the other and goes over all topic names with each. Every slice of names is a
+step of its own, and compiles one expression at most: a group may have as many of them as members, and no group may keep
+the others waiting. Its result is written as records; if it differs from the one before, the group begins a new epoch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
@@ -24,13 +25,14 @@ _NAMES_PER_TURN = 20
 
 @dataclass(slots=True)
 class _Run:
-    """One run: the names left to look at, and the matches so far."""
+    """One run: the expressions left, of which the last is matched now, its place in the names, and the matches."""
 
     version: int
     names: tuple[str, ...]
-    matchers: dict[str, Matcher]
-    matched: dict[str, list[str]]
+    left: list[str]
+    matches: Matcher | None = None
     place: int = 0
+    matched: dict[str, list[str]] = field(default_factory=dict)
 
 
 class RegexRuns:
@@ -65,11 +67,8 @@ class RegexRuns:
         run = self._running.get(group.group_id)
         if run is None:
             run = self._running[group.group_id] = self._begin(group)
-        names = run.names[run.place : run.place + _NAMES_PER_TURN]
-        run.place += len(names)
-        for regex, matches in run.matchers.items():
-            run.matched[regex] += [name for name in names if matches(name)]
-        if run.place < len(run.names):
+        _step(run)
+        if run.left:
             self._deadlines.set(DeadlineKey(DeadlineKind.REGEX, group.group_id), now.mono_ms)
             return
         del self._running[group.group_id]
@@ -84,14 +83,7 @@ class RegexRuns:
         self._ended.pop(group_id, None)
 
     def _begin(self, group: ConsumerGroup) -> _Run:
-        """Compile a pattern of the log; one that does not compile here, from another release, matches nothing."""
-        matchers = {}
-        for regex in group.used_regexes():
-            try:
-                matchers[regex] = compile_pattern(regex)
-            except BadPattern:
-                matchers[regex] = _nothing
-        return _Run(self._topics.version, tuple(self._topics.names()), matchers, {regex: [] for regex in matchers})
+        return _Run(self._topics.version, tuple(self._topics.names()), sorted(group.used_regexes(), reverse=True))
 
     def _write(self, group: ConsumerGroup, run: _Run, now: Moment, out: Decision) -> None:
         """Write the matches for members that still subscribe, and a new epoch where they change their topics."""
@@ -107,6 +99,29 @@ class RegexRuns:
             trial.bump(self._topics)
         for entry in trial.entries:
             out.write(entry)
+
+
+def _step(run: _Run) -> None:
+    """Match the next names with one of the expressions."""
+    if not run.left:
+        return
+    regex = run.left[-1]
+    if run.matches is None:
+        run.matches = _compiled(regex)
+    names = run.names[run.place : run.place + _NAMES_PER_TURN]
+    run.place += len(names)
+    run.matched.setdefault(regex, []).extend(filter(run.matches, names))
+    if run.place >= len(run.names):
+        run.left.pop()
+        run.matches, run.place = None, 0
+
+
+def _compiled(regex: str) -> Matcher:
+    """Compile a pattern of the log; one that does not compile here, from another release, matches nothing."""
+    try:
+        return compile_pattern(regex)
+    except BadPattern:
+        return _nothing
 
 
 def _nothing(name: str) -> bool:
