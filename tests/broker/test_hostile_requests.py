@@ -74,6 +74,28 @@ def test_a_commit_of_which_a_part_is_too_large_commits_nothing(transactional: bo
     assert scene.ask(1, DescribeGroupsRequest(groups=["g"])).groups[0].group_state == "Dead"
 
 
+@pytest.mark.parametrize("version", [0, 3, 4, 5])
+@pytest.mark.parametrize("verified", ["true", "false"])
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, -1), (-1, 0), (-2, 0), (7, -1)])
+def test_offsets_of_no_producer_are_refused_also_where_no_coordinator_is_asked(
+    version: int, verified: str, producer_id: int, epoch: int
+):
+    scene = Scene(1, transaction_partition_verification_enable=verified)
+    ready(scene, version=2)
+    assert scene.coordinator("g", 0) == 1
+    place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    request = TxnOffsetCommitRequest(
+        transactional_id="tx",
+        group_id="g",
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[place])],
+    )
+    (code,) = _codes(scene.ask(1, request, most=version))
+    assert code in (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert scene.ask(1, DescribeGroupsRequest(groups=["g"])).groups[0].group_state == "Dead"
+
+
 def test_what_one_request_names_often_is_described_once():
     scene = Scene(1)
     producer = ready(scene, version=2)

@@ -79,6 +79,10 @@ async def _commit(
             if verified[place] in NOT_THE_OWNER:
                 runner.forget_guard(request.producer_id, guard)
             return verified[place]
+    if request.producer_id < 0:  # no coordinator was asked: with -1 the offsets would count as plain ones
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if request.producer_epoch < 0:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     writer = Writer(request.producer_id, request.producer_epoch, guard)
     answer: TxnOffsetCommitResponse | ErrorCode = await node.groups.ask(
         request.group_id,
