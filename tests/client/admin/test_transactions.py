@@ -164,8 +164,9 @@ def test_what_hangs_is_found_and_aborted(hung: Scene) -> None:
     hung.admin.abort_in_partition(TWO, producer, 0)
     assert hung.producers()[0].current_txn_start_offset == -1
     assert hung.admin.hanging_transactions(60_000) == []
+    hung.admin.abort_in_partition(TWO, producer._replace(producer_epoch=producer.producer_epoch + 1), 0)
     with pytest.raises(ApiError) as raised:
-        hung.admin.abort_in_partition(TWO, producer._replace(producer_epoch=producer.producer_epoch - 1), 0)
+        hung.admin.abort_in_partition(TWO, producer, 0)
     assert raised.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
