@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.kernel.errors import ErrorCode
+from ottla.records import compiled
 from ottla.records.batch import Batch, check_batch, scan_records
 from ottla.records.builder import BatchBuilder, build_batch, estimate_size, retain
 from ottla.records.compression import Codec
@@ -26,6 +27,28 @@ def test_a_record_never_takes_more_than_was_estimated(timestamp, key, value, hea
     before = builder.size
     assert builder.add(timestamp, key, value, headers)
     assert builder.size - before <= estimate_size(key, value, headers)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_record_that_a_signal_has_interrupted_is_not_in_the_batch(codec: Codec, monkeypatch: pytest.MonkeyPatch):
+    """Ctrl-C raises between two calls, also behind the one that has put the record's bytes down."""
+    builder = BatchBuilder(codec=codec)
+    assert builder.add(NOW, None, b"first")
+    append = compiled.append_record
+
+    def interrupted(*arguments: object) -> None:
+        append(*arguments)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    for last in (b"second", b"third"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(compiled, "append_record", interrupted)
+            builder.add(NOW, None, b"interrupted")
+        whole = Batch(builder.build())
+        check_batch(whole)
+        assert [record.value for record in read_records(whole)][-1] != b"interrupted"
+        assert builder.add(NOW, None, last)
+    assert [record.value for record in read_records(Batch(builder.build()))] == [b"first", b"second", b"third"]
 
 
 def test_a_builder_says_when_it_is_full_and_always_takes_the_first(part):

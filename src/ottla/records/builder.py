@@ -37,6 +37,7 @@ class BatchBuilder:
         "_count",
         "_last_delta",
         "_max_timestamp",
+        "_size",
         "base_offset",
         "codec",
         "level",
@@ -58,6 +59,8 @@ class BatchBuilder:
         self.base_offset = base_offset
         self._base_timestamp = base_timestamp
         self._buffer = bytearray(HEADER_SIZE)
+        self._size = HEADER_SIZE
+        """The bytes of whole records. Behind them may stand one whose `add` a signal has interrupted."""
         self._count = 0
         self._last_delta = -1
         self._max_timestamp = NO_TIMESTAMP
@@ -69,7 +72,7 @@ class BatchBuilder:
     @property
     def size(self) -> int:
         """Bytes so far, header included, uncompressed."""
-        return len(self._buffer)
+        return self._size
 
     @property
     def max_timestamp(self) -> int:
@@ -84,7 +87,10 @@ class BatchBuilder:
         *,
         offset: int | None = None,
     ) -> bool:
-        """Add one record at the next offset, or at a later one; False, and nothing added, where it does not fit."""
+        """Add one record at the next offset, or at a later one; False, and nothing added, where it does not fit.
+
+        An exception of a signal's handler, such as KeyboardInterrupt, leaves the record out or adds it whole.
+        """
         if self._count and self.size + estimate_size(key, value, headers) > self.max_bytes:
             return False
         delta = self._last_delta + 1 if offset is None else offset - self.base_offset
@@ -92,10 +98,16 @@ class BatchBuilder:
             raise ValueError(f"offset {offset} comes after {self.base_offset + self._last_delta}")
         if self._base_timestamp is None:
             self._base_timestamp = timestamp
+        if len(self._buffer) > self._size:
+            del self._buffer[self._size :]
         compiled.append_record(self._buffer, delta, timestamp - self._base_timestamp, key, value, headers)
+        size = len(self._buffer)
+        latest = max(self._max_timestamp, timestamp)
+        # No call from here on: handlers of signals run between calls.
+        self._size = size
         self._count += 1
         self._last_delta = delta
-        self._max_timestamp = max(self._max_timestamp, timestamp)
+        self._max_timestamp = latest
         return True
 
     def build(
@@ -120,10 +132,10 @@ class BatchBuilder:
             | (DELETE_HORIZON_BIT if delete_horizon else 0)
         )
         if self.codec is Codec.NONE:
-            whole = bytearray(self._buffer)
+            whole = self._buffer[: self._size]
         else:
             whole = bytearray(HEADER_SIZE)
-            whole += compress(self.codec, memoryview(self._buffer)[HEADER_SIZE:], self.level)
+            whole += compress(self.codec, memoryview(self._buffer)[HEADER_SIZE : self._size], self.level)
         HEADER.pack_into(
             whole,
             0,

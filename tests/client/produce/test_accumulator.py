@@ -9,6 +9,7 @@ from ottla.client.model import Produced, ProducerIdentity
 from ottla.client.produce.accumulator import Accumulator, Place, ProducerSettings
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch
+from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_records
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -199,3 +200,17 @@ def test_an_impossible_timestamp_is_refused_and_leaves_nothing_behind() -> None:
         with pytest.raises(ValueError, match="milliseconds since 1970"):
             accumulator.append(ONE, timestamp, None, b"x", [], now_ms=0)
     assert accumulator.unfinished == []
+
+
+def test_a_first_record_that_a_signal_has_interrupted_leaves_no_batch_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    accumulator = an_accumulator(linger_ms=0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(BatchBuilder, "add", interrupted)
+        put(accumulator, b"a")
+    assert accumulator.ready(0, flush=True) == []
+    put(accumulator, b"b")
+    (batch,) = accumulator.ready(0)
+    assert batch.builder.records_count == 1

@@ -189,7 +189,7 @@ class Accumulator:
         """Put a record into the partition's open batch, or into a new one; ValueError for an impossible timestamp."""
         if not 0 <= timestamp < 1 << 63:
             raise ValueError(f"timestamp {timestamp} is not a number of milliseconds since 1970")
-        queue = self._queues.setdefault(partition, deque())
+        queue = self._queues.get(partition, deque())
         batch = queue[-1] if queue and not queue[-1].sealed else None
         before = batch.builder.size if batch is not None else 0
         if batch is None or not batch.builder.add(timestamp, key, value, headers):
@@ -200,10 +200,11 @@ class Accumulator:
                 level=self.settings.compression_level,
                 max_bytes=self.settings.batch_size,
             )
-            batch = OutgoingBatch(partition, builder, now_ms)
-            queue.append(batch)
             before = 0
             builder.add(timestamp, key, value, headers)
+            batch = OutgoingBatch(partition, builder, now_ms)
+            queue.append(batch)  # with its first record: a signal's handler may raise before
+            self._queues[partition] = queue
         self.waiting_bytes += batch.builder.size - before
         if batch.builder.size >= self.settings.batch_size:
             self._seal(batch)
