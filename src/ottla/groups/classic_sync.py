@@ -99,6 +99,20 @@ def leave(rebalances: Rebalances, group: Group, request: LeaveGroupRequest, turn
     turn.answer(left)
 
 
+def nobody_left(request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """The answer where the group does not exist."""
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(
+                member_id=identity.member_id,
+                group_instance_id=identity.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            for identity in request.members
+        ]
+    )
+
+
 def _leave_one(rebalances: Rebalances, group: Group, identity: MemberIdentity, out: Decision) -> MemberResponse:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     error = ErrorCode.NONE

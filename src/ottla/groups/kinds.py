@@ -6,8 +6,11 @@ All kinds share one name space of group ids, one log and one set of committed of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar
+
+from ottla.messages.list_groups import ListedGroup, ListGroupsRequest
 
 
 class GroupKind(Enum):
@@ -56,3 +59,19 @@ class AnyGroup(ABC):
     @abstractmethod
     def offsets_may_expire(self) -> bool:
         """True if offsets of topics without a subscriber may expire now."""
+
+
+def listed(groups: Iterable[AnyGroup], request: ListGroupsRequest) -> list[ListedGroup]:
+    """The groups that pass the filters of a request; names are compared in any case, an empty filter lets all pass."""
+    states = {state.strip().lower() for state in request.states_filter}
+    types = {each.lower() for each in request.types_filter}
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.shown_protocol_type,
+            group_state=group.state_name,
+            group_type=group.kind.value,
+        )
+        for group in groups
+        if (not types or group.kind.value in types) and (not states or group.state_name.lower() in states)
+    ]

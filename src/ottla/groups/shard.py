@@ -8,7 +8,6 @@ them back to `apply`, and lets the replies go once all that was appended before 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 from ottla.groups import classic_described, classic_members, classic_sync, consumer_members, migration, transactional
@@ -19,7 +18,7 @@ from ottla.groups.consumer_values import JOINING
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
 from ottla.groups.entries import decode_entry, encode_entry, group_entry, is_offset, writable
 from ottla.groups.group import Group, GroupState
-from ottla.groups.kinds import AnyGroup
+from ottla.groups.kinds import AnyGroup, listed
 from ottla.groups.offsets import NO_PRODUCER, Offsets, commit_error, unknown_group_error
 from ottla.groups.rebalance import Rebalances
 from ottla.groups.topics import NoTopics, Topics
@@ -35,7 +34,7 @@ from ottla.groups.values import (
     coordinator_error,
 )
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.retention import RetentionPause
+from ottla.kernel.retention import ExpiryRounds
 from ottla.kernel.shards import Writer
 from ottla.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -43,8 +42,8 @@ from ottla.messages.delete_groups import DeletableGroupResult
 from ottla.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-from ottla.messages.list_groups import ListedGroup, ListGroupsRequest
+from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.messages.list_groups import ListGroupsRequest
 from ottla.messages.offset_commit import OffsetCommitRequest
 from ottla.messages.offset_delete import OffsetDeleteRequest
 from ottla.messages.offset_fetch import OffsetFetchRequestGroup
@@ -54,8 +53,6 @@ from ottla.schema.codec import MalformedMessage
 
 _GROUPS_PER_EXPIRY = 200
 _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
-
-
 _OF_CONSUMERS = frozenset(
     {
         DeadlineKind.CONSUMER_SESSION,
@@ -90,8 +87,7 @@ class GroupShard:
         self._deadlines = Deadlines()
         self._rebalances = Rebalances(settings, self._deadlines)
         self._joins = Joins(self._rebalances, new_suffix)
-        self._expiry_queue: deque[str] = deque()
-        self._pause = RetentionPause()
+        self._expiry = ExpiryRounds(_GROUPS_PER_EXPIRY)
         self.consumers = ConsumerGroups(settings, self._deadlines, topics or NoTopics(), consumer_settings, new_suffix)
 
     def group(self, group_id: str) -> AnyGroup | None:
@@ -165,15 +161,7 @@ class GroupShard:
         elif (consumers := self.consumers.groups.get(request.group_id)) is not None:
             classic_members.leave(self.consumers, consumers, request, Turn(caller, ticket, now, out))
         elif group is None:
-            unknown = [
-                MemberResponse(
-                    member_id=member.member_id,
-                    group_instance_id=member.group_instance_id,
-                    error_code=ErrorCode.UNKNOWN_MEMBER_ID,
-                )
-                for member in request.members
-            ]
-            out.answer(ticket, LeaveGroupResponse(members=unknown))
+            out.answer(ticket, classic_sync.nobody_left(request))
         else:
             classic_sync.leave(self._rebalances, group, request, Turn(caller, ticket, now, out))
             self._drop_if_bare(group)
@@ -304,20 +292,8 @@ class GroupShard:
 
     def list_groups(self, request: ListGroupsRequest, ticket: Ticket) -> Decision:
         """The groups in these states and of these types, names in any case; an empty filter lets all pass."""
-        states = {state.strip().lower() for state in request.states_filter}
-        types = {each.lower() for each in request.types_filter}
         out = Decision()
-        listed = [
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.shown_protocol_type,
-                group_state=group.state_name,
-                group_type=group.kind.value,
-            )
-            for group in self.all_groups()
-            if not types or group.kind.value in types
-        ]
-        out.answer(ticket, [each for each in listed if not states or each.group_state.lower() in states])
+        out.answer(ticket, listed(self.all_groups(), request))
         return out
 
     def delete_group(self, group_id: str, ticket: Ticket) -> Decision:
@@ -383,7 +359,7 @@ class GroupShard:
             if group.unled or len(group.members) > self.settings.max_size:
                 self._rebalances.prepare(group, now, out)
         self._deadlines.set(_EXPIRY, now.mono_ms + self.settings.offsets_retention_check_interval_ms)
-        self._pause.begin(now.wall_ms, now.mono_ms)
+        self._expiry.begin(now.wall_ms, now.mono_ms)
         return out
 
     def refused(self, decision: Decision, error: ErrorCode, now: Moment) -> Decision:
@@ -438,15 +414,14 @@ class GroupShard:
 
     def _expire(self, now: Moment, out: Decision) -> None:
         """Look through some of the groups; the rest of a round follows at once, the next round after the interval."""
-        if not self._expiry_queue and self._pause.allows(now.wall_ms, now.mono_ms, self.settings.offsets_retention_ms):
-            self._expiry_queue.extend(group.group_id for group in self.all_groups())
-        for _ in range(min(_GROUPS_PER_EXPIRY, len(self._expiry_queue))):
-            group = self.group(self._expiry_queue.popleft())
+        every = (group.group_id for group in self.all_groups())
+        for group_id in self._expiry.next_part(every, now.wall_ms, now.mono_ms, self.settings.offsets_retention_ms):
+            group = self.group(group_id)
             if group is None or not self.offsets.expire(group, now.wall_ms, out):
                 continue
             if group.is_empty and not (isinstance(group, Group) and group.pending):
                 self._write_end(group, out)
-        wait_ms = 1 if self._expiry_queue else self.settings.offsets_retention_check_interval_ms
+        wait_ms = 1 if self._expiry.is_under_way else self.settings.offsets_retention_check_interval_ms
         self._deadlines.set(_EXPIRY, now.mono_ms + wait_ms)
 
     # Keeping groups

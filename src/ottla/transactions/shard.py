@@ -32,7 +32,6 @@ from ottla.transactions.values import (
     TransactionSettings,
 )
 
-_IDS_PER_EXPIRY = 200
 _ABORTS_PER_CHECK = 200
 
 
@@ -333,7 +332,7 @@ class TransactionShard:
 
     def _expire(self, now: Moment, out: Decision) -> None:
         """Forget transactional ids that were not used for long; the rest of a round follows at once."""
-        for transactional_id in self._timing.next_to_expire(self.transactions, _IDS_PER_EXPIRY, now):
+        for transactional_id in self._timing.next_to_expire(self.transactions, now):
             current = self.transactions.get(transactional_id)
             if current is None or current.state not in transitions.BEFORE[State.DEAD]:
                 continue

@@ -6,14 +6,14 @@ of an open transaction once; from then on its deadline is monotonic, and setting
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
-from ottla.kernel.retention import RetentionPause
+from ottla.kernel.retention import ExpiryRounds
 from ottla.kernel.shards import Moment
 from ottla.transactions.values import Transaction, TransactionSettings
 
 _COMPLETE_AGAIN_MS = 100
+_IDS_PER_EXPIRY = 200
 _NEXT_SLICE_MS = 1
 
 
@@ -25,17 +25,16 @@ class Timing:
         self._abort_at_ms: int | None = None
         self._expire_at_ms: int | None = None
         self._complete_at_ms: int | None = None
-        self._queue: deque[str] = deque()
         self._ends_at_ms: dict[str, int] = {}
         """By transactional id, the deadline of its open transaction, for transactions that were looked at."""
-        self._pause = RetentionPause()
+        self._expiry = ExpiryRounds(_IDS_PER_EXPIRY)
         self.forgiven_ms = 0
         """The time in which the process stood still, which does not count for transactions that were open then."""
 
     def begin(self, now: Moment) -> None:
         self._abort_at_ms = now.mono_ms + self._settings.abort_check_ms
         self._expire_at_ms = now.mono_ms + self._settings.expiration_check_ms
-        self._pause.begin(now.wall_ms, now.mono_ms)
+        self._expiry.begin(now.wall_ms, now.mono_ms)
 
     @property
     def next_ms(self) -> int | None:
@@ -88,10 +87,9 @@ class Timing:
     def expiry_due(self, now: Moment) -> bool:
         return self._expire_at_ms is not None and self._expire_at_ms <= now.mono_ms
 
-    def next_to_expire(self, ids: Iterable[str], most: int, now: Moment) -> list[str]:
+    def next_to_expire(self, ids: Iterable[str], now: Moment) -> list[str]:
         """The next ids of this round, or of a new one; none while the wall clock is in doubt."""
-        if not self._queue and self._pause.allows(now.wall_ms, now.mono_ms, self._settings.id_expiration_ms):
-            self._queue.extend(ids)
-        some = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
-        self._expire_at_ms = now.mono_ms + (_NEXT_SLICE_MS if self._queue else self._settings.expiration_check_ms)
+        some = self._expiry.next_part(ids, now.wall_ms, now.mono_ms, self._settings.id_expiration_ms)
+        again = self._expiry.is_under_way
+        self._expire_at_ms = now.mono_ms + (_NEXT_SLICE_MS if again else self._settings.expiration_check_ms)
         return some
