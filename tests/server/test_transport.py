@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.kernel.seams import FileSlice
+from ottla.kernel.seams import FileSlice, OpenFile
 from ottla.server import transport as transport_module
 from ottla.server.transport import SocketTransport
 from ottla.storage.disk.local import LocalDisk
@@ -53,6 +53,26 @@ class End:
             return 0
 
 
+class Pages:
+    """Says of all pages of files whether they are in memory."""
+
+    def __init__(self) -> None:
+        self.warm = False
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> Pages:
+    told = Pages()
+    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: told.warm)
+    return told
+
+
+def a_file(folder: Path, content: bytes) -> OpenFile:
+    """An open file with this content."""
+    (folder / "file").write_bytes(content)
+    return LocalDisk().open(str(folder / "file"))
+
+
 async def turns(count: int = 20) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
@@ -75,18 +95,14 @@ def test_a_client_that_reads_a_little_and_then_nothing_is_stuck_again() -> None:
 
 @pytest.mark.parametrize("seen_warm_after", [True, False])
 def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
-    seen_warm_after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seen_warm_after: bool, tmp_path: Path, pages: Pages
 ) -> None:
     """Pages that are evicted at once, or cannot be read, must not keep the thread busy for ever."""
-    (tmp_path / "file").write_bytes(bytes(1 << 20))
-    warm = False
-    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: warm)
 
     async def run() -> None:
-        nonlocal warm
         cold = Cold()
         end = End(cold=cold)
-        file = LocalDisk().open(str(tmp_path / "file"))
+        file = a_file(tmp_path, bytes(1 << 20))
         end.transport.send([bytes(4 << 20), FileSlice(file, 0, 20_000)])
         file.release()
         got = 0
@@ -94,7 +110,7 @@ def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
             got += end.read()
             await turns(2)
         assert len(cold.arrived) == 1, "asked again while the first reading is under way"
-        warm = seen_warm_after
+        pages.warm = seen_warm_after
         cold.arrived[0](cold.ends[0], True)
         for _ in range(20):
             got += end.read()
@@ -106,17 +122,13 @@ def test_a_cold_piece_is_read_once_while_the_socket_could_take_more(
     asyncio.run(run())
 
 
-def test_what_has_been_read_of_a_piece_leaves_while_the_rest_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_has_been_read_of_a_piece_leaves_while_the_rest_is_read(tmp_path: Path, pages: Pages) -> None:
     content = os.urandom(100_000)
-    (tmp_path / "file").write_bytes(content)
-    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: False)
 
     async def run() -> None:
         cold = Cold()
         end = End(cold=cold)
-        file = LocalDisk().open(str(tmp_path / "file"))
+        file = a_file(tmp_path, content)
         end.transport.send([FileSlice(file, 0, 100_000)])
         file.release()
         await turns()
@@ -137,15 +149,13 @@ def test_what_has_been_read_of_a_piece_leaves_while_the_rest_is_read(
 
 
 def test_a_file_stays_open_until_its_last_step_is_read_though_the_connection_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pages: Pages
 ) -> None:
-    (tmp_path / "file").write_bytes(bytes(100_000))
-    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: False)
 
     async def run() -> None:
         cold = Cold()
         end = End(cold=cold)
-        file = LocalDisk().open(str(tmp_path / "file"))
+        file = a_file(tmp_path, bytes(100_000))
         end.transport.send([FileSlice(file, 0, 100_000)])
         file.release()
         await turns()
@@ -161,18 +171,16 @@ def test_a_file_stays_open_until_its_last_step_is_read_though_the_connection_clo
 
 
 def test_a_small_slice_that_was_read_says_nothing_of_the_pages_of_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pages: Pages
 ) -> None:
     """It is copied, not sent by itself: the next slice, of another file, may lie at a lower position."""
-    (tmp_path / "file").write_bytes(bytes(100_000))
     read_warm = transport_module.read_warm
-    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: False)
     monkeypatch.setattr(transport_module, "read_warm", lambda descriptor, position, length: None)
 
     async def run() -> None:
         cold = Cold()
         end = End(cold=cold)
-        file = LocalDisk().open(str(tmp_path / "file"))
+        file = a_file(tmp_path, bytes(100_000))
         file.hold()
         end.transport.send([FileSlice(file, 90_000, 5000), FileSlice(file, 10_000, 50_000)])
         await turns()
@@ -189,17 +197,13 @@ def test_a_small_slice_that_was_read_says_nothing_of_the_pages_of_the_next(
     asyncio.run(run())
 
 
-def test_pages_that_were_read_while_the_socket_was_full_are_looked_at_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_that_were_read_while_the_socket_was_full_are_looked_at_again(tmp_path: Path, pages: Pages) -> None:
     """A slow peer may take so long that they have left the cache."""
-    (tmp_path / "file").write_bytes(bytes(1 << 20))
-    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: False)
 
     async def run() -> None:
         cold = Cold()
         end = End(cold=cold)
-        file = LocalDisk().open(str(tmp_path / "file"))
+        file = a_file(tmp_path, bytes(1 << 20))
         end.transport.send([FileSlice(file, 0, 1 << 20)])
         file.release()
         await turns()
@@ -216,21 +220,18 @@ def test_pages_that_were_read_while_the_socket_was_full_are_looked_at_again(
     asyncio.run(run())
 
 
-def test_a_peer_that_waits_for_the_disk_is_not_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_bytes(bytes(4 << 20))
-    warm = True
-    monkeypatch.setattr(transport_module, "is_warm", lambda descriptor, position, length: warm)
+def test_a_peer_that_waits_for_the_disk_is_not_stuck(tmp_path: Path, pages: Pages) -> None:
+    pages.warm = True
 
     async def run() -> None:
-        nonlocal warm
         cold = Cold()
         end = End(cold=cold)
-        file = LocalDisk().open(str(tmp_path / "file"))
+        file = a_file(tmp_path, bytes(4 << 20))
         end.transport.send([FileSlice(file, 0, 4 << 20)])
         file.release()
         await turns()
         assert end.transport.stuck_since is not None
-        warm = False  # the pages left the cache while the peer took its time
+        pages.warm = False  # they left the cache while the peer took its time
         while not cold.arrived:
             end.read()
             await turns()
@@ -244,11 +245,10 @@ def test_a_peer_that_waits_for_the_disk_is_not_stuck(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(("there", "wanted"), [(0, 6000), (5000, 6000), (0, 20_000), (5000, 20_000), (15_000, 20_000)])
 def test_b5_a_slice_that_ends_before_it_should_closes_the_connection(there: int, wanted: int, tmp_path: Path) -> None:
     """Later bytes would be read in place of the missing ones."""
-    (tmp_path / "file").write_bytes(b"x" * there)
 
     async def run() -> None:
         end = End()
-        file = LocalDisk().open(str(tmp_path / "file"))
+        file = a_file(tmp_path, b"x" * there)
         end.transport.send([b"head", FileSlice(file, 0, wanted), b"the next answer"])
         file.release()
         got = b""
@@ -268,7 +268,6 @@ def test_small_slices_leave_with_what_is_around_them_and_large_ones_by_themselve
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = bytes(at * 7 % 251 for at in range(100_000))
-    (tmp_path / "file").write_bytes(content)
     by_themselves: list[int] = []
     sendfile = os.sendfile
 
@@ -281,7 +280,7 @@ def test_small_slices_leave_with_what_is_around_them_and_large_ones_by_themselve
     async def run() -> None:
         end = End()
         end.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that it is sent in many pieces
-        file = LocalDisk().open(str(tmp_path / "file"))
+        file = a_file(tmp_path, content)
         parts: list[bytes | FileSlice] = []
         expected = b""
         for number in range(300):
