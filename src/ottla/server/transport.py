@@ -151,7 +151,7 @@ class SocketTransport:
                     flags = _MORE
                     break
                 part.release()
-                self._warm_until = 0  # of its file
+                self._warm_until = 0  # it was a position in the file of this slice
                 part = copied
             buffers.append(part)  # type: ignore[arg-type]
             queue.popleft()
@@ -197,7 +197,8 @@ class SocketTransport:
 
     def _arrived(self, position: int, is_last: bool) -> None:
         self._warming = not is_last
-        self._warm_until = 0 if is_last and self._writing else position  # else as in `_flush`, of a slow peer
+        # A peer whose socket is full may take so long that the pages leave the cache: they are looked at again.
+        self._warm_until = 0 if is_last and self._writing else position
         self._starved = False
         if self._closed:
             if is_last:

@@ -12,9 +12,9 @@ _M = np.uint32(0x5BD1E995)
 _SEED = np.uint32(0x9747B28C)
 _LENGTH_MASK = 0xFFFFFFFF
 _LONG, _FEW = 256, 64
-"""Words of a key from which on it is hashed by itself, unless that many other keys are as long.
+"""A key of at least `_LONG` words is hashed by itself, in Python's numbers, unless more than `_FEW` keys are as long.
 
-A step over an array costs as much as 64 of Python's: one value of a megabyte took 3.6 s, and takes 0.06 s.
+A step over an array takes as long for one key as for many, and far longer than one over Python's numbers.
 """
 _PIECE = 1 << 16
 """The words of a long key that become Python's numbers at once."""

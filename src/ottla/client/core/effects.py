@@ -1,6 +1,7 @@
 """Effects that a client's story awaits: an answer to a request, several answers at once, or time to pass.
 
-A story is a coroutine that awaits them; `blocking.Driver` and `aio.Driver` carry them out.
+A story is a coroutine that awaits them. `Driver` in blocking/sockets.py, `Stories` in blocking/stories.py and `Driver`
+in aio/cluster.py carry them out.
 """
 
 from __future__ import annotations
