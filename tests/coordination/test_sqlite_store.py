@@ -7,8 +7,10 @@ import os
 import queue
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -154,6 +156,39 @@ def test_two_processes_write_one_log(store, tmp_path):
     entries = store.wait(broker.read(0))
     assert [entry.version for entry in entries] == list(range(1, 61))
     assert sum(entry.body == b"ours" for entry in entries) == 30
+
+
+@pytest.mark.parametrize("journal", ["PERSIST", "WAL"])
+def test_a_store_opens_while_another_broker_writes_its_first_entries(tmp_path, journal):
+    path = tmp_path / "metadata.db"
+    writer = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    writer.execute("BEGIN IMMEDIATE")
+    end = threading.Timer(0.3, lambda: writer.execute("ROLLBACK"))
+    end.start()
+    database = Database(str(path), journal)
+    assert database.append([b"first"], 0) == Written(1)
+    end.join()
+    writer.close()
+    database.close()
+
+
+def test_tables_that_another_broker_makes_meanwhile_are_not_taken_for_damage(tmp_path):
+    path = str(tmp_path / "metadata.db")
+    reader, writer = Database(path, "WAL"), Database(path, "WAL")
+    assert reader.head() == writer.head() == 0
+    connection = reader._connection
+    assert connection is not None
+
+    def write_once(statement: str) -> None:
+        if "sqlite_master" in statement and writer.head() == 0:
+            assert writer.append([b"first"], 0) == Written(1)
+
+    connection.set_trace_callback(write_once)
+    assert reader.head() == 0  # as of the moment at which it began to read
+    connection.set_trace_callback(None)
+    assert [entry.body for entry in reader.read(0, 10)] == [b"first"]
+    reader.close()
+    writer.close()
 
 
 def filled(path: Path, journal: str) -> Database:

@@ -175,10 +175,9 @@ class Database:
 
     def _look_for_tables(self, connection: sqlite3.Connection) -> bool:
         if not self._has_tables:
-            found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+            found, tables = _layout(connection)
             if found > _SCHEMA_VERSION:
                 raise DatabaseFailure(f"{self._path} was written by a newer release (layout {found})")
-            tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master").fetchall()}
             if tables != (set(_TABLES[:-1]) if found else set()):
                 raise StoreDamaged(self._path, "the list of tables", f"layout {found} has others than {tables}")
             self._has_tables = found == _SCHEMA_VERSION
@@ -297,7 +296,7 @@ class Database:
                 self._path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
             )
             try:
-                connection.execute(f"PRAGMA journal_mode = {self._journal or ('WAL' if safe_wal else 'PERSIST')}")
+                _choose_journal(connection, self._journal or ("WAL" if safe_wal else "PERSIST"))
                 connection.execute("PRAGMA synchronous = FULL")
                 self._check_pages(connection)
                 self._seen_version = connection.execute("PRAGMA data_version").fetchone()[0]
@@ -318,6 +317,39 @@ class Database:
             if found != "ok":
                 raise StoreDamaged(self._path, "its file", found)
             self._checked = True
+
+
+def _choose_journal(connection: sqlite3.Connection, journal: str) -> None:
+    """Set the journal's mode; wait for a broker that writes meanwhile.
+
+    SQLite fails this statement at once where another connection writes, whatever the timeout of the connection is.
+    BEGIN IMMEDIATE waits for that other connection.
+    """
+    import sqlite3
+
+    deadline_ms = _now_ms() + BUSY_TIMEOUT_MS
+    while True:
+        try:
+            connection.execute(f"PRAGMA journal_mode = {journal}")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or _now_ms() >= deadline_ms:
+                raise
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+
+
+def _layout(connection: sqlite3.Connection) -> tuple[int, set[str]]:
+    """The layout's number and the statements that made the tables, both of one moment."""
+    alone = not connection.in_transaction
+    if alone:
+        connection.execute("BEGIN")
+    try:
+        found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        return found, {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master").fetchall()}
+    finally:
+        if alone and connection.in_transaction:  # a failure may have ended it
+            connection.execute("ROLLBACK")
 
 
 def _identity(path: str) -> tuple[int, int] | None:
