@@ -170,7 +170,7 @@ need_clients() {
         [ ! -f /usr/include/zstd.h ] || [ ! -f /usr/include/openssl/ssl.h ] || [ ! -f /usr/include/rapidjson/schema.h ]; then
         apt g++ make zlib1g-dev libzstd-dev libssl-dev rapidjson-dev -- "librdkafka's own tests"
     fi
-    command -v javac >/dev/null || apt openjdk-17-jdk-headless -- "Java programs that tests of clients bring"
+    command -v javac >/dev/null || apt default-jdk-headless -- "Java programs that tests of clients bring"
 }
 
 need_node() {
