@@ -215,7 +215,7 @@ def test_a_timestamp_too_great_for_microseconds_is_a_fault():
         ('{"type":"record","name":"r","fields":[{"name":"a","type":"null"}]}', "no field that could be a column"),
         ('{"type":"record","name":"r","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}', "one name"),
         ('{"type":"record","name":"r","fields":[{"name":"a","type":"int","default":"x"}]}', "the default of"),
-        ("[" * 5000 + "]" * 5000, "not JSON|no union as a branch"),
+        ("[" * 5000 + "]" * 5000, "not JSON|no union as a branch|nested deeper"),
     ],
 )
 def test_a_schema_that_cannot_be_columns_is_refused_with_a_reason(schema, reason):

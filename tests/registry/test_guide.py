@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from ottla.registry.server import RegistryThread
 
@@ -22,6 +25,7 @@ def sessions(text: str) -> list[tuple[str, str]]:
     return [each for each in found if not each[0].startswith(ELSEWHERE)]
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
 def test_the_guide_prints_what_it_says(registry: RegistryThread, tmp_path: Path) -> None:
     program = tmp_path / "ottla"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla "$@" --url {registry.url}\n')
