@@ -55,7 +55,9 @@ def environment(home: Path, wheel: Path) -> Path:
         other, script = virtual_environment(home / name, name, found), programs / name
         script.write_text(f'#!/bin/sh\nexec {other / name} "$@"\n')
         script.chmod(0o755)
-    (_packages(home / OTHER_MINOR) / "sitecustomize.py").write_text(OTHER_VERSION)
+    packages = _packages(home / OTHER_MINOR)
+    (packages / "another_minor.py").write_text(OTHER_VERSION)
+    (packages / "another_minor.pth").write_text("import another_minor\n")  # Debian has a sitecustomize of its own
     return programs
 
 
