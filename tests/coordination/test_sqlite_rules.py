@@ -31,19 +31,21 @@ def store(tmp_path: Path) -> Iterator[SqliteKind]:
     kind.close()
 
 
-@pytest.mark.parametrize(
-    ("version", "journal"),
-    [((3, 40, 1), "persist"), ((3, 51, 2), "persist"), ((3, 51, 3), "wal"), ((3, 52, 0), "wal")],
-)
-def test_the_journal_is_wal_only_from_the_version_on_that_does_it_safely(tmp_path, monkeypatch, version, journal):
-    """Rule C7; why PERSIST and not TRUNCATE before is in docs/decisions/0010-sqlite-journal.md."""
-    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
-    opened = Database(str(tmp_path / FILE_NAME))
-    assert isinstance(opened.append([b"x"], 0), Written)
+@pytest.mark.parametrize("before", [None, "WAL", "TRUNCATE"], ids=["a new file", "written ahead", "truncated"])
+def test_the_journal_is_one_that_stays_allocated_and_syncs_are_full(tmp_path, before):
+    """Rule C7; docs/decisions/0010-sqlite-journal.md says why. A file that was used in another mode is taken over."""
+    path = str(tmp_path / FILE_NAME)
+    if before is not None:
+        made = Database(path, before)
+        assert made.append([b"first"], 0) == Written(1)
+        made.close()
+    opened = Database(path)
+    assert isinstance(opened.append([b"x"], opened.head()), Written)
     connection = opened._connection
     assert connection is not None
-    assert connection.execute("PRAGMA journal_mode").fetchone() == (journal,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("persist",)
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+    assert [entry.body for entry in opened.read(0, 10)] == [*([] if before is None else [b"first"]), b"x"]
     opened.close()
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import sqlite3
 
 T = TypeVar("T")
+JOURNAL = "PERSIST"
+"""SQLite's journal mode. A rollback journal, as damage to a write-ahead log loses entries in silence; one that stays
+allocated between transactions, as a part of the reserve (docs/decisions/0010-sqlite-journal.md)."""
 BUSY_TIMEOUT_MS = 5000
 READ_BYTES = 8 * 1024 * 1024
 """The bytes that one read hands out at most, about."""
@@ -41,7 +44,7 @@ class DatabaseFailure(Exception):
 class Database:
     """An open file. Every method is one transaction; all rows are fetched before it returns."""
 
-    def __init__(self, path: str, journal: str | None = None) -> None:
+    def __init__(self, path: str, journal: str = JOURNAL) -> None:
         self._path = path
         self._journal = journal
         self._connection: sqlite3.Connection | None = None
@@ -284,19 +287,17 @@ class Database:
             return False
 
     def _open(self) -> sqlite3.Connection:
-        """A journal that stays allocated between transactions is part of the reserve: PERSIST, not TRUNCATE."""
         if self._connection is None:
             import sqlite3
 
             directory, is_new = os.path.dirname(self._path), not os.path.exists(self._path)
             if is_new:  # the file holds the secret by which brokers prove themselves
                 os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-            safe_wal = sqlite3.sqlite_version_info >= (3, 51, 3)  # earlier ones may lose a reset (rule C7)
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
             )
             try:
-                _choose_journal(connection, self._journal or ("WAL" if safe_wal else "PERSIST"))
+                _choose_journal(connection, self._journal)
                 connection.execute("PRAGMA synchronous = FULL")
                 self._check_pages(connection)
                 self._seen_version = connection.execute("PRAGMA data_version").fetchone()[0]

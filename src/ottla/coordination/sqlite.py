@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from ottla.coordination.database import Database, DatabaseFailure
+from ottla.coordination.database import JOURNAL, Database, DatabaseFailure
 from ottla.coordination.presence import Doorbell, Presence, refuse_network_file_system
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Conflict, LogEntry, StoreDamaged, StoredSnapshot, Unknown, Written
@@ -39,11 +39,11 @@ class SqliteCoordination:
         call_soon_threadsafe: Callable[[Callable[[], None]], object],
         *,
         session_timeout_ms: int = 6000,
-        journal: str | None = None,
+        journal: str = JOURNAL,
     ) -> None:
         """Takes this broker's lock at once; OSError if it is taken, or the place is not fit.
 
-        `journal` is SQLite's journal mode, by default the best that its version does safely.
+        `journal` is SQLite's journal mode; tests run others beside ottla's own.
         """
         os.makedirs(directory, exist_ok=True)
         refuse_network_file_system(directory)
@@ -137,7 +137,7 @@ class SqliteCoordination:
 
     # The worker thread
 
-    def _run(self, path: str, journal: str | None) -> None:
+    def _run(self, path: str, journal: str) -> None:
         database = Database(path, journal)
         poll = select.poll()
         poll.register(self._wake_read, select.POLLIN)
