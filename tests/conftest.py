@@ -43,7 +43,8 @@ NO_HDFS = "Apache Hadoop's jars are not here"
 """The skip reason of tests that need an HDFS, on a machine without Maven or Java."""
 
 FORESEEN_OUTSIDE_CI = (NO_KAFKA, NO_ZOOKEEPER, NO_HDFS, "no Apache Kafka jars", "no `java` on the PATH",
-                       "no C compiler", "no curl", "no Java compiler", "no Go", "Go's modules cannot be fetched")  # fmt: skip
+                       "no C compiler", "no curl", "no Java compiler", "no Go",
+                       "Go's modules cannot be fetched")  # fmt: skip
 """Skips that are allowed on a developer's machine, where set-up left parts out; on CI they are a fault."""
 
 
