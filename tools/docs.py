@@ -221,7 +221,26 @@ def _help(command: list[str]) -> str:
     printed = contextlib.redirect_stdout(said), contextlib.redirect_stderr(said)
     with _steady_help(), printed[0], printed[1], contextlib.suppress(SystemExit):
         ottla([*command, "--help"])
-    return "\n".join(line.rstrip() for line in said.getvalue().splitlines()) + "\n"
+    text = "\n".join(line.rstrip() for line in said.getvalue().splitlines()) + "\n"
+    return _with_steady_usage(text, " ".join(["ottla", *command]))
+
+
+_USAGE_PART = re.compile(r"\[(?:[^][]|\[[^]]*\])*\]|\([^)]*\)|--?\S+ [^-[(]\S*|\S+")
+"""An optional part in brackets, a group, an option with its value, or a word."""
+
+
+def _with_steady_usage(text: str, program: str) -> str:
+    """Wrap the usage anew between its parts: argparse's versions differ in where they break a line."""
+    usage, blank, rest = text.partition("\n\n")
+    start = f"usage: {program} "
+    if not usage.startswith(start) or "\n" not in usage:
+        return text
+    lines = [start.rstrip()]
+    for part in _USAGE_PART.findall(" ".join(usage.removeprefix(start).split())):
+        if len(lines[-1]) + 1 + len(part) > int(_HELP_WIDTH) - 2:
+            lines.append(" " * (len(start) - 1))
+        lines[-1] += f" {part}"
+    return "\n".join(lines) + blank + rest
 
 
 @contextlib.contextmanager
