@@ -173,3 +173,21 @@ def test_links_into_the_python_reference_lead_to_its_headings() -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     broken = [target for target in LINK.findall(page.read_text("utf-8")) if not (page.parent / target).exists()]
     assert not broken
+
+
+def test_usage_is_wrapped_alike_for_every_version_of_argparse(docs: ModuleType) -> None:
+    rest = "\n\nDo it.\n"
+    of_311 = (
+        "usage: ottla lake load [-h] --to PLACE\n                       [--every TIME | --continuous] [--kind {a,b}]\n"
+        "                       [TOPIC ...]" + rest
+    )
+    of_314 = (
+        "usage: ottla lake load [-h] --to PLACE [--every TIME |\n"
+        "                       --continuous] [--kind {a,b}] [TOPIC ...]" + rest
+    )
+    wrapped = docs._with_steady_usage(of_314, "ottla lake load")
+    assert docs._with_steady_usage(of_311, "ottla lake load") == wrapped
+    assert wrapped == (
+        "usage: ottla lake load [-h] --to PLACE [--every TIME | --continuous] [--kind {a,b}] [TOPIC ...]" + rest
+    )
+    assert docs._with_steady_usage("usage: ottla stop [-h]" + rest, "ottla stop") == "usage: ottla stop [-h]" + rest
