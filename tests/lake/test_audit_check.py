@@ -4,13 +4,17 @@ import json
 import time
 
 import pytest
+from tests.pipeline import Topics
 
+from ottla import lake
 from ottla.cli.main import main
 from ottla.client.blocking.producer import Producer
 from ottla.client.produce.audit_trail import WINDOW_MS, AuditTrail
+from ottla.kernel.ids import TopicPartition
 from ottla.lake import LakeRefused
 from ottla.lake.audit_command import command
 from ottla.records.reader import Record
+from ottla.testing import TestBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -75,6 +79,53 @@ def test_a_topic_that_began_later_is_no_missing_round(load, topics, tmp_path, ch
         (tmp_path / f"lake/_ottla/{kind}-0000000002.json").unlink()
     status, told = check()
     assert status == 1 and f"{two}-0: offsets 3-8 are missing before round 3" in told["wrong"]
+
+
+@pytest.mark.parametrize("format", ["parquet", "delta"])
+def test_a_topic_that_has_only_begun_lacks_nothing(load, topics, check, format):
+    one, two = topics.new(), topics.new()
+    topics.count(one, 0, 5)
+    topics.count(two, 0, 3)
+    load(one, format=format)
+    load(one, two, format=format, beginning="latest")
+    assert check()[0] == 0
+
+
+def test_records_that_were_removed_before_they_were_loaded_are_missing(load, topics, check):
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    load(topic)
+    topics.admin.delete_records({TopicPartition(topic, 0): 5})
+    assert check()[0] == 0
+    topics.count(topic, 0, 4)
+    topics.admin.delete_records({TopicPartition(topic, 0): 9})
+    status, told = check()
+    assert status == 1 and told["wrong"] == [f"{topic}-0: offsets 5-9 were removed before they were loaded"]
+    load(topic, accept_loss=True)
+    status, told = check()
+    assert status == 1 and told["wrong"] == [f"{topic}-0: retention took 4 offsets before round 1 could load them"]
+
+
+def test_a_log_that_was_truncated_and_grew_again_is_noticed(spark, tmp_path, capsys):
+    """The lake is made to have two records that the log lost when its leader changed."""
+    place, topic = tmp_path / "lake", "orders"
+    with TestBroker(directory=tmp_path / "broker") as broker:
+        topics = Topics(broker.bootstrap_servers)
+        topics.admin.create_topic(topic, 1)
+        topics.count(topic, 0, 5)
+        lake.load([topic], to=place, bootstrap=broker.bootstrap_servers, spark=spark)
+    with TestBroker(directory=tmp_path / "broker") as broker:
+        Topics(broker.bootstrap_servers).count(topic, 0, 4)
+        commit = place / "_ottla/commit-0000000000.json"
+        stored = json.loads(commit.read_text())
+        commit.write_text(json.dumps({**stored, "offsets": {topic: {"0": 7}}}))
+        with pytest.raises(LakeRefused, match=f"{topic}-0 was truncated to offset 5 and was loaded up to 7"):
+            lake.load([topic], to=place, bootstrap=broker.bootstrap_servers, spark=spark)
+        assert command(["check", "--to", str(place), "-b", broker.bootstrap_servers]) == 1
+        assert f"{topic}-0: was truncated to offset 5 and was loaded up to 7" in capsys.readouterr().out
+        commit.write_text(json.dumps(stored))
+        loaded = lake.load([topic], to=place, bootstrap=broker.bootstrap_servers, spark=spark)
+        assert loaded.rows == 4
 
 
 def test_records_that_have_only_come_may_wait(load, topics, check):

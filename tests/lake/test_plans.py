@@ -17,6 +17,7 @@ from ottla.lake.plans import (
     counted,
     named_files,
     next_plan,
+    still_whole,
     totals,
 )
 from ottla.lake.stores import LakeRefused
@@ -112,6 +113,13 @@ def test_a_topic_created_again_is_refused():
         next_plan(Commit(0, {A0: 5}, {"a": ID}), latest({A0: 9}, OTHER), {A0: 0}, **WITHIN)
 
 
+def test_logs_of_the_same_topics_must_hold_what_was_loaded():
+    committed = Commit(0, {A0: 5, A1: 7}, {"a": ID}, epochs={A0: 2})
+    loaded = still_whole(committed, latest({A0: 9, A1: 9}))
+    assert (loaded.offsets, loaded.epochs) == ({A0: 5, A1: 7}, {A0: 2})
+    assert not still_whole(committed, latest({A0: 9}, OTHER)).offsets
+
+
 def test_a_log_that_became_shorter_is_refused():
     with pytest.raises(LakeRefused, match="a-0 ends at 4 but was loaded up to 5"):
         next_plan(Commit(0, {A0: 5}, {"a": ID}), latest({A0: 4}), {A0: 0}, **WITHIN)
@@ -175,7 +183,7 @@ def test_all_that_is_written_down_is_read_again_as_it_was():
     commit = Commit().after(publication)
     assert Commit.from_json(json.loads(json.dumps(commit.to_json()))) == commit
     assert commit.offsets == {A0: 10, A1: 8} and commit.rows == {A0: 7, A1: 5}
-    assert commit.latest == {A0: 99, A1: 5}
+    assert commit.latest == {A0: 99, A1: 5} and commit.epochs == {A0: 2, A1: 0}
 
 
 def test_a_state_of_another_format_is_refused():

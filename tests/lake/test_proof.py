@@ -1,5 +1,6 @@
 """From the broker to the lake: ranges are contiguous, counts add up, and rows are there."""
 
+import json
 from dataclasses import replace
 
 from hypothesis import given
@@ -81,6 +82,21 @@ def test_what_retention_took_is_missing():
     assert wrong(history) == ["a-0: retention took 2 offsets before round 1 could load them"]
 
 
+def test_what_retention_took_of_a_partition_that_was_added_is_missing():
+    history = a_history(a_round(0, (0, 0, 5)), a_round(1, (1, 4, 9), lost={A1: 4}))
+    assert wrong(history) == ["a-1: retention took 4 offsets before round 1 could load them"]
+
+
+def test_what_retention_took_is_missing_also_once_its_round_is_forgotten():
+    rounds = [a_round(0, (0, 0, 5)), a_round(1, (0, 7, 9), lost={A0: 2}), a_round(2, (0, 9, 12))]
+    history = a_history(*rounds)
+    forgotten = Forgotten().and_also(rounds[:2], Commit().after(rounds[0]).after(rounds[1]))
+    stored = Forgotten.from_json(json.loads(json.dumps(forgotten.to_json())))
+    assert stored == forgotten
+    later = replace(history, forgotten=stored, rounds=tuple(rounds[2:]))
+    assert wrong(later) == ["a-0: retention took 2 offsets before they could be loaded"]
+
+
 def test_a_round_that_is_missing_is_named():
     rounds = [a_round(0, (0, 0, 5)), a_round(1, (0, 5, 9)), a_round(2, (1, 0, 3))]
     whole = a_history(*rounds)
@@ -123,6 +139,13 @@ def test_rows_of_a_table_are_held_against_the_commit():
     assert held(7, 10, plain=True)[0]
 
 
+def test_a_topic_that_has_only_begun_has_no_table_yet():
+    begun = Commit(0, {A0: 9}, {"a": ID})
+    for in_table, found in ((0, []), (5, ["a-0: the lake goes to offset 5, the commit to 9"])):
+        where = [PartitionWhere("a", 0, in_table, 9, 0)]
+        assert rows_are_there(where, begun, plain=False, at_work=False).wrong == found
+
+
 def test_more_rows_while_a_round_is_published_cannot_be_judged_but_fewer_can():
     assert held(8, 10, at_work=True) == (
         [],
@@ -140,3 +163,15 @@ def test_a_topic_made_anew_or_shorter_than_the_lake_is_told():
         "a: the topic was deleted and created again since it was loaded",
         "a-0: ends at offset 3 but was loaded up to 9",
     ]
+
+
+def test_records_that_were_removed_or_truncated_before_they_were_loaded_are_told():
+    history = History(COMMIT, Forgotten(), ())
+    gone = Ends(0, {A0: 30, A1: 4}, {A0: 30, A1: 4}, {"a": ID})
+    assert cluster_agrees(history, ["a"], gone).wrong == [
+        "a-0: offsets 9-30 were removed before they were loaded",
+        "a-1: offsets 0-4 were removed before they were loaded",
+    ]
+    cut = Ends(0, {A0: 0}, {A0: 30}, {"a": ID}, truncated={A0: 7})
+    assert cluster_agrees(history, ["a"], cut).wrong == ["a-0: was truncated to offset 7 and was loaded up to 9"]
+    assert cluster_agrees(history, ["b"], cut).wrong == []

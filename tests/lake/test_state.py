@@ -178,9 +178,10 @@ def test_a_damaged_state_file_is_named(tmp_path):
             state.committed()
 
 
-def a_round(state, number, **fields):
+def a_round(state, number, *, lost=0, **fields):
     span = OffsetRange("t", 0, 2 * number, 2 * number + 2, b"0123456789abcdef")
-    publication = Publication(LoadPlan(number, (span,)), (), (), (RangeCount(span, 2, 2),), **fields)
+    plan = LoadPlan(number, (span,), {span.topic_partition: lost} if lost else {})
+    publication = Publication(plan, (), (), (RangeCount(span, 2, 2),), **fields)
     state.write_plan(publication.plan)
     state.write_publication(publication)
     state.write_commit(state.committed().after(publication), publication)
@@ -199,8 +200,11 @@ def test_forgotten_rounds_stay_in_the_counts_by_window(tmp_path):
     with a_state(tmp_path) as state:
         rounds = KEPT_ROUNDS + 3 * FORGOTTEN_TOGETHER - 1
         for number in range(rounds):
-            a_round(state, number, windows={"t": Tally((number // 10,), (2,), (1,), (20,), {0: number})})
+            a_round(
+                state, number, windows={"t": Tally((number // 10,), (2,), (1,), (20,), {0: number})}, lost=number % 2
+            )
         history = state.history()
+        assert history.forgotten.lost == {TopicPartition("t", 0): FORGOTTEN_TOGETHER}
         assert history.forgotten.commit.offsets == {TopicPartition("t", 0): 4 * FORGOTTEN_TOGETHER}
         assert [each.plan.number for each in history.rounds] == list(range(2 * FORGOTTEN_TOGETHER, rounds))
         whole = history.windows()["t"]

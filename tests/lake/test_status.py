@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.lake.command import command
 from ottla.lake.history import Forgotten, History
 from ottla.lake.plans import Commit, LoadPlan, Publication, RangeCount
@@ -36,6 +36,18 @@ def test_a_partition_never_loaded_is_complete_where_it_is_empty_and_unknown_wher
     commit = Commit(0, {A0: 5}, latest={A0: 70})
     assert topic_complete_through("a", commit, Ends(90, {A0: 0, A1: 3}, {A0: 6, A1: 3}), NOW) == 70
     assert topic_complete_through("a", commit, Ends(90, {A0: 0, A1: 3}, {A0: 6, A1: 4}), NOW) is None
+
+
+def test_a_partition_whose_records_were_removed_unread_is_complete_up_to_what_was_loaded():
+    commit = Commit(0, {A0: 5, A1: 5}, {"a": TopicId(b"0123456789abcdef")}, latest={A0: 70, A1: 80})
+    ends = Ends(90, {A0: 9, A1: 5}, {A0: 9, A1: 5})
+    assert topic_complete_through("a", commit, ends, NOW) == 70
+
+
+def test_records_that_came_while_the_cluster_was_asked_are_not_overdue():
+    ends = Ends(90, {A0: 0}, {A0: 5}, settled={A0: 7})
+    assert ends.overdue(A0, Commit(0, {A0: 5})) == 0
+    assert ends.overdue(A0, Commit(0, {A0: 2})) == 3
 
 
 def test_a_time_in_the_future_counts_as_now():

@@ -61,7 +61,7 @@ def check(to: str | Path, options: CheckOptions, now_us: int) -> Checked:
     lake = Lake(to)
     topics = lake.topics(options.topics)
     history, where, at_work = _standing(lake, topics, quick=options.quick)
-    ends = cluster_ends(options.bootstrap, topics, now_us, delay_us=options.delay_us)
+    ends = cluster_ends(options.bootstrap, topics, now_us, delay_us=options.delay_us, committed=history.committed)
     checked = Checked()
     if not topics:
         checked.findings.unknown.append("nothing was loaded into the lake yet")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ottla.lake.plans import FORMAT, Commit, Publication, check_format
 from ottla.lake.windows import Tallies, Tally, added_by_topic, tallies_from_json, window_of
+from ottla.spark.plan import Offsets, flat, nested
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,17 +16,27 @@ class Forgotten:
 
     commit: Commit = field(default_factory=Commit)
     windows: Tallies = field(default_factory=dict)
+    lost: Offsets = field(default_factory=dict)
+    """The offsets of each partition that retention took before these rounds could load them."""
 
     def to_json(self) -> dict[str, object]:
         windows = {topic: tally.to_json() for topic, tally in self.windows.items()}
-        return {"format": FORMAT, "commit": self.commit.to_json(), "windows": windows}
+        return {"format": FORMAT, "commit": self.commit.to_json(), "windows": windows, "lost": nested(self.lost)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, object]) -> Forgotten:
         check_format(stored)
         commit = stored["commit"]
         assert isinstance(commit, dict)
-        return cls(Commit.from_json(commit), tallies_from_json(stored["windows"]))
+        return cls(Commit.from_json(commit), tallies_from_json(stored["windows"]), flat(stored.get("lost", {})))
+
+    def and_also(self, rounds: Iterable[Publication], stood: Commit) -> Forgotten:
+        """These rounds and the next ones, after which the lake stood there."""
+        given, lost = list(rounds), dict(self.lost)
+        for each in given:
+            for partition, offsets in each.plan.lost.items():
+                lost[partition] = lost.get(partition, 0) + offsets
+        return Forgotten(stood, added_by_topic([self.windows, *(each.windows for each in given)]), lost)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ottla.lake.attempt import Attempt
 from ottla.lake.audit import progress_line
 from ottla.lake.beginning import begun
 from ottla.lake.dead_letters import send_dead_letters
-from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan, still_there
+from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan, still_there, still_whole
 from ottla.lake.publishing import publisher
 from ottla.lake.reporting import Reporter
 from ottla.lake.resume import resumed
@@ -82,6 +82,8 @@ class Loader:
             state.adopt(lost.commit)
         self._publisher = publisher(settings.shape, state.store, self.name)
         self.loaded = Loaded(committed=state.committed())
+        self._whole: Offsets = {}
+        """The leader epochs in which logs were last found to hold all that was loaded."""
         with_renames(settings, self.loaded.committed.renames)
         self._survey = Survey(
             cluster(settings.kafka),
@@ -121,6 +123,7 @@ class Loader:
         latest = self.latest()
         self.finish_what_was_begun(latest)
         latest = self._begin(latest)
+        self._check_whole(latest)
         earliest = self._survey.earliest(latest.offsets.keys())
         self._reporter.asked(latest.offsets, earliest)
         while not (stop is not None and stop.is_set()):
@@ -138,6 +141,18 @@ class Loader:
             self._check_new(span.topic for span in plan.ranges)
             self.state.write_plan(plan)
             self._carry_out(plan, behind=self._behind(plan, latest, earliest))
+
+    def _check_whole(self, latest: SourceOffset) -> None:
+        """LakeRefused if a log was truncated below the offset that was loaded, also if it has grown again since."""
+        loaded = still_whole(self.loaded.committed, latest)
+        epochs = {partition: self._whole.get(partition, epoch) for partition, epoch in loaded.epochs.items()}
+        for partition, end in sorted(self._survey.truncated(replace(loaded, epochs=epochs), latest.epochs).items()):
+            raise LakeRefused(
+                f"{partition} was truncated to offset {end} and was loaded up to {loaded.offsets[partition]}: a leader "
+                f"was elected that lacked records of the lake, and others came in their place. Load the topic into "
+                f"another directory"
+            )
+        self._whole = dict(latest.epochs)
 
     def _behind(self, plan: LoadPlan, latest: SourceOffset, earliest: Offsets) -> int:
         """Offsets of the chosen topics that are left after a plan."""

@@ -207,20 +207,24 @@ class Commit:
     """The greatest event time that was loaded of each partition, in microseconds."""
     renames: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Topic -> its fields' renames so far."""
+    epochs: Offsets = field(default_factory=dict)
+    """The leader epoch in which each partition was last loaded: a log that is cut off below its offset lost records."""
 
     def after(self, publication: Publication) -> Commit:
         offsets, rows, ids, latest = dict(self.offsets), dict(self.rows), dict(self.topic_ids), dict(self.latest)
+        epochs = dict(self.epochs)
         for count in publication.counts:
             partition = count.span.topic_partition
             offsets[partition] = max(offsets.get(partition, 0), count.span.end)
             rows[partition] = rows.get(partition, 0) + count.rows
             ids[partition.topic] = TopicId(count.span.topic_id)
+            epochs[partition] = count.span.leader_epoch
         for topic, tally in publication.windows.items():
             for number, time in tally.latest.items():
                 partition = TopicPartition(topic, number)
                 latest[partition] = max(time, latest.get(partition, time))
         columns, renames = {**self.columns, **publication.columns}, {**self.renames, **publication.renames}
-        return Commit(publication.plan.number, offsets, ids, rows, columns, latest, renames)
+        return Commit(publication.plan.number, offsets, ids, rows, columns, latest, renames, epochs)
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -232,6 +236,7 @@ class Commit:
             "columns": dict(self.columns),
             "latest": nested(self.latest),
             "renames": {topic: list(texts) for topic, texts in self.renames.items()},
+            "epochs": nested(self.epochs),
         }
 
     @classmethod
@@ -239,8 +244,9 @@ class Commit:
         check_format(stored)
         ids = {str(topic): parse_topic_id(str(text)) for topic, text in _object(stored["topic_ids"]).items()}
         columns = {str(topic): str(schema) for topic, schema in _object(stored["columns"]).items()}
-        latest, rows = flat(stored.get("latest", {})), flat(stored["rows"])
-        return cls(_number(stored["plan"]), flat(stored["offsets"]), ids, rows, columns, latest, _renames(stored))
+        latest, epochs = flat(stored.get("latest", {})), flat(stored.get("epochs", {}))
+        offsets, rows, renames = flat(stored["offsets"]), flat(stored["rows"]), _renames(stored)
+        return cls(_number(stored["plan"]), offsets, ids, rows, columns, latest, renames, epochs)
 
 
 def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, most: int, accept_loss: bool) -> LoadPlan:
@@ -284,6 +290,14 @@ def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, mos
         or (span.topic in busy and span.topic_partition not in committed.offsets)
     ]
     return LoadPlan(committed.number + 1, tuple(noted), lost)
+
+
+def still_whole(committed: Commit, latest: SourceOffset) -> SourceOffset:
+    """The loaded offsets and epochs of topics that are still the same: their logs must hold all that was loaded."""
+    before = SourceOffset(committed.offsets, committed.topic_ids)
+    same = {topic for topic, _ in latest.offsets if not recreated(topic, before, latest)}
+    offsets = {partition: offset for partition, offset in committed.offsets.items() if partition.topic in same}
+    return SourceOffset(offsets, committed.topic_ids, committed.epochs)
 
 
 def still_there(plan: LoadPlan, latest: SourceOffset, earliest: Offsets, *, accept_loss: bool) -> LoadPlan:

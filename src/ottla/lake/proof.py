@@ -36,6 +36,9 @@ def ranges_follow(history: History, topics: Iterable[str]) -> Findings:
     if stands is None:
         first = history.rounds[0].plan.number if history.rounds else history.committed.number + 1
         found.unknown.append(f"rounds before {first} were forgotten before their sum was kept")
+    for partition, gone in sorted(history.forgotten.lost.items()) if history.forgotten is not None else ():
+        if partition.topic in chosen:
+            found.wrong.append(f"{partition}: retention took {gone:,} offsets before they could be loaded")
     number = stands.number + 1 if stands is not None else None
     offsets: dict[TopicPartition, int] = dict(stands.offsets) if stands is not None else {}
     steps: dict[int, Publication | Commit] = {each.number: each for each in history.begun}
@@ -76,17 +79,19 @@ def counts_agree(history: History, topics: Iterable[str]) -> Findings:
 def rows_are_there(where: Iterable[PartitionWhere], committed: Commit, *, plain: bool, at_work: bool) -> Findings:
     """The table or the files hold exactly the rows of the commit.
 
-    `plain` files tell offsets only of the rows that they hold. While a loader is `at_work` on a publication, its rows
-    may be there before the commit.
+    `plain` files tell offsets only of the rows that they hold, and a table is made by the first round of its topic, not
+    by the commit that says where the topic begins. While a loader is `at_work` on a publication, its rows may be there
+    before the commit.
     """
     found = Findings()
     for each in where:
         partition = TopicPartition(each.topic, each.partition)
         rows, end = committed.rows.get(partition, 0), committed.offsets.get(partition, 0)
         sentence = ""
+        tells = not plain and bool(each.rows or each.in_table)
         if each.rows != rows:
             sentence = f"{partition}: {each.rows:,} rows are in the lake, the commit says {rows:,}"
-        elif each.in_table > end or (not plain and each.in_table != end):
+        elif each.in_table > end or (tells and each.in_table != end):
             sentence = f"{partition}: the lake goes to offset {each.in_table:,}, the commit to {end:,}"
         if sentence and at_work and each.rows >= rows:
             found.unknown.append(f"{sentence}; a round is being published, ask again")
@@ -96,9 +101,9 @@ def rows_are_there(where: Iterable[PartitionWhere], committed: Commit, *, plain:
 
 
 def cluster_agrees(history: History, topics: Iterable[str], ends: Ends) -> Findings:
-    """The topics are those that were loaded: not made anew, and not shorter than the lake."""
-    found = Findings()
-    for topic in topics:
+    """The topics are those that were loaded: not made anew, not shorter than the lake, and with all that waits."""
+    chosen, found = set(topics), Findings()
+    for topic in sorted(chosen):
         loaded, there = history.committed.topic_ids.get(topic), ends.topic_ids.get(topic)
         if there is None:
             found.unknown.append(f"{topic}: the cluster has no such topic")
@@ -106,8 +111,16 @@ def cluster_agrees(history: History, topics: Iterable[str], ends: Ends) -> Findi
             found.wrong.append(f"{topic}: the topic was deleted and created again since it was loaded")
     for partition, end in sorted(ends.latest.items()):
         committed = history.committed.offsets.get(partition, 0)
-        if partition.topic in set(topics) and end < committed:
+        if partition.topic not in chosen:
+            continue
+        if end < committed:
             found.wrong.append(f"{partition}: ends at offset {end} but was loaded up to {committed}")
+        if (cut := ends.truncated.get(partition)) is not None:
+            found.wrong.append(f"{partition}: was truncated to offset {cut} and was loaded up to {committed}")
+        if removed := ends.removed(partition, history.committed):
+            found.wrong.append(
+                f"{partition}: offsets {committed}-{committed + removed} were removed before they were loaded"
+            )
     return found
 
 
@@ -122,11 +135,13 @@ def _follow(step: Publication | Commit, offsets: dict[TopicPartition, int], chos
         partition = span.topic_partition
         stood = offsets.get(partition)
         offsets[partition] = span.end
-        if partition.topic not in chosen or stood is None:
+        if partition.topic not in chosen:
             continue
         gone = lost.get(partition, 0)
         if gone:
             found.wrong.append(f"{partition}: retention took {gone:,} offsets before round {number} could load them")
+        if stood is None:
+            continue
         if span.start > stood + gone:
             found.wrong.append(f"{partition}: offsets {stood + gone}-{span.start} are missing before round {number}")
         elif span.start < stood + gone:

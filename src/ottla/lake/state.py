@@ -4,8 +4,8 @@
     plan-N.json      ranges of round N; put before any of their records are written
     publish-N.json   the finished files of round N and their final names
     commit-N.json    round N is visible; holds where the lake stands
-    forgot-N.json    where the lake stood after round N, and its records by window, in place of the files of all
-                     rounds up to N
+    forgot-N.json    where the lake stood after round N, its records by window, and what was lost unread, in place of
+                     the files of all rounds up to N
     tmp/N-ATTEMPT/   temporary files of one attempt at round N, which no reader of the lake looks at
 
 Plans, publications and commits are put where none stands, never over another: of two loaders that believe themselves
@@ -25,7 +25,6 @@ from ottla.lake.history import Forgotten, History
 from ottla.lake.plans import FORMAT, Commit, LoadPlan, Publication, check_format
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused, Store
-from ottla.lake.windows import added_by_topic
 
 HOME = "_ottla/"
 KEPT_ROUNDS = 50
@@ -205,12 +204,11 @@ class LakeState(LakeRecords):
     def _forget(self, old: list[int]) -> None:
         """Replace the files of rounds by their sum. After a kill in between, the next call completes this."""
         history, last = self.history(), old[-1]
-        known = history.forgotten.windows if history.forgotten is not None else {}
         rounds = [each for each in history.rounds if each.plan.number <= last]
-        windows = added_by_topic([known, *(each.windows for each in rounds)])
         stood = Commit.from_json(self._known("commit", last))
         ledgers = self._numbers("forgot")
-        self._create(_name("forgot", last), Forgotten(stood, windows).to_json())
+        before = history.forgotten or Forgotten()
+        self._create(_name("forgot", last), before.and_also(rounds, stood).to_json())
         self.store.remove(_name("forgot", number) for number in ledgers)
         self.store.remove(_name(kind, number) for number in old for kind in ("plan", "publish", "commit"))
 

@@ -11,10 +11,13 @@ from datetime import UTC, datetime, timedelta
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST, ClientSettings
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.lake.history import History
-from ottla.lake.plans import Commit
+from ottla.lake.plans import Commit, still_whole
 from ottla.lake.windows import Tally
+from ottla.spark.options import Selection
+from ottla.spark.plan import SourceOffset
+from ottla.spark.survey import Retries, Survey
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PATIENCE_MS = 10_000
@@ -31,6 +34,8 @@ class Ends:
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     settled: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The first offset whose record is too young to be due; without an entry all are old enough."""
+    truncated: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The ends of partitions' logs at which they lost records that were loaded, perhaps to grow again."""
 
     def behind(self, partition: TopicPartition, committed: Commit) -> int:
         """The offsets of a partition that are not loaded yet."""
@@ -39,8 +44,15 @@ class Ends:
 
     def overdue(self, partition: TopicPartition, committed: Commit) -> int:
         """The unloaded offsets of a partition that are old enough to be loaded."""
-        young = self.latest.get(partition, 0) - self.settled.get(partition, self.latest.get(partition, 0))
-        return max(0, self.behind(partition, committed) - young)
+        latest = self.latest.get(partition, 0)
+        settled = min(latest, self.settled.get(partition, latest))  # asked for later, it may lie behind the end
+        return max(0, self.behind(partition, committed) - (latest - settled))
+
+    def removed(self, partition: TopicPartition, committed: Commit) -> int:
+        """The offsets of a partition that retention, or a deletion of records, took before they were loaded."""
+        if partition.topic not in committed.topic_ids:
+            return 0
+        return max(0, self.earliest.get(partition, 0) - committed.offsets.get(partition, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +115,7 @@ def topic_complete_through(topic: str, committed: Commit, ends: Ends | None, now
         times = {partition: time for partition, time in times.items() if time is not None}
     for partition in ends.latest if ends is not None else ():
         if ends is not None and partition.topic == topic:
-            done = not ends.behind(partition, committed)
+            done = not ends.behind(partition, committed) and not ends.removed(partition, committed)
             times[partition] = ends.asked_us if done else committed.latest.get(partition)
     known = [time for time in times.values() if time is not None]
     if not known or len(known) < len(times):
@@ -111,10 +123,13 @@ def topic_complete_through(topic: str, committed: Commit, ends: Ends | None, now
     return min(now_us, *known)
 
 
-def cluster_ends(bootstrap: str, topics: Iterable[str], now_us: int, *, delay_us: int = 0) -> Ends:
+def cluster_ends(
+    bootstrap: str, topics: Iterable[str], now_us: int, *, delay_us: int = 0, committed: Commit | None = None
+) -> Ends:
     """Ask a cluster; topics that it has not are left out. Raises ApiError and ClientError.
 
-    With a delay, records of the time since then count as too young to be loaded.
+    With a delay, records of the time since then count as too young to be loaded. With a commit, the cluster is asked
+    whether its logs still hold all that was loaded.
     """
     settings = ClientSettings(
         client_id="ottla-lake",
@@ -130,12 +145,20 @@ def cluster_ends(bootstrap: str, topics: Iterable[str], now_us: int, *, delay_us
         latest = cluster.list_offsets(partitions, LATEST) if partitions else {}
         settled_ms = max(0, now_us - delay_us) // 1000
         settled = cluster.list_offsets(partitions, settled_ms) if partitions and delay_us else {}
+        now = SourceOffset(
+            {partition: answer.offset for partition, answer in latest.items()},
+            {view.name: TopicId(view.topic_id) for view in known},
+            {partition: answer.leader_epoch for partition, answer in latest.items()},
+        )
+        survey = Survey(cluster, Selection(), read_committed=False, retries=Retries())
+        truncated = survey.truncated(still_whole(committed, now), now.epochs) if committed is not None else {}
     return Ends(
         now_us,
         {partition: answer.offset for partition, answer in earliest.items()},
-        {partition: answer.offset for partition, answer in latest.items()},
-        {view.name: view.topic_id for view in known},
+        now.offsets,
+        now.topic_ids,
         {partition: answer.offset for partition, answer in settled.items() if answer.offset >= 0},
+        truncated,
     )
 
 
