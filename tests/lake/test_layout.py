@@ -89,6 +89,8 @@ def test_the_event_time_counts_where_there_is_one():
         (pa.array(["2013-01-01T05:00:00Z", "x", None]), [us("2013-01-01T05:00:00"), None, None]),
         (pa.array(["2013-01-01T05:00:00+02:00"]), [us("2013-01-01T03:00:00")]),
         (pa.array(["2013-01-01 05:00:00", "2013-01-01"]), [us("2013-01-01T05:00:00"), us("2013-01-01")]),
+        (pa.array(["0000-12-31"]), [None]),
+        (pa.array(["0000-12-31", "20130101"]), [None, us("2013-01-01")]),
         (pa.array([1_500, None]), [1_500_000, None]),
         (pa.array([1e300, float("nan"), 1.5]), [None, None, 1_500]),
         (pa.array([True]), [None]),

@@ -31,6 +31,7 @@ MOST_OF_A_NAME = 255
 """The most bytes in the name of one folder, on all disks and stores in use."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_ONE_US = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _FIRST_US = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _LAST_US = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _HOUR_US = 3_600_000_000
@@ -240,6 +241,11 @@ def _from_numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _from_texts(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    times, good = _parsed(column)
+    return times, good & (times >= _YEAR_ONE_US)  # Arrow knows a year 0, Python does not
+
+
+def _parsed(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         try:
             return _from_times(column.cast(kind))
