@@ -101,6 +101,13 @@ def test_event_times_are_iso_texts_or_milliseconds(column, expected):
     assert [time if fine else None for time, fine in zip(found, good, strict=True)] == expected
 
 
+def test_an_empty_text_is_a_missing_value_only_in_a_folders_name():
+    table = a_table(0, 0, 0, 0, f=pa.array(["", None, "__HIVE_DEFAULT_PARTITION__", ""]))
+    assert [values for values, _ in grouped(table, Layout(("f",)))] == [(None,)]
+    found = [(values, rows.num_rows) for values, rows in groups(table, Layout(("f",)), {"f": "f"}, exact=True)]
+    assert found == [((None,), 1), (("",), 2), (("__HIVE_DEFAULT_PARTITION__",), 1)]
+
+
 @pytest.mark.parametrize(
     ("partition_by", "more", "why"),
     [

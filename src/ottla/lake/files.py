@@ -123,7 +123,7 @@ class TopicFiles:
             return
         table = pa.concat_tables(self._held)
         self._held, self._held_bytes = [], 0
-        for values, rows in groups(table, self._target.layout, self._columns):
+        for values, rows in groups(table, self._target.layout, self._columns, exact=self._target.whole_rows):
             if values in self._open or rows.nbytes >= DIRECT_BYTES:
                 self._write(values, rows)
             else:

@@ -128,13 +128,17 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
-def groups(table: pa.Table, layout: Layout, columns: dict[str, str]) -> Iterator[tuple[Values, pa.Table]]:
+def groups(
+    table: pa.Table, layout: Layout, columns: dict[str, str], *, exact: bool = False
+) -> Iterator[tuple[Values, pa.Table]]:
     """The rows of each group, in the order in which they came; groups in the order of their times and values.
 
+    A folder's name cannot tell an empty text, or the one that stands for a missing value, from a missing value. With
+    `exact` they make groups of their own: Iceberg takes a file's values from its rows, which must be the same.
     `columns` names the table's column of each field that the layout divides by; a field without one is missing.
     LakeRefused where there are more groups than MOST_GROUPS.
     """
-    keys, texts = _keys(table, layout, columns)
+    keys, texts = _keys(table, layout, columns, exact)
     if len(texts) == 1:
         yield texts[0], table
         return
@@ -151,7 +155,7 @@ def groups(table: pa.Table, layout: Layout, columns: dict[str, str]) -> Iterator
         yield texts[int(keys[begin])], table.slice(begin, end - begin)
 
 
-def _keys(table: pa.Table, layout: Layout, columns: dict[str, str]) -> tuple[np.ndarray, list[Values]]:
+def _keys(table: pa.Table, layout: Layout, columns: dict[str, str], exact: bool) -> tuple[np.ndarray, list[Values]]:
     """Each row's group as a number, and each number's values."""
     keys = np.zeros(table.num_rows, dtype=np.int64)
     texts: list[Values] = [()]
@@ -159,7 +163,7 @@ def _keys(table: pa.Table, layout: Layout, columns: dict[str, str]) -> tuple[np.
         if each in TIME_UNITS:
             codes, named = _time_codes(table, layout)
         else:
-            codes, named = _field_codes(table, columns.get(each))
+            codes, named = _field_codes(table, columns.get(each), exact)
         if len(named) == 1:  # most often all rows are of one day: nothing to sort
             texts = [(*text, *named[0]) for text in texts]
             continue
@@ -193,12 +197,14 @@ def _time_text(when: datetime, unit: str) -> tuple[str, ...]:
     return (day,) if unit == "day" else (day, f"{when.hour:02d}")
 
 
-def _field_codes(table: pa.Table, column: str | None) -> tuple[np.ndarray, list[Values]]:
+def _field_codes(table: pa.Table, column: str | None, exact: bool) -> tuple[np.ndarray, list[Values]]:
     if column is None or column not in table.column_names:
         return np.zeros(table.num_rows, dtype=np.int64), [(None,)]
     values = table.column(column)
     if pa.types.is_nested(values.type):
         raise LakeRefused(f"--partition-by {column}: a field of objects or arrays cannot divide a lake")
+    if exact:
+        return _exact_codes(values.cast(pa.string()).to_pylist())
     filled = pc.fill_null(values.cast(pa.string()), "")
     texts = pc.if_else(pc.equal(filled, ""), NO_VALUE, filled).combine_chunks().dictionary_encode()
     if isinstance(texts, pa.ChunkedArray):
@@ -207,6 +213,12 @@ def _field_codes(table: pa.Table, column: str | None) -> tuple[np.ndarray, list[
     ranks = np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"), kind="stable")
     codes = ranks[numbers(texts.indices, np.int32)]
     return codes, [(None if name == NO_VALUE else name,) for name in sorted(names)]
+
+
+def _exact_codes(given: list[str | None]) -> tuple[np.ndarray, list[Values]]:
+    names = sorted(set(given), key=lambda name: (name is not None, name or ""))
+    place = {name: position for position, name in enumerate(names)}
+    return np.array([place[name] for name in given], dtype=np.int64), [(name,) for name in names]
 
 
 def in_calendar(times: np.ndarray) -> np.ndarray:

@@ -78,5 +78,5 @@ def _rows(store: Store, part: Part, sources: dict[str, pa.ipc.RecordBatchFileRea
     return pa.Table.from_batches([source.get_batch(part.batch)])
 
 
-def _group(part: Part) -> tuple[str, list[str]]:
-    return part.topic, [each or "" for each in part.values]
+def _group(part: Part) -> tuple[str, list[tuple[bool, str]]]:
+    return part.topic, [(each is not None, each or "") for each in part.values]
