@@ -36,7 +36,7 @@ _FIRST_US = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1
 _LAST_US = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _HOUR_US = 3_600_000_000
 
-_SPECIAL = re.compile(r"(?![A-Za-z0-9_.~ -])[\x00-\x7f]")
+_SPECIAL = re.compile(r"(?![A-Za-z0-9_. -])[\x00-\x7f]")  # deltalake looks for ~ under %7E when it compacts
 
 Values = tuple[str | None, ...]
 
