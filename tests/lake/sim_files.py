@@ -41,14 +41,14 @@ class SimFiles:
     def size(self, path: Path) -> int | None:
         return self.disk.file_size(str(path)) if self.disk.exists(str(path)) else None
 
-    def walk(self, folder: Path) -> Iterator[tuple[Path, int]]:
+    def walk(self, folder: Path, *, deep: bool) -> Iterator[tuple[Path, int]]:
         if not self.disk.exists(str(folder)):
             return
         for name in self.disk.list(str(folder)):
-            if self.disk.is_directory(str(folder / name)):
-                yield from self.walk(folder / name)
-            else:
+            if not self.disk.is_directory(str(folder / name)):
                 yield folder / name, self.disk.file_size(str(folder / name))
+            elif deep:
+                yield from self.walk(folder / name, deep=True)
 
     def link(self, old: Path, new: Path) -> None:
         if self.disk.exists(str(new)):

@@ -232,8 +232,8 @@ class Busy:
         self._listings_left = listing
         self.url = state.store.url
 
-    def entries(self, prefix):
-        found = self._state.store.entries(prefix)
+    def entries(self, prefix, *, deep=True):
+        found = self._state.store.entries(prefix, deep=deep)
         self._listings_left -= 1
         if not self._listings_left:
             for number in range(KEPT_ROUNDS, KEPT_ROUNDS + FORGOTTEN_TOGETHER):
@@ -253,6 +253,23 @@ def test_a_history_read_while_rounds_are_committed_and_forgotten_is_whole(tmp_pa
     numbers = [each.plan.number for each in history.rounds]
     assert numbers == list(range(history.forgotten.commit.number + 1, history.committed.number + 1))
     assert sum(history.windows()["t"].rows) == sum(history.committed.rows.values())
+
+
+def test_a_round_lists_no_markers_of_which_there_may_be_very_many(tmp_path, monkeypatch):
+    with a_state(tmp_path) as state:
+        state.store.replace("_ottla/complete/t/date=2026-01-01.json", b"{}")
+        listed = []
+        entries = state.store.entries
+
+        def noted(prefix, **how):
+            listed.extend(found := entries(prefix, **how))
+            return found
+
+        monkeypatch.setattr(state.store, "entries", noted)
+        for number in range(2):
+            a_round(state, number)
+        assert state.committed().number == 1
+    assert {entry.name.rpartition("/")[0] for entry in listed} == {"_ottla"}
 
 
 def test_a_lake_from_before_the_counts_has_a_history(tmp_path):

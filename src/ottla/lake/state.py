@@ -109,7 +109,7 @@ class LakeRecords:
         return None if before is None else Forgotten(Commit.from_json(before))
 
     def _numbers(self, kind: str) -> list[int]:
-        matches = (_NUMBERED.fullmatch(entry.name) for entry in self.store.entries(HOME))
+        matches = (_NUMBERED.fullmatch(entry.name) for entry in self.store.entries(HOME, deep=False))
         return sorted(int(match[2]) for match in matches if match is not None and match[1] == kind)
 
     def _known(self, kind: str, number: int) -> Mapping[str, object]:

@@ -148,7 +148,8 @@ def test_entries_are_sorted_and_of_any_depth_and_of_one_folder(store):
     for name in ("a/2", "a/b/c/1", "a/1", "ab/1"):
         store.replace(name, name.encode())
     assert store.entries("a/") == [Entry("a/1", 3), Entry("a/2", 3), Entry("a/b/c/1", 7)]
-    assert store.entries("nothing/") == []
+    assert store.entries("a/", deep=False) == [Entry("a/1", 3), Entry("a/2", 3)]
+    assert store.entries("nothing/") == store.entries("nothing/", deep=False) == []
 
 
 def test_names_with_odd_characters_come_back_as_they_were_given(store):

@@ -80,8 +80,11 @@ class Store(Protocol):
     def read(self, name: str) -> bytes | None:
         """A whole file; None where there is none."""
 
-    def entries(self, prefix: str) -> list[Entry]:
-        """All files whose name begins with `prefix` (a folder, ending with a slash), sorted by name; at any depth."""
+    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+        """All files whose name begins with `prefix` (a folder, ending with a slash), sorted by name.
+
+        Those of folders below it too, at any depth, unless `deep` is False.
+        """
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete files; no error where one is gone already."""

@@ -81,17 +81,17 @@ class HdfsStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str) -> list[Entry]:
-        found = [entry for status in self._listed(prefix) if (entry := self._entry(status)) is not None]
+    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+        found = [entry for status in self._listed(prefix, deep) if (entry := self._entry(status)) is not None]
         return sorted(found, key=lambda entry: entry.name)
 
-    def _listed(self, prefix: str) -> list[FileStatus]:
-        """All below a folder; listed anew where a folder below it went meanwhile."""
+    def _listed(self, prefix: str, deep: bool) -> list[FileStatus]:
+        """All in a folder, or below it; listed anew where a folder below it went meanwhile."""
         path = self._path(prefix)
         with hdfs_asked(f"listing {self.url}/{prefix}"):
             while True:
                 try:
-                    return list(self._client.list_status(path, True))
+                    return list(self._client.list_status(path, deep))
                 except FileNotFoundError:
                     if not self._is_there(path):
                         return []

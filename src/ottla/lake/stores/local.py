@@ -60,10 +60,10 @@ class LocalStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
         found = [
             Entry(path.relative_to(self.directory).as_posix(), size)
-            for path, size in self._files.walk(self.directory / prefix)
+            for path, size in self._files.walk(self.directory / prefix, deep=deep)
             if not _unfinished(path.name)
         ]
         return sorted(found, key=lambda entry: entry.name)

@@ -29,8 +29,8 @@ class Files(Protocol):
     def size(self, path: Path) -> int | None:
         """The size of a file; None if there is no such file."""
 
-    def walk(self, folder: Path) -> Iterator[tuple[Path, int]]:
-        """All files below a folder with their sizes; none where the folder is missing."""
+    def walk(self, folder: Path, *, deep: bool) -> Iterator[tuple[Path, int]]:
+        """All files in a folder, or below it, with their sizes; none where the folder is missing."""
 
     def link(self, old: Path, new: Path) -> None:
         """Give a file a second name; FileExistsError where that is taken."""
@@ -85,8 +85,10 @@ class RealFiles:
         except FileNotFoundError:
             return None
 
-    def walk(self, folder: Path) -> Iterator[tuple[Path, int]]:
-        for directory, _, names in os.walk(folder, onerror=_refuse_unreadable):
+    def walk(self, folder: Path, *, deep: bool) -> Iterator[tuple[Path, int]]:
+        for directory, below, names in os.walk(folder, onerror=_refuse_unreadable):
+            if not deep:
+                below.clear()
             for name in names:
                 path = Path(directory) / name
                 with contextlib.suppress(FileNotFoundError):

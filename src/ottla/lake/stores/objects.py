@@ -81,12 +81,13 @@ class ObjectStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str) -> list[Entry]:
-        folder = self._key(prefix).rstrip("/")
+    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+        folder = self._key(prefix).rstrip("/") or None
         cut = len(self._key(""))
         found = []
         with asked(f"listing {self.url}/{prefix}"):
-            for page in obstore.list(self._client, folder or None):
+            one = None if deep else [obstore.list_with_delimiter(self._client, folder)["objects"]]
+            for page in one or obstore.list(self._client, folder):
                 for meta in page:
                     name = meta["path"][cut:]
                     if name.startswith(prefix):
