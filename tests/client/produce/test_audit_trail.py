@@ -93,7 +93,7 @@ def test_a_message_is_read_as_it_was_written(text, first, second):
     assert sorted(json.loads(message.encode())) == sorted(names.split())
 
 
-@pytest.mark.parametrize("body", [None, b"", b"[]", b"{}", b"\xff", b'"x"'])
+@pytest.mark.parametrize("body", [None, b"", b"[]", b"{}", b"\xff", b'"x"', b"[" * 100_000])
 def test_what_is_no_message_is_refused(body):
     with pytest.raises(ValueError):
         AuditMessage.decode(body)

@@ -43,7 +43,10 @@ class AuditMessage:
     @classmethod
     def decode(cls, body: _Body | None) -> AuditMessage:
         """A message of the audit topic; ValueError where it is none."""
-        stored = json.loads(body or b"null")
+        try:
+            stored = json.loads(body or b"null")
+        except RecursionError:
+            raise ValueError("an audit message is nested too deep") from None
         if not isinstance(stored, dict):
             raise ValueError("an audit message is a JSON object")
         try:
