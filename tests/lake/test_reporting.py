@@ -78,6 +78,14 @@ def test_the_lake_tells_the_audit_topic_what_each_round_brought(load, topics):
         )
 
 
+def test_a_lake_that_loads_the_audit_topic_comes_to_rest(load, topics):
+    topic, audit = topics.new(), topics.new()
+    topics.count(topic, 0, 5)
+    load(topic, audit, audit=True, audit_topic=audit)
+    assert load(topic, audit, audit=True, audit_topic=audit).rows == 2, "the message of the first round, sent twice"
+    assert load(topic, audit, audit=True, audit_topic=audit).rows == 0
+
+
 def test_an_audit_topic_that_cannot_be_written_fails_no_load(load, topics, caplog):
     topic = topics.new()
     topics.count(topic, 0, 5)

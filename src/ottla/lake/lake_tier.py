@@ -29,8 +29,12 @@ class LakeTier:
         self._unsent: list[AuditMessage] = []
 
     def send(self, publication: Publication) -> None:
-        """Send a round's messages. Raises ApiError and ClientError."""
-        self._unsent += round_messages(publication, self._loader, self._clock())
+        """Send a round's messages. Raises ApiError and ClientError.
+
+        Messages about the audit topic itself are not sent: where the lake loads it, they would never end.
+        """
+        messages = round_messages(publication, self._loader, self._clock())
+        self._unsent += [each for each in messages if each.topic != self._topic]
         self.send_waiting()
 
     def send_waiting(self) -> None:
