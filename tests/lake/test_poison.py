@@ -17,6 +17,7 @@ POISON = {
     "500 levels": b'{"a":' * 500 + b"1" + b"}" * 500,
     "400,000 levels": b'{"a":' * 150_000 + b"1" + b"}" * 150_000,
     "case": b'{"id":1,"ID":2}',
+    "long name": b'{"%s":1,"%s":2}' % (b"x" * 600_000, b"X" * 600_000),
     "NaN": b'{"id":NaN}',
     "surrogate": b'{"text":"\\ud800"}',
     "big": b'{"id":123456789012345678901234567890}',
@@ -46,6 +47,7 @@ def test_every_kind_of_poison_is_a_dead_letter_with_its_reason(load, topics):
     assert [letter.value for letter in letters] == list(POISON.values())
     reasons = dict(zip(POISON, (dict(letter.headers)["ottla.reason"].decode() for letter in letters), strict=True))
     assert reasons["120 levels"] == reasons["500 levels"] == f"nested deeper than {MOST_LEVELS} levels"
+    assert len(reasons["long name"]) < 1_000
     assert "only in case" in reasons["case"] and "NaN" in reasons["NaN"] and "too big" in reasons["big"]
     assert load(topic, json=True, dead_letter=dead).rows == 0
 

@@ -21,6 +21,8 @@ from ottla.spark.plan import OffsetRange
 BATCH_BYTES = 512 << 10
 SHORTENED_BYTES = 64 << 10
 """Bytes kept of a key and of a value where the topic refuses the whole letter."""
+MOST_OF_A_REASON = 500
+"""The most characters of a reason: it may quote names of fields, which may be as long as values."""
 _REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_TIMESTAMP)
 LETTER_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 
@@ -43,11 +45,12 @@ class DeadLetters:
         rows = (
             pa.Table.from_batches([batch]).select(LETTER_COLUMNS).take(pa.array([row for row, _ in faults], pa.int64()))
         )
-        letters = rows.append_column("reason", pa.array([reason for _, reason in faults], pa.string()))
+        reasons = [_cut(reason) for _, reason in faults]
+        letters = rows.append_column("reason", pa.array(reasons, pa.string()))
         letters = letters.append_column("topic", pa.array([self._topic] * letters.num_rows, pa.string()))
         if self.first_fault is None:
             offset = letters.column("offset")[0].as_py()
-            self.first_fault = f"{span.topic_partition} at offset {offset}: {faults[0][1]}"
+            self.first_fault = f"{span.topic_partition} at offset {offset}: {reasons[0]}"
         if self._output is None:
             self._output = self._store.open_output(self._name)
             self._writer = pa.ipc.new_file(self._output.sink, letters.schema)
@@ -66,6 +69,10 @@ class DeadLetters:
         """Drop the letters."""
         if self._output is not None:
             self._output.abandon()
+
+
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= MOST_OF_A_REASON else f"{reason[:MOST_OF_A_REASON]}…"
 
 
 def send_dead_letters(cluster: Cluster, topic: str, store: Store, names: Sequence[str]) -> int:
