@@ -44,6 +44,9 @@ def test_a_place_in_a_store_is_taken_apart(given, url, place):
 def test_a_path_and_a_file_url_are_the_same_place(tmp_path):
     assert lake_url(tmp_path / "a lake") == lake_url(f"file://{tmp_path}/a%20lake") == (tmp_path / "a lake").as_uri()
     assert lake_url("relative") == (Path.cwd() / "relative").as_uri()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "other" / "below", target_is_directory=True)
+    assert lake_url(tmp_path / "link" / ".." / "lake") == (tmp_path / "other" / "lake").resolve().as_uri()
 
 
 @pytest.mark.parametrize(

@@ -39,19 +39,24 @@ def lake_url(to: str | Path) -> str:
     if not _SCHEME.match(text):
         if text.startswith("file:"):
             raise LakeRefused(f"'{text}' is not a URL: write file:///absolute/path, or the path alone")
-        return Path(text).absolute().as_uri()
+        return _plain(Path(text)).as_uri()
     scheme, _, rest = text.partition("://")
     scheme = _SAME.get(scheme.lower(), scheme.lower())
     if scheme == "file":
         parts = urlsplit(text)
         if parts.netloc not in ("", "localhost") or parts.query or parts.fragment or not parts.path:
             raise LakeRefused(f"'{text}' does not name a local directory: write file:///absolute/path")
-        return Path(unquote(parts.path)).as_uri()
+        return _plain(Path(unquote(parts.path))).as_uri()
     if scheme not in (*OBJECTS, "hdfs"):
         raise LakeRefused(f"a lake cannot lie on {scheme}://; give {KNOWN}")
     url = f"{scheme}://{rest.rstrip('/')}"
     place_of(url)
     return url
+
+
+def _plain(path: Path) -> Path:
+    """The absolute path. One with `..` is resolved: libraries take that for the folder before, also behind a link."""
+    return path.resolve() if ".." in path.parts else path.absolute()
 
 
 def local_path(url: str) -> Path:
