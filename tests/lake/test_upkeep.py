@@ -8,6 +8,7 @@ import pytest
 
 from ottla import lake
 from ottla.lake.command import command
+from ottla.lake.state import LakeState
 from ottla.lake.upkeep import Lake
 from ottla.records.reader import Record
 
@@ -58,6 +59,48 @@ def test_small_files_are_joined_and_the_old_ones_go(load, topics, tmp_path, opti
     fill(topics, topic, {"n": 4})
     load(topic, json=True, **options)
     assert sorted(row["n"] for row in rows(tmp_path, topic, options)) == [0, 1, 2, 3, 4]
+
+
+def test_files_of_a_round_at_work_are_kept_however_old_they_are(load, topics, tmp_path, options, monkeypatch):
+    topic = topics.new()
+    fill(topics, topic, {"n": 1})
+    load(topic, json=True, **options)
+    fill(topics, topic, {"n": 2})
+    expire = ["expire", "--to", str(tmp_path / "lake"), "--older-than", "0ms"]
+    publish = LakeState.write_publication
+
+    def later(state, publication):
+        assert command(expire) == 0
+        publish(state, publication)
+        assert command(expire) == 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LakeState, "write_publication", later)
+        load(topic, json=True, **options)
+    assert sorted(row["n"] for row in rows(tmp_path, topic, options)) == [1, 2]
+
+
+def test_files_are_kept_also_if_the_lake_was_given_by_other_paths(load, topics, tmp_path, options):
+    topic = topics.new()
+    (tmp_path / "other").symlink_to(tmp_path, target_is_directory=True)
+    for number, place in enumerate((tmp_path, tmp_path / "other", tmp_path / "other" / ".." / tmp_path.name)):
+        fill(topics, topic, {"n": number})
+        load(topic, json=True, to=place / "lake", **options)
+    for place in (tmp_path, tmp_path / "other"):
+        assert command(["expire", "--to", str(place / "lake"), "--older-than", "0ms"]) == 0
+    assert sorted(row["n"] for row in rows(tmp_path, topic, options)) == [0, 1, 2]
+
+
+def test_small_files_of_odd_partitions_are_joined(load, topics, tmp_path, options):
+    topic = topics.new()
+    values = ["~", "a/b", "%41", "a=b", "#", "?", "ü", " x", "", None, "__HIVE_DEFAULT_PARTITION__"]
+    for _ in range(2):
+        fill(topics, topic, *({"c": value} for value in values))
+        load(topic, json=True, partition_by="c", **options)
+    assert command(["compact", "--to", str(tmp_path / "lake")]) == 0
+    found = sorted(str(row["c"]) for row in rows(tmp_path, topic, options))
+    told = [None if each in values[-3:] and options["format"] == "delta" else each for each in values]
+    assert found == sorted(str(each) for each in told * 2)
 
 
 def test_the_tables_say_what_is_loaded(load, topics, tmp_path, options, capsys):

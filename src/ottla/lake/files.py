@@ -7,6 +7,7 @@ HELD_BYTES and by the buffers of Parquet's writer for DIRECT_FILES open files.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ DIRECT_BYTES = 16 << 20
 """Rows of one group that are worth a file of their own beside those of other tasks."""
 DIRECT_FILES = 4
 ROW_GROUP = 1 << 20
+_IN_PLACE = re.compile(r"(\d{8,})-[0-9a-f]{32}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,12 @@ class Target:
         """The columns that files do not hold."""
         fields = () if self.whole_rows else self.layout.fields
         return [name for name in names if name == EVENT_TIME or name in fields]
+
+
+def round_of(name: str) -> int | None:
+    """The round that wrote a file which lies in its place, by its name; None for a file of another name."""
+    found = _IN_PLACE.fullmatch(name.rpartition("/")[2])
+    return None if found is None else int(found[1])
 
 
 @dataclass(frozen=True, slots=True)

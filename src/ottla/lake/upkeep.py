@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ottla.lake.files import round_of
 from ottla.lake.history import History
 from ottla.lake.layout import folder_of
 from ottla.lake.plans import Commit, LoadPlan, Publication
@@ -95,10 +96,15 @@ class Lake:
         """Remove files, and what the tables remember, that no reader of the last `older_than` needs."""
         if self.shape.format == "parquet":
             raise LakeRefused("a lake of plain Parquet files has nothing to expire: every file holds rows of its own")
-        unfinished = self._records.unfinished(self.committed())
-        written = [file.final for file in unfinished.files] if isinstance(unfinished, Publication) else []
+        committed = self.committed().number
+
+        def uncommitted(name: str) -> bool:
+            """True for a file of a round that a loader is writing, or has written and not committed yet."""
+            number = round_of(name)
+            return number is not None and number > committed
+
         wanted = self.topics(topics)
-        return {topic: topic_table(self.url, self.shape, topic).expire(older_than, written) for topic in wanted}
+        return {topic: topic_table(self.url, self.shape, topic).expire(older_than, uncommitted) for topic in wanted}
 
     def _table_says(self, topic: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
         """The next offsets and the rows by partition."""

@@ -5,7 +5,7 @@ A table holds one topic. Its data files are in place and durable, and not visibl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TIME_UNITS = ("month", "day", "hour")
+Uncommitted = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,11 @@ class TopicTable(Table, Protocol):
     def compact(self, target_bytes: int = 256 << 20) -> Compacted:
         """Replace small files by larger ones. Loaders may commit meanwhile; readers see the same rows all the time."""
 
-    def expire(self, older_than: timedelta = timedelta(days=7), uncommitted: Collection[str] = ()) -> list[str]:
+    def expire(
+        self, older_than: timedelta = timedelta(days=7), uncommitted: Uncommitted = lambda name: False
+    ) -> list[str]:
         """Remove files that no reader that began within `older_than` needs; returns the removed files.
 
-        A file that no commit names is removed too where it is older than that and is not among `uncommitted`: the
-        files, relative to the lake, of a round that is written and not committed yet. The caller must give them all.
+        A file that no commit names is removed too where it is older than that and is not `uncommitted`: a file, by its
+        name in the lake, of a round that is not committed yet. The caller must know them all.
         """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 import numpy as np
@@ -22,7 +22,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from ottla.lake.tables.attempts import commit_once
-from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound
+from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
 from ottla.lake.tables.delta_columns import CHECKPOINT_EVERY, HOOKS, Columns, refuse_deletion_vectors
 from ottla.lake.tables.delta_files import (
     DataFile,
@@ -110,7 +110,9 @@ class DeltaTopic:
         commit_once(self._place.url, self._place.existing, lambda table: None, attempt, told_apart)
         return counts[-1]
 
-    def expire(self, older_than: timedelta = timedelta(days=7), uncommitted: Collection[str] = ()) -> list[str]:
+    def expire(
+        self, older_than: timedelta = timedelta(days=7), uncommitted: Uncommitted = lambda name: False
+    ) -> list[str]:
         """Remove files that the log does not name, or names as removed, once they are older than that."""
         with told_apart():
             if self._place.load() is None:
@@ -119,7 +121,7 @@ class DeltaTopic:
             listed = listed_files(files)
             table = self._place.existing()
             unnamed = unneeded(table, files, listed, time.time() - older_than.total_seconds())
-            gone = sorted(unnamed - {name.removeprefix(f"{self.topic}/") for name in uncommitted})
+            gone = sorted(path for path in unnamed if not uncommitted(f"{self.topic}/{path}"))
             for path in gone:
                 files.delete_file(path)
             table.create_checkpoint()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -18,7 +18,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table, Transaction
 
 from ottla.lake.tables.attempts import commit_once
-from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound
+from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
 from ottla.lake.tables.evolution import plain_schema
 from ottla.lake.tables.iceberg_columns import Columns
 from ottla.lake.tables.iceberg_compact import Compaction
@@ -117,7 +117,9 @@ class IcebergTopic:
         commit_once(self._place.name, self._place.existing, lambda table: None, compaction.attempt, told_apart)
         return compaction.done
 
-    def expire(self, older_than: timedelta = timedelta(days=7), uncommitted: Collection[str] = ()) -> list[str]:
+    def expire(
+        self, older_than: timedelta = timedelta(days=7), uncommitted: Uncommitted = lambda name: False
+    ) -> list[str]:
         """Forget older snapshots, and remove files that no snapshot names once they are older than that."""
         before = datetime.now(UTC) - older_than
         with told_apart():
@@ -132,11 +134,11 @@ class IcebergTopic:
         )
         with told_apart():
             table = self._place.existing()
-            spared = {f"{self._place.lake}/{name}" for name in uncommitted}
-            gone = sorted(unreferenced(table, before) - spared)
-            for path in gone:
-                table.io.delete(path)
-        return [path.removeprefix(f"{self._place.lake}/") for path in gone]
+            names = [f"{self.topic}/{name}" for name in sorted(unreferenced(table, before))]
+            gone = [name for name in names if not uncommitted(name)]
+            for name in gone:
+                table.io.delete(f"{table.location()}/{name.removeprefix(f'{self.topic}/')}")
+        return gone
 
     def _commit_round(self, done: TableRound, attempt: Callable[[Table, str], None]) -> bool:
         assert done.topic == self.topic

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 
 import pyarrow.fs as pa_fs
@@ -20,17 +21,22 @@ def expire_snapshots(table: Table, before: datetime) -> None:
 
 
 def unreferenced(table: Table, before: datetime) -> set[str]:
-    """Locations of files below the table's folder that no snapshot names and that were written before a moment.
+    """Files below the table's folder, by their names there, that no snapshot names and that are older than a moment.
 
-    The catalog's own metadata files (`.json`) are left to the library, which keeps the last hundred.
+    The catalog's own metadata files (`.json`) are left to the library, which keeps the last hundred. Snapshots may name
+    a file by another location than the table's own: of another program, or of a lake that was given by another path.
     """
     listed = _listed(table)
-    named = _named(table.refresh())
-    found = set()
-    for location, written in listed:
-        if not location.endswith(".json") and written < before and location not in named:
-            found.add(location)
-    return found
+    named = {_place_of(table, location) for location in _named(table.refresh())}
+    old = {name for name, written in listed if not name.endswith(".json") and written < before}
+    return {name for name in old if _place_of(table, f"{table.location()}/{name}") not in named}
+
+
+def _place_of(table: Table, location: str) -> str:
+    """The place behind a location: a file's real path, or bucket and key; whichever scheme stands before it."""
+    assert isinstance(table.io, PyArrowFileIO)
+    scheme, _, path = table.io.parse_location(location, table.io.properties)
+    return os.path.realpath(path) if scheme == "file" else path
 
 
 def _named(table: Table) -> set[str]:
@@ -46,7 +52,7 @@ def _named(table: Table) -> set[str]:
 
 
 def _listed(table: Table) -> list[tuple[str, datetime]]:
-    """Files below the table's folder with the moment they were written."""
+    """Files below the table's folder, by their names there, with the moment they were written."""
     if not isinstance(table.io, PyArrowFileIO):
         raise LakeRefused(
             f"files of {table.location()} cannot be listed: pyiceberg reads them through {type(table.io)}"
@@ -55,7 +61,5 @@ def _listed(table: Table) -> list[tuple[str, datetime]]:
     files = table.io.fs_by_scheme(scheme, host)
     selected = files.get_file_info(pa_fs.FileSelector(path, recursive=True, allow_not_found=True))
     return [
-        (table.location() + info.path.removeprefix(path), info.mtime)
-        for info in selected
-        if info.type == pa_fs.FileType.File
+        (info.path.removeprefix(path).lstrip("/"), info.mtime) for info in selected if info.type == pa_fs.FileType.File
     ]
