@@ -9,6 +9,7 @@ from ottla.cli.main import main
 from ottla.lake.settings import load_settings
 from ottla.lake.stores import LakeRefused
 from ottla.lake.types import EMPTY
+from ottla.lake.values import ValueKind
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,33 @@ def test_an_object_or_array_in_a_field_that_divides_the_lake_is_a_dead_letter_al
     block = reader.read(values, sampled.wanted)
     assert block.table.to_pylist() == [{"carrier": "UA", "id": None}, {"carrier": "B6", "id": 1}]
     assert [row for row, _ in block.faults] == [0]
+
+
+AVRO = json.dumps({"type": "record", "name": "R", "fields": [{"name": name, "type": "long"} for name in "nm"]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (ValueKind("json", without=frozenset("n")), b'{"n":1,"m":2}'),
+        (ValueKind("json", without=frozenset("n")), b'{"n":"text","m":2}'),
+        (ValueKind("json", only=frozenset("m")), b'{"n":1,"m":2}'),
+        (ValueKind("avro", schema=AVRO, without=frozenset("n")), b"\x02\x04"),
+    ],
+)
+def test_a_field_that_is_left_out_is_null_also_where_earlier_rows_have_it(kind, value):
+    schema = pa.schema([("n", pa.int64()), ("m", pa.int64())])
+    block = kind.reader("t").read(pa.array([value], pa.binary()), schema)
+    assert block.table is not None and not block.faults and block.wanted == schema
+    assert block.table.to_pylist() == [{"n": None, "m": 2}]
+
+
+def test_columns_that_come_stand_beside_those_that_are_left_out():
+    schema = pa.schema([("n", pa.int64()), ("m", pa.int64())])
+    reader = ValueKind("json", without=frozenset("n")).reader("t")
+    block = reader.read(pa.array([b'{"n":"text","m":2.5,"o":1}'], pa.binary()), schema)
+    assert block.table is None and {field.name: str(field.type) for field in block.wanted} == {
+        "n": "int64",
+        "m": "double",
+        "o": "int64",
+    }

@@ -20,6 +20,7 @@ from ottla.lake.renaming import TopicRenames
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import table_column_names
+from ottla.lake.tables.evolution import conform
 from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas
 from ottla.spark.arrow import header_values, row_schema
 from ottla.spark.registry_client import registry
@@ -129,8 +130,26 @@ class ValueReader:
     def read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None = None) -> Block:
         """The columns of the rows that could be read, and the types that the schema lacks for them.
 
-        The records' headers may name the schemas of values, see `ValueKind.fetched`.
+        The records' headers may name the schemas of values, see `ValueKind.fetched`. A column that is not wanted any
+        more, and stands in the schema since earlier rounds, is null.
         """
+        kept = self._kind.kept(schema)
+        block = self._read(values, kept, headers)
+        if kept.names == schema.names and kept.equals(schema):
+            return block
+        if block.table is None:
+            block.wanted = self._both(schema, block.wanted)
+        else:
+            block.table, block.wanted = conform(block.table, schema), schema
+        return block
+
+    def _both(self, schema: pa.Schema, wanted: pa.Schema) -> pa.Schema:
+        """The columns of both, of which the second are wider."""
+        if self._kind.kind == "json":
+            return self._renames.columns(merge_schemas(schema, wanted, self._kind.rule))
+        return widened(schema, wanted, self._kind.stays)
+
+    def _read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None) -> Block:
         if self._kind.kind == "json":
             return self._read_json(values, schema)
         named = None if headers is None or not self._kind.urls else header_values(headers, VALUE_HEADER)
