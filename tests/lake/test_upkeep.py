@@ -91,6 +91,19 @@ def test_files_are_kept_also_if_the_lake_was_given_by_other_paths(load, topics, 
     assert sorted(row["n"] for row in rows(tmp_path, topic, options)) == [0, 1, 2]
 
 
+def test_a_round_that_its_table_refuses_is_not_published(load, topics, tmp_path, options):
+    """A published round must be carried through: the lake could never go on."""
+    topic = topics.new()
+    fill(topics, topic, {"n": 2**53 + 1, "m": 1})
+    load(topic, json=True, **options)
+    fill(topics, topic, {"n": 1.5, "m": 2})
+    for _ in range(2):
+        with pytest.raises(lake.LakeRefused, match=f"column n cannot become double.*topic {topic}.*Nothing of this"):
+            load(topic, json=True, **options)
+    load(topic, json=True, exclude_fields="n", **options)
+    assert sorted((row["m"], row["n"]) for row in rows(tmp_path, topic, options)) == [(1, 2**53 + 1), (2, None)]
+
+
 def test_small_files_of_odd_partitions_are_joined(load, topics, tmp_path, options):
     topic = topics.new()
     values = ["~", "a/b", "%41", "a=b", "#", "?", "ü", " x", "", None, "__HIVE_DEFAULT_PARTITION__"]

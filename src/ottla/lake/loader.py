@@ -209,6 +209,7 @@ class Loader:
         settings = with_renames(self.settings, self.loaded.committed.renames)
         context = self.spark().sparkContext
         publication = Attempt(settings, plan, known, self.state.attempt(plan), context).publication()
+        self._publisher.check(publication, self.loaded.committed)
         self.state.write_publication(publication)
         self._carry_through(publication)
         self.tell(progress_line(publication, time.monotonic() - began, behind))

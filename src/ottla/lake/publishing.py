@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import pyarrow as pa
+
 from ottla.lake import schema_file
 from ottla.lake.changes import staged_schema
 from ottla.lake.json_columns import unpack_schema
@@ -22,6 +24,9 @@ class Publisher(Protocol):
 
     def begin(self, topic: str) -> None:
         """LakeRefused where rows of a topic are there already that the lake's state does not know of."""
+
+    def check(self, publication: Publication, before: Commit) -> None:
+        """LakeRefused where a round cannot be shown, while it is not published yet; the lake stands at `before`."""
 
     def show(self, publication: Publication, after: Commit) -> None:
         """Show a round's files, all of them and once; the lake will stand at `after`."""
@@ -47,6 +52,9 @@ class PlainFiles:
             )
         self._store.remove([schema_file.name_of(topic)])  # of files that another program has removed since
 
+    def check(self, publication: Publication, before: Commit) -> None:
+        """Accept it: a name refuses nothing."""
+
     def show(self, publication: Publication, after: Commit) -> None:
         schema_file.write(self._store, self._shape, publication)
         self._store.reveal([file.move for file in publication.files])
@@ -68,6 +76,16 @@ class Tables:
                 f"the lake with --resume-from-table"
             )
 
+    def check(self, publication: Publication, before: Commit) -> None:
+        after = before.after(publication)
+        for topic in sorted({count.span.topic for count in publication.counts}):
+            if topic in before.topic_ids and publication.columns.get(topic) == before.columns.get(topic):
+                continue
+            try:
+                topic_table(self._url, self._shape, topic).check(self._round(topic, publication, after))
+            except LakeRefused as fault:
+                raise LakeRefused(f"{fault} (topic {topic}). Nothing of this round was loaded") from fault
+
     def show(self, publication: Publication, after: Commit) -> None:
         for topic in sorted({count.span.topic for count in publication.counts}):
             table = topic_table(self._url, self._shape, topic)
@@ -78,8 +96,7 @@ class Tables:
                 table.commit(done)
 
     def _round(self, topic: str, publication: Publication, after: Commit) -> TableRound:
-        packed = publication.columns.get(topic)
-        columns = None if packed is None else unpack_schema(packed)
+        columns = _columns(topic, publication)
         return TableRound(
             loader=self._loader,
             number=publication.plan.number,
@@ -94,6 +111,12 @@ class Tables:
     def _file(self, file: LakeFile) -> TableFile:
         values = tuple(zip(self._shape.layout.columns, file.written.values, strict=True))
         return TableFile(file.final, file.written.rows, file.written.bytes, values)
+
+
+def _columns(topic: str, publication: Publication) -> pa.Schema | None:
+    """The columns of a topic's values after a round; None where values stay bytes."""
+    packed = publication.columns.get(topic)
+    return None if packed is None else unpack_schema(packed)
 
 
 def topic_table(url: str, shape: Shape, topic: str) -> TopicTable:

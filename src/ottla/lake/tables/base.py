@@ -94,6 +94,12 @@ class TopicTable(Table, Protocol):
     def columns(self) -> pa.Schema:
         """The table's columns; none where there is no table yet."""
 
+    def check(self, done: TableRound) -> None:
+        """LakeRefused where the table cannot have a round's columns, as where its older rows do not fit a wider type.
+
+        Nothing is changed. A round is checked before it is published: from there on it must be carried through.
+        """
+
     def commit_keyed(self, done: TableRound, key: tuple[str, ...]) -> bool:
         """Take a round's staged files as changes by key: the last row of each key stays, a deleted key's goes.
 

@@ -67,6 +67,11 @@ class DeltaTopic:
             table = self._place.load()
         return pa.schema([]) if table is None else plain_schema(pa.schema(table.schema()))
 
+    def check(self, done: TableRound) -> None:
+        check_column_names(done.schema.names)
+        with told_apart():
+            Columns(self._place, self._partition_columns, done.schema).check(self._place.load())
+
     def commit(self, done: TableRound) -> bool:
         """Add a round's files in one commit."""
 

@@ -12,10 +12,10 @@ from deltalake.schema import Schema
 from deltalake.transaction import AddAction
 
 from ottla.lake.stores.base import LakeRefused
-from ottla.lake.tables.delta_files import files_of, rewrite
+from ottla.lake.tables.delta_files import files_of, pieces_of, rewrite
 from ottla.lake.tables.delta_place import Place
-from ottla.lake.tables.evolution import conform, evolve, plain_schema
-from ottla.lake.tables.renamed import moves, renamed_rows, renamed_schema
+from ottla.lake.tables.evolution import Evolution, conform, evolve, plain_schema
+from ottla.lake.tables.renamed import Move, moves, renamed_rows, renamed_schema
 
 CHECKPOINT_EVERY = 20
 HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -30,13 +30,22 @@ class Columns:
         self._wanted = wanted
         self._rewritten: dict[tuple[str, str], AddAction | None] = {}
 
+    def check(self, table: DeltaTable | None) -> None:
+        """LakeRefused where the table cannot be made, or cannot have the round's columns. Nothing is changed."""
+        if table is None:
+            self._first()
+            return
+        evolution = self._evolution(table)
+        if not evolution.widened:
+            return
+        inside = self._inside(evolution.schema)
+        for file in files_of(table):
+            for rows in pieces_of(self._place.files(), file):
+                conform(renamed_rows(rows, self._wanted), inside)
+
     def create(self) -> DeltaTable:
         """Make the table; of racing creators one makes it, the others find it."""
-        missing = [name for name in self._partition_columns if name not in self._wanted.names]
-        columns = plain_schema(pa.schema([*self._wanted, *(pa.field(name, pa.string()) for name in missing)]))
-        for name in self._partition_columns:
-            if pa.types.is_nested(columns.field(name).type) or pa.types.is_floating(columns.field(name).type):
-                raise LakeRefused(f"a table cannot be partitioned by '{name}': it is {columns.field(name).type}")
+        columns = self._first()
         try:
             DeltaTable.create(
                 self._place.url,
@@ -52,22 +61,19 @@ class Columns:
         self._place.make_durable(0)
         return table
 
+    def _first(self) -> pa.Schema:
+        """The columns of a new table."""
+        missing = [name for name in self._partition_columns if name not in self._wanted.names]
+        columns = plain_schema(pa.schema([*self._wanted, *(pa.field(name, pa.string()) for name in missing)]))
+        for name in self._partition_columns:
+            if pa.types.is_nested(columns.field(name).type) or pa.types.is_floating(columns.field(name).type):
+                raise LakeRefused(f"a table cannot be partitioned by '{name}': it is {columns.field(name).type}")
+        return columns
+
     def evolved(self, table: DeltaTable) -> DeltaTable:
         """The table with the round's columns, in one commit where it lacked some."""
-        held = tuple(table.metadata().partition_columns)
-        if held != self._partition_columns:
-            raise LakeRefused(
-                f"{self._place.url} is partitioned by {', '.join(held) or 'nothing'}, "
-                f"not by {', '.join(self._partition_columns) or 'nothing'}"
-            )
-        columns = plain_schema(pa.schema(table.schema()))
-        renamed = moves(columns, self._wanted)
-        evolution = evolve(renamed_schema(columns, self._wanted), self._wanted)
-        if evolution.widened or renamed:
-            for name in sorted(set(evolution.widened) & set(held)):
-                raise LakeRefused(f"{self._place.url} is partitioned by '{name}', whose type cannot widen any more")
-            for name in sorted({each.path[0] for each in renamed} & set(held)):
-                raise LakeRefused(f"{self._place.url} is partitioned by '{name}', which cannot be renamed any more")
+        evolution = self._evolution(table)
+        if evolution.widened or self._renamed(table):
             self._rewrite(table, evolution.schema)
         elif evolution.added:
             fields = [field for field in Schema.from_arrow(evolution.schema).fields if field.name in evolution.added]
@@ -79,13 +85,37 @@ class Columns:
         self._place.make_durable(evolved.version())
         return evolved
 
+    def _evolution(self, table: DeltaTable) -> Evolution:
+        """The columns that the table will have; LakeRefused where it cannot have them."""
+        held = tuple(table.metadata().partition_columns)
+        if held != self._partition_columns:
+            raise LakeRefused(
+                f"{self._place.url} is partitioned by {', '.join(held) or 'nothing'}, "
+                f"not by {', '.join(self._partition_columns) or 'nothing'}"
+            )
+        renamed = self._renamed(table)
+        evolution = evolve(renamed_schema(plain_schema(pa.schema(table.schema())), self._wanted), self._wanted)
+        for name in sorted(set(evolution.widened) & set(held)):
+            raise LakeRefused(f"{self._place.url} is partitioned by '{name}', whose type cannot widen any more")
+        for name in sorted({each.path[0] for each in renamed} & set(held)):
+            raise LakeRefused(f"{self._place.url} is partitioned by '{name}', which cannot be renamed any more")
+        if evolution.widened or renamed:
+            refuse_deletion_vectors(table, self._place.url)
+        return evolution
+
+    def _renamed(self, table: DeltaTable) -> list[Move]:
+        return moves(plain_schema(pa.schema(table.schema())), self._wanted)
+
+    def _inside(self, schema: pa.Schema) -> pa.Schema:
+        """The columns that files hold."""
+        return pa.schema([field for field in schema if field.name not in self._partition_columns])
+
     def _rewrite(self, table: DeltaTable, schema: pa.Schema) -> None:
         """Replace all files by copies in the wider types, under the new names, and the columns, in one commit.
 
         A copy outlives a try that conflicts with another commit: the next one copies only the files that are new.
         """
-        refuse_deletion_vectors(table, self._place.url)
-        inside = pa.schema([field for field in schema if field.name not in self._partition_columns])
+        inside = self._inside(schema)
         files = self._place.files()
         current = files_of(table)
         for file in current:

@@ -86,6 +86,13 @@ def statistics(footer: pq.FileMetaData) -> str:
     return json.dumps({"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls})
 
 
+def pieces_of(files: pa_fs.FileSystem, file: DataFile) -> Iterator[pa.Table]:
+    """A file's rows, some at a time."""
+    with files.open_input_file(file.path) as source:
+        for batch in pq.ParquetFile(source).iter_batches(BATCH_ROWS):
+            yield pa.Table.from_batches([batch])
+
+
 def rewrite(
     files: pa_fs.FileSystem, file: DataFile, change: Callable[[pa.Table], pa.Table], *, schema: pa.Schema | None
 ) -> AddAction | None:

@@ -67,6 +67,11 @@ class IcebergTopic:
             table = self._place.load()
         return pa.schema([]) if table is None else plain_schema(table.schema().as_arrow())
 
+    def check(self, done: TableRound) -> None:
+        check_column_names(done.schema.names)
+        with told_apart():
+            Columns(self._place, self._partition_by, done.schema).check(self._place.load())
+
     def commit(self, done: TableRound) -> bool:
         """Add a round's files in one snapshot."""
 

@@ -45,12 +45,27 @@ class Columns:
         self._wanted = wanted
         self._rewritten: dict[tuple[str, str], DataFile | None] = {}
 
-    def create(self) -> Table:
-        """Make the table with its partitions in one commit; a racing creator's table raises Conflict."""
+    def check(self, table: Table | None) -> None:
+        """LakeRefused where the table cannot be made, or cannot have the round's columns. Nothing is changed."""
+        if table is None:
+            self._first()
+            return
+        evolution, _ = self._evolution(table)
+        for task in tasks_of(table) if evolution.widened else ():
+            for piece in read(table, task, table.schema()):
+                conform(renamed_rows(piece, self._wanted), evolution.schema)
+
+    def _first(self) -> pa.Schema:
+        """The columns of a new table."""
         schema = plain_schema(self._wanted)
         for name in self._fields():
             if schema.get_field_index(name) < 0 or pa.types.is_nested(schema.field(name).type):
                 raise LakeRefused(f"a table cannot be partitioned by '{name}': it is no plain column of the table")
+        return schema
+
+    def create(self) -> Table:
+        """Make the table with its partitions in one commit; a racing creator's table raises Conflict."""
+        schema = self._first()
         self._place.ensure_namespace()
         made = self._place.catalog().create_table_transaction(
             self._place.identifier, schema=schema, location=self._place.location, properties=TABLE_PROPERTIES
@@ -66,19 +81,24 @@ class Columns:
 
     def evolved(self, table: Table) -> Table:
         """The table with the round's columns, in one commit where it lacked some."""
+        evolution, renamed = self._evolution(table)
+        if not evolution.added and not evolution.widened and not renamed:
+            return table
+        self._apply(table, evolution, renamed)
+        return self._place.existing()
+
+    def _evolution(self, table: Table) -> tuple[Evolution, list[Move]]:
+        """The columns that the table will have; LakeRefused where it cannot have them."""
         self._check_partitions(table.spec(), table)
         columns = plain_schema(table.schema().as_arrow())
         renamed = moves(columns, self._wanted)
         evolution = evolve(renamed_schema(columns, self._wanted), self._wanted)
-        if not evolution.added and not evolution.widened and not renamed:
-            return table
         sources = {table.schema().find_column_name(field.source_id) for field in table.spec().fields}
         for name in sorted(set(evolution.widened) & sources):
             raise LakeRefused(f"{self._place.name} is partitioned by '{name}', whose type cannot widen any more")
         for name in sorted({each.path[0] for each in renamed} & sources):
             raise LakeRefused(f"{self._place.name} is partitioned by '{name}', which cannot be renamed any more")
-        self._apply(table, evolution, renamed)
-        return self._place.existing()
+        return evolution, renamed
 
     def _apply(self, table: Table, evolution: Evolution, renamed: list[Move]) -> None:
         """Change the columns, and replace all files by copies in the wider types in the same commit.
