@@ -15,6 +15,7 @@ from ottla.lake.json_columns import unpack_schema
 from ottla.lake.layout import folder_of
 from ottla.lake.plans import Commit, LakeFile, Publication
 from ottla.lake.shape import Shape
+from ottla.lake.state import HOME
 from ottla.lake.stores.base import LakeRefused, Store
 from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
 
@@ -69,6 +70,8 @@ class Tables:
         self._loader = loader
 
     def begin(self, topic: str) -> None:
+        if f"{topic}/" in (HOME, "_delta_log/"):
+            raise LakeRefused(f"topic {topic} cannot be a table: a folder of this name has another meaning in a lake")
         if topic_table(self._url, self._shape, topic).standings():
             raise LakeRefused(
                 f"the table of {topic} holds rounds of which the lake's state knows nothing: its rows would be there "

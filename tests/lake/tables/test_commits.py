@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
+import polars as pl
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from tests.lake.tables.made import Lake, a_round, append_as_somebody_else, row, rows_of, ten_rows
 
 from ottla.kernel.ids import TopicId
 from ottla.lake import LakeRefused
+from ottla.lake.publishing import publisher
+from ottla.lake.shape import Shape
+from ottla.lake.stores import open_store
 from ottla.lake.tables import TableFile, open_table
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -107,6 +112,26 @@ def test_partitions_are_what_readers_filter_by(lake: Lake, partition_by: tuple[s
     assert found == ["de", None, "a b/ü"]
     with pytest.raises(LakeRefused, match="is partitioned by"):
         lake.table().commit(a_round(2, [ten_rows(lake, 2)]))
+
+
+def test_times_long_ago_are_found_by_filters(lake: Lake):
+    """The log's bounds of a file must be times that readers can parse."""
+    first = datetime(1, 1, 2, tzinfo=UTC)
+    moments = [first, datetime(999, 3, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)]
+    ms = [(moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) for moment in moments]
+    files = [lake.put(f"orders/{at}.parquet", [row(at, ms=each)]) for at, each in enumerate(ms)]
+    assert lake.table().commit(a_round(1, files))
+    if lake.format == "delta":
+        table = DeltaTable(f"{lake.url}/orders")
+        assert sorted(pa.table(table.get_add_actions(flatten=True))["min.timestamp"].to_pylist()) == moments
+    held = lake.frame().filter(pl.col("timestamp") < datetime(1000, 1, 1, tzinfo=UTC))
+    assert sorted(held["offset"].to_list()) == [0, 1]
+
+
+def test_a_topic_named_as_the_lakes_own_folder_is_no_table(tmp_path: Path):
+    shape = Shape(format="delta")
+    with pytest.raises(LakeRefused, match="topic _ottla cannot be a table"):
+        publisher(shape, open_store(tmp_path.as_uri()), "L").begin("_ottla")
 
 
 def test_a_lake_may_lie_in_a_folder_with_spaces_and_umlauts(format: str, tmp_path: Path):

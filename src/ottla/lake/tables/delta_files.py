@@ -170,5 +170,6 @@ def _partition_text(value: object) -> str | None:
 
 def _json_value(value: object) -> object:
     if isinstance(value, datetime.datetime):
-        return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        moment = value.astimezone(datetime.UTC).replace(tzinfo=None)
+        return f"{moment.isoformat(timespec='microseconds')}Z"  # strftime writes the year 999 with three digits
     return value
