@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
+from ottla.lake.causes import cause
 from ottla.lake.stores import LakeRefused, open_store
 from ottla.spark.connections import cluster
 from ottla.spark.options import duration_ms
@@ -110,7 +111,8 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
         try:
             loader.catch_up(stop)
         except (ApiError, ClientError, StoreUnreachable, RegistryUnavailable, Py4JError) as fault:
-            loader.tell(f"this round failed and is done over next time: {str(fault).splitlines()[0]}")
+            said = cause(fault) if isinstance(fault, Py4JError) else str(fault).splitlines()[0]
+            loader.tell(f"this round failed and is done over next time: {said}")
         stop.wait(seconds)
 
 

@@ -6,7 +6,6 @@ import _thread
 import argparse
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
+from ottla.lake.causes import cause
 from ottla.lake.stores import lake_url
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.submit import Opened, SparkRefused, open_session, spark_settings
@@ -50,7 +50,7 @@ def command(arguments: Sequence[str]) -> int:
         print(f"ottla lake load: {fault}", file=sys.stderr)
         return 1
     except Py4JError as fault:
-        print(f"ottla lake load: Spark failed; the next load does this round over. {_cause(fault)}", file=sys.stderr)
+        print(f"ottla lake load: Spark failed; the next load does this round over. {cause(fault)}", file=sys.stderr)
         return 1
     return _report(loaded)
 
@@ -61,7 +61,7 @@ def _upkeep(options: argparse.Namespace) -> int:
         return 1
     try:
         return upkeep_command.run(options)
-    except (LakeRefused, OSError) as fault:
+    except (LakeRefused, ApiError, ClientError, OSError) as fault:
         print(f"ottla lake {options.verb}: {fault}", file=sys.stderr)
         return 1
 
@@ -134,13 +134,6 @@ def _load(options: argparse.Namespace) -> Loaded:
     finally:
         for each in sessions:
             each.close()
-
-
-def _cause(fault: Exception) -> str:
-    """The last line of a Python worker's traceback inside a long Java one, or the Java one's first."""
-    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
-    inner = [line for line in lines if re.match(r"[\w.]+(Error|Exception|DataLoss|Refused|Lost|TimedOut)\b.*: ", line)]
-    return (inner or lines or [""])[0]
 
 
 def _report(loaded: Loaded) -> int:
