@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ottla.lake import files, merge
 from ottla.lake.files import Target, TopicFiles
-from ottla.lake.layout import EVENT_TIME, Layout
+from ottla.lake.json_columns import EVENT_TIME
+from ottla.lake.layout import Layout
 from ottla.lake.merge import merge_parts, merge_tasks
 from ottla.lake.stores import open_store
 from ottla.spark.arrow import row_schema

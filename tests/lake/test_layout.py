@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.lake.layout import EVENT_TIME, Layout, event_times, folder, groups, parse_layout
+from ottla.lake.json_columns import EVENT_TIME
+from ottla.lake.layout import Layout, event_times, folder, groups, parse_layout
 from ottla.lake.settings import load_settings
 from ottla.lake.stores import LakeRefused
 

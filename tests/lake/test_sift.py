@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ottla.lake.json_columns import Block
-from ottla.lake.layout import EVENT_TIME, Layout
+from ottla.lake.json_columns import DELETED, EVENT_TIME, Block
+from ottla.lake.layout import Layout
 from ottla.lake.shape import Shape
 from ottla.lake.sift import RECORD_COLUMNS, Sieve
 from ottla.spark.arrow import TYPES
@@ -74,7 +74,7 @@ def test_a_tombstone_deletes_its_key_in_a_keyed_table_whatever_the_filter_says(k
     sifted = Sieve(Layout(()), shape, table.schema).sift(batch(b"1", b"0", None), block(table, [True] * 3))
     assert offsets(sifted.rows) == kept
     if key:
-        assert sifted.rows.column("_deleted").to_pylist() == [False, True]
+        assert sifted.rows.column(DELETED).to_pylist() == [False, True]
 
 
 def test_the_filter_sees_the_lakes_columns_also_taken_apart_and_renamed():

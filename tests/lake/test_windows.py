@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.history import complete_through, late_of
-from ottla.lake.layout import EVENT_TIME, Layout
+from ottla.lake.json_columns import EVENT_TIME
+from ottla.lake.layout import Layout
 from ottla.lake.plans import Commit, LoadPlan, Publication, RangeCount
 from ottla.lake.stores import LakeRefused
 from ottla.lake.windows import (

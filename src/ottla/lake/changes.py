@@ -4,6 +4,7 @@ told apart. Pure.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,26 +12,37 @@ import pyarrow as pa
 
 from ottla.formats.evolution import described
 from ottla.lake.flat import flat_fields, flat_table
-from ottla.lake.json_columns import column_names
+from ottla.lake.json_columns import DELETED
 from ottla.lake.shape import Shape
-from ottla.lake.tables.envelopes import unwrap_envelopes
-from ottla.lake.tables.keyed import DELETED, keyless
+from ottla.lake.tables.envelopes import state_schema, unwrap_envelopes
+from ottla.lake.tables.keyed import keyless
+from ottla.lake.values import lake_columns, own_names, row_columns
 from ottla.spark.arrow import indices
 
 Faults = list[tuple[int, str]]
 
 
-def changes(rows: pa.Table, tombstones: np.ndarray, shape: Shape) -> tuple[pa.Table, Faults]:
-    """The rows for a staged file, and the places of those that cannot be changes, with reasons.
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The rows for a staged file, the place of each among the given ones, and the places of faults with reasons."""
+
+    rows: pa.Table
+    places: np.ndarray
+    faults: Faults
+
+
+def changes(rows: pa.Table, tombstones: np.ndarray, shape: Shape, key: tuple[str, ...]) -> Changed:
+    """Rows as changes by key, without those that cannot be changes.
 
     A record without a value deletes its key; if the key is a field, such a record has no key, and the table passes over
     it.
     """
     faults: Faults = []
     places = np.arange(rows.num_rows)
-    key = shape.key
     if shape.debezium:
-        unwrapped = unwrap_envelopes(rows, partial(flat_table, separator=shape.flatten))
+        unwrapped = unwrap_envelopes(
+            rows, partial(flat_table, separator=shape.flatten), partial(own_names, shape=shape)
+        )
         faults = list(unwrapped.faults)
         rows, places = unwrapped.rows, np.delete(places, [place for place, _ in faults])
     else:
@@ -38,30 +50,59 @@ def changes(rows: pa.Table, tombstones: np.ndarray, shape: Shape) -> tuple[pa.Ta
     missing = [name for name in key if name not in rows.column_names]
     lacking = np.ones(rows.num_rows, dtype=np.bool_) if missing else _true(keyless(rows, key))
     refused = lacking & ~_true(rows.column(DELETED))
-    faults += [(int(place), f"no key: {', '.join(key)}") for place in places[refused].tolist()]
-    kept = rows if not refused.any() else rows.take(indices(np.flatnonzero(~refused)))
-    return kept, sorted(faults)
+    faults += [(int(place), f"no key: {', '.join(shape.key)}") for place in places[refused].tolist()]
+    if refused.any():
+        rows, places = rows.take(indices(np.flatnonzero(~refused))), places[~refused]
+    return Changed(rows, places, sorted(faults))
+
+
+def row_names(columns: pa.Schema | None, shape: Shape) -> dict[str, str]:
+    """The column of each field of a row, where values make these columns: of the state that a change event leaves."""
+    if columns is None:
+        return {}
+    if not shape.debezium:
+        return {name: column.name for name, column in lake_columns(columns, shape).items()}
+    return _state_names(row_columns(columns, shape), shape)
+
+
+def key_columns(names: dict[str, str], shape: Shape) -> tuple[str, ...]:
+    """The columns of the key, given those of all fields: the record's own, or fields that may not have come yet."""
+    if not shape.columns:
+        return shape.key
+    return tuple("key" if each == "key" else names.get(each) or own_names([each], shape)[each] for each in shape.key)
 
 
 def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
     """The table's columns, given those of the files that hold whole change events."""
     if not shape.debezium:
         return columns
-    rows = unwrap_envelopes(columns.empty_table(), partial(flat_table, separator=shape.flatten)).rows.schema
-    formers = _formers(columns, shape.flatten)
-    return pa.schema([described(each, aliases=formers.get(each.name, ())) for each in rows if each.name != DELETED])
+    flattened, named = partial(flat_table, separator=shape.flatten), partial(own_names, shape=shape)
+    rows = unwrap_envelopes(columns.empty_table(), flattened, named).rows.schema
+    formers = _formers(columns, shape)
+    held = _state_names(columns, shape)
+    divides = () if shape.whole_rows else shape.layout.fields
+    left_out = {DELETED, *(held[name] for name in divides if name in held)}
+    return pa.schema(
+        [described(each, aliases=formers.get(each.name, ())) for each in rows if each.name not in left_out]
+    )
 
 
-def _formers(columns: pa.Schema, separator: str) -> dict[str, tuple[str, ...]]:
+def _state_names(columns: pa.Schema, shape: Shape) -> dict[str, str]:
+    """The column of each field of the states inside events of these columns."""
+    return own_names([each.name for each in flat_fields(state_schema(columns), shape.flatten)], shape)
+
+
+def _formers(columns: pa.Schema, shape: Shape) -> dict[str, tuple[str, ...]]:
     """The former names of the columns of rows, as the states inside change events have them."""
     parts = [columns, *(pa.schema(list(each.type)) for each in columns if each.name == "payload" and _is_object(each))]
     states = [each for part in parts for each in part if each.name in ("before", "after") and _is_object(each)]
     found: dict[str, tuple[str, ...]] = {}
     for state in states:
-        fields = flat_fields(pa.schema(list(state.type)), separator)
-        for each, own in zip(fields, column_names([each.name for each in fields]), strict=True):
-            formers = [name for former in each.formers for name in column_names([former])]
-            found[own] = tuple(dict.fromkeys((*found.get(own, ()), *formers)))
+        fields = flat_fields(pa.schema(list(state.type)), shape.flatten)
+        own = own_names([each.name for each in fields], shape)
+        for each in fields:
+            formers = [own_names([former], shape)[former] for former in each.formers]
+            found[own[each.name]] = tuple(dict.fromkeys((*found.get(own[each.name], ()), *formers)))
     return found
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ottla.lake.layout import EVENT_TIME, Layout, Values, groups, partition_path
+from ottla.lake.json_columns import EVENT_TIME
+from ottla.lake.layout import Layout, Values, groups, partition_path
 from ottla.lake.plans import Held, WrittenFile
 from ottla.lake.stores.base import Output, Store
 from ottla.spark.arrow import all_numbers, numbers

@@ -27,8 +27,14 @@ from ottla.lake.types import (
     usable_schema,
 )
 
-RESERVED = frozenset({"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "month", "hour"})
-"""Names that the record itself and the folders of the lake use; a field of that name gets `value_` before it."""
+EVENT_TIME, DELETED, GROUP = "_ottla_event_time", "_ottla_deleted", "_ottla_group"
+"""Columns of rows on their way: the event time, whether a row deletes its key, and the partition that it belongs to."""
+RESERVED = frozenset(
+    {"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "month", "hour"}
+    | {EVENT_TIME, DELETED, GROUP}
+)
+"""Names that the record itself, the folders of the lake, and rows on their way use; a field of that name gets `value_`
+before it."""
 
 SMALL_BLOCK = 32
 """Rows that are read one by one where they cannot be read together."""

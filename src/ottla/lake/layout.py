@@ -16,15 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.lake.json_columns import RESERVED
+from ottla.lake.json_columns import EVENT_TIME, RESERVED
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.arrow import all_numbers, indices, null_mask, numbers
 
 TIME_UNITS = ("month", "day", "hour")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """A missing value, as Hive, Spark and readers of their folders write it."""
-EVENT_TIME = "__event_time"
-"""A column of its own while rows are on their way; never in a file."""
 MOST_GROUPS = 10_000
 """The most folders that one task may fill in one round."""
 MOST_OF_A_NAME = 255

@@ -10,7 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from ottla.lake import schema_file
-from ottla.lake.changes import staged_schema
+from ottla.lake.changes import key_columns, row_names, staged_schema
 from ottla.lake.json_columns import unpack_schema
 from ottla.lake.layout import folder_of
 from ottla.lake.plans import Commit, LakeFile, Publication
@@ -94,7 +94,7 @@ class Tables:
             table = topic_table(self._url, self._shape, topic)
             done = self._round(topic, publication, after)
             if self._shape.key:
-                table.commit_keyed(done, self._shape.key)
+                table.commit_keyed(done, key_columns(row_names(_columns(topic, publication), self._shape), self._shape))
             else:
                 table.commit(done)
 

@@ -44,10 +44,10 @@ class TopicSchema:
 def file_schema(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
     """The columns of a file: the record's own around those of its value.
 
-    Fields that divide the lake are left out unless files hold whole rows.
+    Fields that divide the lake are left out unless files hold whole rows, or change events, which have no such fields.
     """
     whole = row_columns(columns, shape)
-    if columns is None or shape.whole_rows:
+    if columns is None or shape.whole_rows or shape.debezium:
         return whole
     held = lake_columns(columns, shape)
     left_out = {held[name].name for name in shape.layout.fields if name in held}

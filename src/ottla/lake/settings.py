@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ottla.lake.renaming import parse_renames
 from ottla.lake.report_options import ReportOptions, Reports, reports
 from ottla.lake.shape import Shape
 from ottla.lake.stores import LakeRefused, lake_url
+from ottla.lake.tables.names import is_allowed
 from ottla.lake.types import Rule
 from ottla.lake.values import KINDS, WITH_SCHEMA, ValueKind
 from ottla.spark.kafka_settings import KafkaSettings
@@ -135,8 +136,9 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
     key = tuple(each.strip() for each in options.get("key", "").split(",") if each.strip())
     _check_format(format, layout, key, values, options)
     debezium = options.get("debezium", False)
-    plain = frozenset({*layout.fields, *(() if debezium else key)} - {"key"})
-    values = replace(values, plain=plain, fixed=_fixed(layout, key, where, values, debezium=debezium))
+    plain = _in_values({*layout.fields, *key} - {"key"}, values, debezium=debezium)
+    fixed = _fixed(layout, key, where, values, debezium=debezium)
+    values = replace(values, plain=plain, fixed=fixed, events=debezium)
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
         url=url,
@@ -206,8 +208,7 @@ def _fixed(layout: Layout, key: tuple[str, ...], where: str, values: ValueKind, 
         from ottla.lake.where import RowFilter
 
         named |= {separator.join(path) for path in RowFilter(where).paths}
-    if debezium:
-        named |= {separator.join((*place, name)) for name in key for place in STATES}
+    named |= _in_values({*layout.fields, *key}, values, debezium=debezium)
     fixed = replace(values, fixed=frozenset(named))
     for rename in values.renames.all():
         if fixed.stays((*rename.place, rename.old)):
@@ -215,6 +216,12 @@ def _fixed(layout: Layout, key: tuple[str, ...], where: str, values: ValueKind, 
                 f"--rename {rename}: the lake is divided or filtered by {rename.old}, or has it for its key"
             )
     return fixed.fixed
+
+
+def _in_values(names: Iterable[str], values: ValueKind, *, debezium: bool) -> frozenset[str]:
+    """The names of a row's fields as values have them: within change events, those of the states."""
+    separator = values.flatten or "."
+    return frozenset(separator.join((*place, name)) for name in names for place in (STATES if debezium else ((),)))
 
 
 def with_renames(settings: LoadSettings, told: Mapping[str, tuple[str, ...]]) -> LoadSettings:
@@ -261,6 +268,13 @@ def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: Val
         )
     if key and format == "parquet":
         raise LakeRefused("--key needs a table that can be changed: --format delta or iceberg")
+    if key and values.kind not in COLUMNED and (others := sorted({*key} - {"key", "value"})):
+        raise LakeRefused(f"--key {others[0]}: fields for a key need values with columns, e.g. --json")
+    if format != "parquet" and (refused := [name for name in layout.fields if not is_allowed(name)]):
+        raise LakeRefused(
+            f"--partition-by {refused[0]}: a table cannot be divided by a column of this name. Divide by another "
+            f"field, or load plain Parquet"
+        )
     if options.get("debezium") and not (key and values.kind in COLUMNED):
         raise LakeRefused("--debezium needs --json and --key: change events change rows")
     if bool(options.get("catalog")) != (format == "iceberg"):

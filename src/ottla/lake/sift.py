@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.lake.changes import changes
-from ottla.lake.json_columns import Block
-from ottla.lake.layout import EVENT_TIME, Layout, event_times, in_calendar, placed
+from ottla.lake.changes import changes, key_columns, row_names
+from ottla.lake.json_columns import EVENT_TIME, Block
+from ottla.lake.layout import Layout, event_times, in_calendar, placed
 from ottla.lake.shape import Shape
 from ottla.lake.values import lake_columns, lake_table
 from ottla.lake.windows import LeftOut
@@ -59,10 +59,11 @@ class Sieve:
         self._layout = layout
         self._shape = shape
         self._filter = row_filter(shape)
-        lake = {} if columns is None else lake_columns(columns, shape)
-        self.names = {name: column.name for name, column in lake.items()}
+        self.names = row_names(columns, shape)
         """The table's column of each field."""
-        self._event_column = self.names.get(layout.event_time, "")
+        self._key = key_columns(self.names, shape)
+        values = {} if columns is None else lake_columns(columns, shape)
+        self._event_column = values[layout.event_time].name if layout.event_time in values else ""
 
     def sift(self, batch: pa.RecordBatch, block: Block | None) -> Sifted:
         """Sift records, whose values were read into a block unless they stay bytes."""
@@ -71,15 +72,15 @@ class Sieve:
             self._filtered(sifted, self._filter)
         if self._shape.format == "iceberg":
             sifted.keep(in_calendar(all_numbers(sifted.rows.column("timestamp"))), NO_DATE)
-        if block is None:
-            return sifted
         if self._layout.event_time:
             self._timed(sifted)
+        if self._shape.key:
+            changed = changes(sifted.rows, sifted.tombstones, self._shape, self._key)
+            sifted.faults += [(int(sifted.places[row]), why) for row, why in changed.faults]
+            sifted.rows = changed.rows
+            sifted.places, sifted.tombstones = sifted.places[changed.places], sifted.tombstones[changed.places]
         if self._layout.fields:
             sifted.keep(placed(sifted.rows, self._layout, self.names), TOO_LONG)
-        if self._shape.key:
-            sifted.rows, unkeyed = changes(sifted.rows, sifted.tombstones, self._shape)
-            sifted.faults += [(int(sifted.places[row]), why) for row, why in unkeyed]
         return sifted
 
     def _read(self, batch: pa.RecordBatch, block: Block) -> Sifted:

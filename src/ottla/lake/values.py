@@ -20,6 +20,7 @@ from ottla.lake.renaming import TopicRenames
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import table_column_names
+from ottla.lake.tables.envelopes import state_schema
 from ottla.lake.tables.evolution import conform
 from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas
 from ottla.spark.arrow import header_values, row_schema
@@ -54,6 +55,8 @@ class ValueKind:
 
     plain: frozenset[str] = frozenset()
     """Columns that hold no objects or arrays: the lake is divided by them, or they are its key."""
+    events: bool = False
+    """True if values are change events, whose states are the rows."""
 
     def kept(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are wanted of these; one that was renamed also by its former names."""
@@ -70,6 +73,8 @@ class ValueKind:
         check_limits(schema)
         check_flat(schema, self.flatten)
         check_plain(schema, self.flatten, self.plain)
+        if self.events:
+            _check_states(schema, self.flatten)
 
     def allow(self, schema: pa.Schema) -> None:
         """Unresolvable where the columns of a schema make no table."""
@@ -117,6 +122,16 @@ class ValueKind:
         """True if the field at a path keeps its name, whichever name schemas give it."""
         name = (self.flatten or ".").join(path)
         return any(each == name or each.startswith(f"{name}{self.flatten or '.'}") for each in self.fixed)
+
+
+def _check_states(schema: pa.Schema, separator: str) -> None:
+    """Misfit where the states before and after an event make no columns together."""
+    try:
+        state = state_schema(schema)
+    except LakeRefused as fault:
+        raise Misfit(str(fault)) from fault
+    merge_schemas(EMPTY, state, Rule())
+    check_flat(state, separator)
 
 
 class ValueReader:

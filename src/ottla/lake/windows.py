@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.client.produce.audit_trail import WINDOW_MS
-from ottla.lake.layout import EVENT_TIME, Layout
+from ottla.lake.json_columns import EVENT_TIME
+from ottla.lake.layout import Layout
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.arrow import all_numbers, numbers
 

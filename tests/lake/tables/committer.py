@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from tests.lake.tables.made import BASE, Lake, a_round, row, ten_rows
 
+from ottla.lake.json_columns import DELETED
 from ottla.lake.stores.base import StoreUnreachable
 from ottla.lake.tables import TableFile
 
@@ -55,8 +56,8 @@ def keyed_rounds(lake: Lake, last: str) -> None:
 def staged(lake: Lake, number: int) -> TableFile:
     """The staged file of a keyed round: three rows, and in every fourth round a delete of the first one's key."""
     rows = [row(offset, id=offset % KEYS) for offset in range(number * 3, number * 3 + 3)]
-    schema = BASE.append(pa.field("_deleted", pa.bool_()))
-    marked = [each | {"_deleted": number % 4 == 0 and place == 0} for place, each in enumerate(rows)]
+    schema = BASE.append(pa.field(DELETED, pa.bool_()))
+    marked = [each | {DELETED: number % 4 == 0 and place == 0} for place, each in enumerate(rows)]
     return lake.put(f"_staged/{number}-{random.getrandbits(64):x}.parquet", marked, schema)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pyarrow as pa
 import pytest
 from tests.lake.tables.made import BASE, Row, row
 
 from ottla.lake import LakeRefused
+from ottla.lake.json_columns import DELETED
 from ottla.lake.tables import TableFile
 from ottla.lake.tables.envelopes import unwrap_envelopes
 from ottla.lake.tables.keyed import (
-    DELETED,
     Changes,
     check_key,
     keyless,
@@ -71,7 +73,15 @@ def test_a_delete_without_its_key_says_nothing():
     assert ids(last_per_key(rows, ("key",))) == [(b"k1", 1)]
 
 
-@pytest.mark.parametrize("key", [(), ("nobody",), ("headers",), ("offset",)])
+def test_a_round_without_any_key_has_no_changes():
+    """No record has had the field yet, so that the table has no such column."""
+    for rows, refused in ((held(row(1) | {DELETED: True}), False), (held(row(1)), True)):
+        with pytest.raises(LakeRefused, match="offset 1: the record lacks its key") if refused else nullcontext():
+            found = round_changes(lambda _, rows=rows: [rows], [TableFile("staged", 1, 1)], BASE, ("nobody",))
+            assert not found.rows.num_rows
+
+
+@pytest.mark.parametrize("key", [(), ("headers",), ("offset",)])
 def test_a_key_is_made_of_plain_columns(key: tuple[str, ...]):
     with pytest.raises(LakeRefused):
         check_key(BASE, key)

@@ -8,8 +8,8 @@ from tests.lake.tables.made import BASE, Lake, Row, a_round, row
 
 from ottla.kernel.ids import TopicId
 from ottla.lake import LakeRefused
+from ottla.lake.json_columns import DELETED
 from ottla.lake.tables import TableFile
-from ottla.lake.tables.keyed import DELETED
 
 MARKED = BASE.append(pa.field(DELETED, pa.bool_()))
 
@@ -116,6 +116,16 @@ def test_a_row_without_its_key_is_refused_and_nothing_of_the_round_is_visible(la
     with pytest.raises(LakeRefused, match=r"offset 3: the record lacks its key \(id\)"):
         put(lake, 2, row(2, id=1), row(3, id=None))
     assert held(lake) == [(1, 1)]
+
+
+def test_a_table_whose_rows_never_had_the_key_takes_the_first_that_have_it(lake: Lake):
+    schema = pa.schema([field for field in MARKED if field.name != "id"])
+    bare = {name: value for name, value in row(1).items() if name != "id"} | {DELETED: True}
+    plain = pa.schema([field for field in schema if field.name != DELETED])
+    for number, files in ((1, []), (2, [staged(lake, "2", bare, schema=schema)])):
+        assert lake.table().commit_keyed(a_round(number, files, schema=plain), ("id",))
+    assert put(lake, 3, row(2, id=7))
+    assert held(lake) == [(7, 2)]
 
 
 def test_the_record_key_and_null_values_need_no_marks(lake: Lake):

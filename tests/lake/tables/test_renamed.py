@@ -8,6 +8,7 @@ from tests.lake.tables.made import BASE, Lake, a_round, row
 
 from ottla.formats.evolution import described
 from ottla.lake import LakeRefused
+from ottla.lake.json_columns import DELETED
 from ottla.lake.tables.renamed import Move, moves, renamed_rows, renamed_schema
 
 
@@ -57,8 +58,8 @@ def test_a_keyed_table_finds_the_rows_that_are_overtaken_after_a_rename(lake: La
     schema = renamed(BASE, "country", "land")
     for number, (columns, names) in enumerate([(BASE, "country"), (schema, "land")], 1):
         held = {name: value for name, value in row(number, id=7, **{names: names}).items() if name in columns.names}
-        staged = columns.append(pa.field("_deleted", pa.bool_()))
-        file = lake.put(f"_ottla/tmp/{number}.parquet", [held | {"_deleted": False}], staged)
+        staged = columns.append(pa.field(DELETED, pa.bool_()))
+        file = lake.put(f"_ottla/tmp/{number}.parquet", [held | {DELETED: False}], staged)
         assert lake.table().commit_keyed(a_round(number, [file], schema=columns), ("id",))
     assert lake.frame().select("id", "land").rows() == [(7, "land")]
 

@@ -103,8 +103,8 @@ class TopicTable(Table, Protocol):
     def commit_keyed(self, done: TableRound, key: tuple[str, ...]) -> bool:
         """Take a round's staged files as changes by key: the last row of each key stays, a deleted key's goes.
 
-        `done.schema` leaves the column `_deleted` out, which staged files may hold (see keyed.py). The staged files
-        never become the table's: they may be removed once this has returned.
+        `done.schema` leaves out the column DELETED, which staged files may hold (see keyed.py). The staged files never
+        become the table's: they may be removed once this has returned.
         """
 
     def compact(self, target_bytes: int = 256 << 20) -> Compacted:

@@ -193,6 +193,8 @@ class DeltaTopic:
         self, table: DeltaTable, schema: pa.Schema, changes: Changes
     ) -> Iterator[AddAction | RemoveAction]:
         """Rewrite the files whose rows the changes overtake, and write the changes that are newer than the table."""
+        if not changes.rows.num_rows:
+            return
         files = self._place.files()
         losers: set[int] = set()
         for file in files_of(table):

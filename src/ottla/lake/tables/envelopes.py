@@ -5,19 +5,18 @@ Pure, in Arrow, on the columns that JSON values were read into.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.lake.json_columns import column_names
+from ottla.lake.json_columns import DELETED, EVENT_TIME, column_names
 from ottla.lake.tables.evolution import conform, union
-from ottla.lake.tables.keyed import DELETED
 
 _KEPT, _REMOVED = ("c", "u", "r"), "d"
-RECORD_COLUMNS = ("key", "headers", "partition", "offset", "timestamp")
+RECORD_COLUMNS = ("key", "headers", "partition", "offset", "timestamp", EVENT_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +27,18 @@ class Unwrapped:
     faults: tuple[tuple[int, str], ...]
 
 
-def unwrap_envelopes(rows: pa.Table, flattened: Callable[[pa.Table], pa.Table] = lambda state: state) -> Unwrapped:
+def _named(names: Sequence[str]) -> dict[str, str]:
+    return dict(zip(names, column_names(names), strict=True))
+
+
+def unwrap_envelopes(
+    rows: pa.Table,
+    flattened: Callable[[pa.Table], pa.Table] = lambda state: state,
+    named: Callable[[Sequence[str]], Mapping[str, str]] = _named,
+) -> Unwrapped:
     """The state that each event leaves (`after`), for a deletion the last one (`before`), beside the record's columns.
 
-    `flattened` makes the columns of a state.
+    `flattened` makes the columns of a state, `named` their names in the table.
 
     A record without a value, as Debezium sends one after a deletion, becomes a delete of its key's columns, all null,
     which a keyed table passes over where its key is a field.
@@ -42,26 +49,35 @@ def unwrap_envelopes(rows: pa.Table, flattened: Callable[[pa.Table], pa.Table] =
     empty = _empty(rows)
     state = flattened(_state(before, after, removes))
     good, faults = _check(operation, removes, empty, before, after)
-    state = state.rename_columns(column_names(state.schema.names))
-    for name in record.column_names:
-        state = state.append_column(name, record.column(name))
-    state = state.append_column(DELETED, pc.or_(removes, empty))
-    return Unwrapped(state.filter(pa.array(good)), faults)
+    own = named(state.schema.names)
+    columns = {own[name]: column for name, column in zip(state.schema.names, state.columns, strict=True)}
+    columns |= dict(zip(record.column_names, record.columns, strict=True))
+    columns[DELETED] = pc.or_(removes, empty)
+    return Unwrapped(pa.table(columns).filter(pa.array(good)), faults)
+
+
+def state_schema(columns: pa.Schema) -> pa.Schema:
+    """The fields of the states inside events of these columns; CannotWiden where no type holds those of both states."""
+    _, before, after = _parts(columns.empty_table())
+    return union(*(pa.schema(list(part.type)) for part in (after, before)))
 
 
 def _parts(rows: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The columns op, before and after; those below `payload` where there are some."""
+    """The columns op, before and after; those below `payload` where there are some. One of another kind is null."""
     place = rows.schema.get_field_index("payload")
     wrapped = place >= 0 and pa.types.is_struct(rows.schema.field(place).type)
     source = rows.column("payload").combine_chunks() if wrapped else None
     found = []
     for name in ("op", "before", "after"):
+        column = None
         if source is not None and source.type.get_field_index(name) >= 0:
-            found.append(pc.struct_field(source, name))
+            column = pc.struct_field(source, name)
         elif name in rows.column_names:
-            found.append(rows.column(name).combine_chunks())
-        else:
-            found.append(pa.nulls(rows.num_rows, pa.string() if name == "op" else pa.struct([])))
+            column = rows.column(name).combine_chunks()
+        fits = pa.types.is_string if name == "op" else pa.types.is_struct
+        if column is None or not fits(column.type):
+            column = pa.nulls(rows.num_rows, pa.string() if name == "op" else pa.struct([]))
+        found.append(column)
     return found[0], found[1], found[2]
 
 

@@ -188,6 +188,8 @@ def standings_of(table: Table) -> list[Standing]:
 
 def _keyed_files(table: Table, changes: Changes) -> Iterator[tuple[DataFile | None, DataFile | None]]:
     """Files to take out of the table with the file that comes in their place, then the files of new rows."""
+    if not changes.rows.num_rows:
+        return
     losers: set[int] = set()
     keys = table.schema().select(*changes.key, *ORDER)
     for task in tasks_of(table):

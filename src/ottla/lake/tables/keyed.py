@@ -14,13 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ottla.lake.json_columns import DELETED, GROUP
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TableFile
 from ottla.lake.tables.evolution import conform
 
-DELETED = "_deleted"
-"""A boolean column of staged files: the row deletes its key."""
-GROUP = "_group"
 ORDER = ("partition", "offset", "timestamp")
 HELD_ROWS = 1 << 20
 
@@ -29,7 +27,7 @@ Partition = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A round's changes, one row per key: the table's columns, `_deleted`, and `_group`, a place in `groups`."""
+    """A round's changes, one row per key: the table's columns, DELETED, and GROUP, a place in `groups`."""
 
     rows: pa.Table
     key: tuple[str, ...]
@@ -70,9 +68,14 @@ def keyless(rows: pa.Table, key: tuple[str, ...]) -> pa.ChunkedArray:
 def round_changes(
     read: Callable[[TableFile], Iterable[pa.Table]], files: Iterable[TableFile], schema: pa.Schema, key: tuple[str, ...]
 ) -> Changes:
-    """The last row per key of a round's staged files, in the table's columns."""
+    """The last row per key of a round's staged files, in the table's columns.
+
+    No record may have had the key yet, so that the table lacks its columns: then the round has nothing but deletes
+    without a key, which say nothing.
+    """
     check_key(schema, key)
-    columns = schema.append(pa.field(DELETED, pa.bool_())).append(pa.field(GROUP, pa.int32()))
+    lacking = [pa.field(name, pa.string()) for name in key if schema.get_field_index(name) < 0]
+    columns = pa.schema([*schema, *lacking, pa.field(DELETED, pa.bool_()), pa.field(GROUP, pa.int32())])
     groups: dict[Partition, int] = {}
     held = columns.empty_table()
     waiting: list[pa.Table] = []
@@ -86,13 +89,14 @@ def round_changes(
 
 
 def check_key(schema: pa.Schema, key: tuple[str, ...]) -> None:
-    """LakeRefused where the key is no set of plain columns beside those that order the rows."""
+    """LakeRefused where the key is no set of plain columns beside those that order the rows.
+
+    A column that the table does not have yet is as good as any.
+    """
     if not key:
         raise LakeRefused("a keyed table needs the names of its key's columns")
     for name in key:
-        if schema.get_field_index(name) < 0:
-            raise LakeRefused(f"the key '{name}' is no column of the table; it has {', '.join(schema.names)}")
-        if name in ORDER or pa.types.is_nested(schema.field(name).type):
+        if name in ORDER or (schema.get_field_index(name) >= 0 and pa.types.is_nested(schema.field(name).type)):
             raise LakeRefused(f"the column '{name}' cannot be a key: a key is the record's key or plain fields")
 
 
@@ -131,7 +135,7 @@ def staged_pieces(source: pa.NativeFile) -> Iterator[pa.Table]:
 
 
 def _as_changes(rows: pa.Table, partition: Partition, group: int) -> pa.Table:
-    """Staged rows with their partition's values and with `_deleted`, from null values where nothing else says it."""
+    """Staged rows with their partition's values and with DELETED, from null values where nothing else says it."""
     if DELETED not in rows.column_names:
         gone = pc.is_null(rows.column("value")) if "value" in rows.column_names else pa.repeat(False, rows.num_rows)
         rows = rows.append_column(DELETED, gone)
