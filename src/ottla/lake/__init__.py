@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake.causes import cause
+from ottla.lake.causes import cause, job_errors
 from ottla.lake.stores import LakeRefused, open_store
 from ottla.spark.connections import cluster
 from ottla.spark.options import duration_ms
@@ -102,17 +102,15 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
 
     After a passing fault (an unreachable broker, a failed Spark job) try again next time.
     """
-    from py4j.protocol import Py4JError
-
     from ottla.lake.stores import StoreUnreachable
     from ottla.spark.registry_client import RegistryUnavailable
 
+    passing: tuple[type[Exception], ...] = (ApiError, ClientError, StoreUnreachable, RegistryUnavailable, *job_errors())
     while not stop.is_set():
         try:
             loader.catch_up(stop)
-        except (ApiError, ClientError, StoreUnreachable, RegistryUnavailable, Py4JError) as fault:
-            said = cause(fault) if isinstance(fault, Py4JError) else str(fault).splitlines()[0]
-            loader.tell(f"this round failed and is done over next time: {said}")
+        except passing as fault:
+            loader.tell(f"this round failed and is done over next time: {cause(fault)}")
         stop.wait(seconds)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
-from ottla.lake.causes import cause
+from ottla.lake.causes import cause, job_errors
 from ottla.lake.stores import lake_url
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.submit import Opened, SparkRefused, open_session, spark_settings
@@ -42,14 +42,13 @@ def command(arguments: Sequence[str]) -> int:
         return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     logging.getLogger("pyiceberg.io.pyarrow").addFilter(_worth_saying)
-    from py4j.protocol import Py4JError
 
     try:
         loaded = _load(options)
     except (LakeRefused, ApiError, ClientError, OSError) as fault:
         print(f"ottla lake load: {fault}", file=sys.stderr)
         return 1
-    except Py4JError as fault:
+    except job_errors() as fault:
         print(f"ottla lake load: Spark failed; the next load does this round over. {cause(fault)}", file=sys.stderr)
         return 1
     return _report(loaded)
@@ -99,8 +98,7 @@ def _stop_on_signals(stop: threading.Event) -> None:
 
 
 def _load(options: argparse.Namespace) -> Loaded:
-    from py4j.protocol import Py4JError
-
+    ended: tuple[type[Exception], ...] = (OSError, *job_errors())
     stop = threading.Event()
     _stop_on_signals(stop)
     sessions: list[Opened] = []
@@ -127,7 +125,7 @@ def _load(options: argparse.Namespace) -> Loaded:
             stop=stop,
             **load_arguments.chosen(options),
         )
-    except (OSError, Py4JError) as fault:
+    except ended as fault:
         if not all(each.answers for each in sessions):
             raise SparkRefused("Spark's Java process ended; the next load does this round over") from fault
         raise
