@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -132,3 +134,25 @@ def test_columns_that_no_table_may_have_are_refused_before_anything_is_made(lake
     with pytest.raises(LakeRefused, match="a table cannot have a column named 'a b'"):
         lake.table().commit(a_round(1, schema=BASE.append(pa.field("a b", pa.string()))))
     assert lake.names() == set()
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_column_named_as_a_members_path_is_refused_where_it_cannot_be(lake: Lake, first: bool):
+    if not first:
+        put_round(lake, 1, with_type("l", pa.list_(INNER)), l=[{"a": 1}])
+    both = with_type("l", pa.list_(INNER)).append(pa.field("l.element.a", pa.int64()))
+    with (
+        pytest.raises(LakeRefused, match=r"both a column 'l\.element\.a'")
+        if lake.format == "iceberg"
+        else nullcontext()
+    ):
+        lake.table().check(a_round(2, schema=both))
+
+
+def test_older_values_are_checked_against_a_wider_type_and_nothing_is_changed(lake: Lake):
+    put_round(lake, 1, BASE, id=2**53 + 1)
+    before = lake.names()
+    with pytest.raises(CannotWiden, match="id cannot become double"):
+        lake.table().check(a_round(2, schema=with_type("id", pa.float64())))
+    lake.table().check(a_round(2, schema=with_type("id", pa.string())))
+    assert lake.names() == before and values(lake, "id") == [2**53 + 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -48,9 +49,10 @@ class Columns:
     def check(self, table: Table | None) -> None:
         """LakeRefused where the table cannot be made, or cannot have the round's columns. Nothing is changed."""
         if table is None:
-            self._first()
+            _check_paths(self._first())
             return
         evolution, _ = self._evolution(table)
+        _check_paths(evolution.schema)
         for task in tasks_of(table) if evolution.widened else ():
             for piece in read(table, task, table.schema()):
                 conform(renamed_rows(piece, self._wanted), evolution.schema)
@@ -147,6 +149,29 @@ class Columns:
             raise LakeRefused(
                 f"{self._place.name} is partitioned by {text}, not by {', '.join(self._partition_by) or 'nothing'}"
             )
+
+
+def _check_paths(schema: pa.Schema) -> None:
+    """LakeRefused where the name of a column is also the path of a member: the library tells fields by their paths."""
+    taken: set[str] = set()
+    for path in _paths(schema):
+        if path in taken:
+            raise LakeRefused(
+                f"an Iceberg table cannot have both a column '{path}' and a member of this path in an object: leave "
+                f"one out by --exclude-fields, or load into --format delta"
+            )
+        taken.add(path)
+
+
+def _paths(fields: pa.Schema | pa.DataType, before: str = "") -> Iterator[str]:
+    for field in fields:
+        path, kind = f"{before}{field.name}", field.type
+        yield path
+        while pa.types.is_list(kind):
+            path, kind = f"{path}.element", kind.value_type
+            yield path
+        if pa.types.is_struct(kind):
+            yield from _paths(kind, f"{path}.")
 
 
 def _widen(update: UpdateSchema, path: tuple[str, ...], before: pa.DataType, after: pa.DataType) -> None:
