@@ -83,3 +83,11 @@ def test_columns_that_come_stand_beside_those_that_are_left_out():
         "m": "double",
         "o": "int64",
     }
+
+
+def test_files_that_s3_cannot_copy_are_not_made():
+    options = {"target_size": "5g", "format": "parquet"}
+    with pytest.raises(LakeRefused, match="--target-size: S3 copies files"):
+        load_settings(["t"], "s3://bucket/lake", options)
+    assert load_settings(["t"], "s3://bucket/lake", {**options, "format": "delta"}).target_bytes == 5 << 30
+    assert load_settings(["t"], "s3://bucket/lake", {**options, "target_size": "4g"}).target_bytes == 4 << 30

@@ -23,6 +23,8 @@ from ottla.spark.plan import Edge, Limit
 from ottla.spark.registry_client import registry_urls
 
 MiB = 1 << 20
+MOST_COPIED = 4 << 30
+"""The largest target size on S3, below the most that one copy on the server may have: files are a little larger."""
 MOST_OF_A_SEPARATOR = 8
 STATES = (("before",), ("after",), ("payload", "before"), ("payload", "after"))
 """The places of the row's fields in a change event."""
@@ -124,6 +126,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
     if dead_letter is not None and dead_letter in topics:
         raise LakeRefused(f"topic {dead_letter} cannot take its own dead letters: they would be loaded again and again")
     size, values = options.get("target_size", "256m"), _value_kind(options)
+    target_bytes = size if isinstance(size, int) else size_bytes(size)
     layout = parse_layout(
         options.get("partition_by") or ("none" if options.get("key") else "day"),
         time_zone=options.get("time_zone", "UTC"),
@@ -135,6 +138,8 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
     format = options.get("format") or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
     key = tuple(each.strip() for each in options.get("key", "").split(",") if each.strip())
     _check_format(format, layout, key, values, options)
+    if format == "parquet" and url.startswith("s3:") and target_bytes > MOST_COPIED:
+        raise LakeRefused("--target-size: S3 copies files of plain Parquet to their names, and none above 5g: give 4g")
     debezium = options.get("debezium", False)
     plain = _in_values({*layout.fields, *key} - {"key"}, values, debezium=debezium)
     fixed = _fixed(layout, key, where, values, debezium=debezium)
@@ -161,7 +166,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         absent_is_null=options.get("where_absent_is_null", False),
         values=values,
         dead_letter=dead_letter,
-        target_bytes=size if isinstance(size, int) else size_bytes(size),
+        target_bytes=target_bytes,
         compression=options.get("compression", "zstd"),
         beginning=parse_beginning(options.get("beginning") or "earliest"),
         resume=options.get("resume_from_table", False),
