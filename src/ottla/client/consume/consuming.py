@@ -258,9 +258,7 @@ class ConsumerCore:
         if not self._manual and (self.subscribed or self._pattern is not None):
             await self._look_at_topics()
             assert self.membership is not None
-            if self._lost:
-                self._lost = False
-                self._drop_everything()
+            self._drop_what_is_lost()
             while self.membership.standing is not Standing.MEMBER:
                 await self._join()
         doubted = self.plan.metadata.missing({partition.topic for partition in self.fetcher.readings})
@@ -301,10 +299,11 @@ class ConsumerCore:
         """Join and sync, as often as it takes, then change to the new assignment."""
         member = self.membership
         assert member is not None
-        held = sorted(self.fetcher.readings)
         if self.settings.enable_auto_commit and self._can_commit():
             await self._auto_commit()
             self._require_not_ended()
+        self._drop_what_is_lost()  # the answer to the commit, or to a heartbeat meanwhile, may have said so
+        held = sorted(self.fetcher.readings)
         if held and not self._cooperative:
             try:
                 self.on_revoke(held)
@@ -317,7 +316,7 @@ class ConsumerCore:
             response = await self._ask_group(JoinGroupRequest, JoinGroupResponse, request)
             if member.joined(response):
                 assigned = await self._sync(member)
-            elif not member.member_id and held and self._cooperative:
+            if assigned is None and not member.member_id:
                 self._drop_everything()
         self.rebalances += 1
         self._change_to(set(assigned))
@@ -349,6 +348,7 @@ class ConsumerCore:
             counts = self._partition_counts(member.wanted_topics)
         request = member.sync_request(counts)
         response = await self._ask_group(SyncGroupRequest, SyncGroupResponse, request)
+        self._lost = False  # whatever was lost, it was not of the generation that begins here
         return member.synced(response, self.plan.now_ms())
 
     def _change_to(self, assigned: set[TopicPartition]) -> None:
@@ -363,6 +363,12 @@ class ConsumerCore:
         finally:
             self.fetcher.assign(assigned)
             self.on_assign(sorted(assigned - before))
+
+    def _drop_what_is_lost(self) -> None:
+        """Give up the partitions if the group has removed this member."""
+        if self._lost:
+            self._lost = False
+            self._drop_everything()
 
     def _drop_everything(self) -> None:
         held = sorted(self.fetcher.readings)

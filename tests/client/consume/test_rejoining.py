@@ -1,0 +1,150 @@
+"""A member that joins its group again: what it keeps, what it gives up, and what the group's leader knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tests.client.stories import VirtualTime, topic_led_by
+
+from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
+from ottla.client.consume.consuming import ConsumerCore
+from ottla.client.consume.group_protocol import Subscription, decode_assignment, encode_assignment, encode_subscription
+from ottla.client.consume.membership import Standing
+from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.core.effects import First, Start
+from ottla.client.core.plan import ClusterPlan
+from ottla.client.model import ClientSettings
+from ottla.kernel.errors import ErrorCode
+from ottla.kernel.ids import TopicPartition
+from ottla.messages.find_coordinator import FindCoordinatorResponse
+from ottla.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from ottla.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
+from ottla.messages.metadata import MetadataResponse
+from ottla.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.messages.offset_fetch import (
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Group(VirtualTime):
+    """A coordinator that admits one member to generation 4, 5 and so on, with the codes that it is told to answer."""
+
+    def __init__(self, assignor: Assignor = RANGE, **settings: Any) -> None:
+        super().__init__()
+        self.assignor = assignor
+        self.generation = 3
+        self.committed = 5
+        self.codes: dict[type[Any], list[ErrorCode]] = {}
+        """The next error codes for a kind of answer; none are left: no error."""
+        self.metadata: Callable[[], MetadataResponse] = lambda: topic_led_by(1, 1)
+        self.others: dict[str, Subscription] = {}
+        """The other members, if the consumer is to lead the group."""
+        self.shared: dict[str, tuple[TopicPartition, ...]] = {}
+        """The assignments by the consumer, if it led the group."""
+        self.told: list[tuple[str, list[TopicPartition]]] = []
+        plan = ClusterPlan("b:1", ClientSettings(), lambda: self.time)
+        self.core = ConsumerCore(plan, ConsumerSettings("g", assignors=(assignor,), **settings))
+        self.core.subscribe(
+            ["t"],
+            on_assign=lambda given: self.told.append(("assigned", given)),
+            on_revoke=lambda taken: self.told.append(("revoked", taken)),
+            on_lost=lambda taken: self.told.append(("lost", taken)),
+        )
+
+    def join(self) -> None:
+        self.run(self.core.poll(0))
+        assert self.core.membership is not None
+        assert self.core.membership.standing is Standing.MEMBER
+        self.told.clear()
+
+    def poll(self) -> None:
+        self.time += 1
+        self.run(self.core.poll(0))
+
+    def run(self, story: Coroutine[Any, Any, Any]) -> Any:
+        return super().run(story)
+
+    def attempt(self, effect: Any) -> Any:
+        if isinstance(effect, First):
+            self.time += effect.timeout_ms
+            return None
+        if isinstance(effect, Start):
+            return object()
+        codes = self.codes.get(effect.response, [])
+        code = int(codes.pop(0)) if codes else 0
+        if effect.response is MetadataResponse:
+            return self.metadata()
+        if effect.response is FindCoordinatorResponse:
+            return FindCoordinatorResponse(node_id=1, host="b", port=1)
+        if effect.response is JoinGroupResponse:
+            return self._joined(code)
+        if effect.response is SyncGroupResponse:
+            return self._synced(effect.build(5), code)
+        if effect.response is OffsetCommitResponse:
+            parts = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index in (0, 1)]
+            return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=parts)])
+        if effect.response is ListOffsetsResponse:
+            ends = [ListOffsetsPartitionResponse(partition_index=index, offset=70 + index) for index in range(4)]
+            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=ends)])
+        assert effect.response is OffsetFetchResponse
+        found = [
+            OffsetFetchResponsePartition(partition_index=index, committed_offset=self.committed) for index in (0, 1)
+        ]
+        return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=found)])
+
+    def _joined(self, code: int) -> JoinGroupResponse:
+        if code:
+            return JoinGroupResponse(error_code=code)
+        self.generation += 1
+        me = f"m{self.generation}"
+        members = {me: Subscription(("t",)), **self.others} if self.others else {}
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_name=self.assignor.name,
+            leader=me if self.others else "another",
+            member_id=me,
+            members=[
+                JoinGroupResponseMember(member_id=name, metadata=encode_subscription(subscription))
+                for name, subscription in members.items()
+            ],
+        )
+
+    def _synced(self, request: SyncGroupRequest, code: int) -> SyncGroupResponse:
+        self.shared = {each.member_id: decode_assignment(bytes(each.assignment)) for each in request.assignments}
+        return SyncGroupResponse(error_code=code, assignment=encode_assignment([P0, P1]))
+
+
+def test_what_a_new_membership_brings_is_kept_where_the_commit_before_showed_that_the_old_one_is_gone() -> None:
+    """It once was dropped with the next poll, and nobody read these partitions until the group rebalanced again."""
+    group = Group()
+    group.join()
+    assert group.core.membership is not None
+    group.core.membership.rejoin()
+    group.codes[OffsetCommitResponse] = [ErrorCode.UNKNOWN_MEMBER_ID]
+    for _ in range(3):
+        group.poll()
+        assert group.core.assignment == {P0, P1}
+    assert group.told == [("lost", [P0, P1]), ("assigned", [P0, P1])]
+
+
+def test_a_cooperative_member_that_was_removed_before_it_synced_starts_from_what_others_have_committed() -> None:
+    group = Group(COOPERATIVE_STICKY)
+    group.join()
+    assert [reading.position for reading in group.core.fetcher.readings.values()] == [5, 5]
+    assert group.core.membership is not None
+    group.core.membership.rejoin()
+    group.codes[SyncGroupResponse] = [ErrorCode.UNKNOWN_MEMBER_ID]
+    group.committed = 9
+    group.poll()
+    assert [reading.position for reading in group.core.fetcher.readings.values()] == [9, 9]
+    assert group.told == [("lost", [P0, P1]), ("assigned", [P0, P1])]
