@@ -148,3 +148,14 @@ def test_a_member_that_does_not_poll_in_time_leaves_but_a_static_one_only_falls_
     assert [type(request) for request in requests] == [LeaveGroupRequest] * asked
     assert core.membership.standing is Standing.OUTSIDE
     assert beat(core, ErrorCode.NONE) == 0
+
+
+def test_a_member_that_leaves_is_outside_before_the_group_answers() -> None:
+    """A poll that began meanwhile once joined, and the answer then ended the new membership."""
+    core = a_member()
+    core.last_poll_ms = -core.settings.max_poll_interval_ms - 1.0
+    assert core.membership is not None
+    leaving = core.heartbeat()
+    leaving.send(None)
+    assert core.membership.standing is Standing.OUTSIDE
+    leaving.close()

@@ -123,8 +123,10 @@ def test_a_rebalance_during_sync_joins_again_and_a_lost_id_starts_over() -> None
 
 def test_leaving_names_the_member_in_every_version() -> None:
     member = in_the_group(a_member())
-    assert member.leave_request(0).member_id == "me"
-    assert [each.member_id for each in member.leave_request(3).members] == ["me"]
+    request = member.leave("closing")
+    assert member.standing is Standing.OUTSIDE
+    assert request(0).member_id == "me"
+    assert [each.member_id for each in request(3).members] == ["me"]
 
 
 def test_a_member_that_must_rejoin_may_still_be_removed() -> None:

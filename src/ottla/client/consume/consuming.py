@@ -201,7 +201,7 @@ class ConsumerCore:
             self.fetcher.assign(set())
             if member.standing is not Standing.OUTSIDE and not self._manual:
                 with contextlib.suppress(ClientError, ApiError):  # the coordinator notices by the session timeout
-                    await self._leave(member)
+                    await self._leave(member, "the consumer is being closed")
 
     async def heartbeat(self) -> float:
         """One heartbeat if it is due; how many milliseconds until the next thing to do."""
@@ -212,8 +212,13 @@ class ConsumerCore:
         if now_ms < member.heartbeat_at_ms:
             return member.heartbeat_at_ms - now_ms
         if now_ms > self.last_poll_ms + self.settings.max_poll_interval_ms:
-            await self._leave(member)
+            log.warning(
+                "group %r: poll was not called for %d ms (max_poll_interval_ms); leaving the group",
+                member.settings.group_id,
+                now_ms - self.last_poll_ms,
+            )
             self._lost = True
+            await self._leave(member, "poll was not called for max_poll_interval_ms")
             return 50.0
         generation = member.generation
         request = member.heartbeat_request(now_ms)
@@ -422,12 +427,12 @@ class ConsumerCore:
             return 100.0 if self.membership.standing is Standing.MEMBER else 0.0
         return 1_000.0
 
-    async def _leave(self, member: Membership) -> None:
-        """Leave the group. A static member only falls silent: its partitions stay its own for a session timeout."""
+    async def _leave(self, member: Membership, reason: str) -> None:
+        """Leave the group. A static member only falls silent: its partitions stay its own for a session timeout.
 
-        def build(version: int) -> LeaveGroupRequest:
-            return member.leave_request(version)
-
+        The membership ends before the answer comes: a `poll` that begins meanwhile joins as a new member.
+        """
+        build = member.leave(reason)
         if member.settings.instance_id is None:
             leaving = self.plan.ask_coordinator(
                 member.settings.group_id,
@@ -436,7 +441,6 @@ class ConsumerCore:
                 timeout_ms=5_000,
             )
             await self._before_closed(leaving)
-        member.reset()
 
     async def _before_closed(self, story: ClientStory[R]) -> R:
         """Await the story; while this consumer closes, only for the time that it has left for that."""

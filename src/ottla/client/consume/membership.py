@@ -5,7 +5,7 @@ Comes from `consuming`, which sends the requests made here and feeds the answers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -218,11 +218,17 @@ class Membership:
         if self.standing is Standing.MEMBER:
             self.standing = Standing.MUST_REJOIN
 
-    def leave_request(self, version: int) -> LeaveGroupRequest:
-        if version < 3:
-            return LeaveGroupRequest(group_id=self.settings.group_id, member_id=self.member_id)
-        identity = MemberIdentity(member_id=self.member_id, reason="the consumer is being closed")
-        return LeaveGroupRequest(group_id=self.settings.group_id, members=[identity])
+    def leave(self, reason: str) -> Callable[[int], LeaveGroupRequest]:
+        """Forget the membership; returns the request that tells the group so, for each version."""
+        group, member_id = self.settings.group_id, self.member_id
+        self.reset()
+
+        def build(version: int) -> LeaveGroupRequest:
+            if version < 3:
+                return LeaveGroupRequest(group_id=group, member_id=member_id)
+            return LeaveGroupRequest(group_id=group, members=[MemberIdentity(member_id=member_id, reason=reason)])
+
+        return build
 
     def reset(self) -> None:
         """Forget the membership."""
