@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from tests.client.stories import VirtualTime, topic_led_by
@@ -20,7 +20,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorResponse
 from ottla.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ottla.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
-from ottla.messages.metadata import MetadataResponse
+from ottla.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from ottla.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -34,6 +34,19 @@ from ottla.messages.offset_fetch import (
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def topics(counts: Mapping[str, int]) -> MetadataResponse:
+    """Topics of so many partitions, all led by broker 1."""
+    answer = topic_led_by(1)
+    answer.topics = [
+        MetadataResponseTopic(
+            name=name,
+            partitions=[MetadataResponsePartition(partition_index=index, leader_id=1) for index in range(count)],
+        )
+        for name, count in counts.items()
+    ]
+    return answer
 
 
 class Group(VirtualTime):
@@ -135,6 +148,20 @@ def test_what_a_new_membership_brings_is_kept_where_the_commit_before_showed_tha
         group.poll()
         assert group.core.assignment == {P0, P1}
     assert group.told == [("lost", [P0, P1]), ("assigned", [P0, P1])]
+
+
+def test_the_leader_of_a_group_assigns_new_partitions_of_a_topic_that_only_others_read() -> None:
+    group = Group()
+    group.others = {"another": Subscription(("u",))}
+    counts = {"t": 2, "u": 1}
+    group.metadata = lambda: topics(counts)
+    group.join()
+    assert group.shared["another"] == (TopicPartition("u", 0),)
+    counts["u"] = 3
+    assert group.core.membership is not None
+    group.core.membership.rejoin()  # the other member has seen it, and joins
+    group.poll()
+    assert len(group.shared["another"]) == 3
 
 
 def test_a_cooperative_member_that_was_removed_before_it_synced_starts_from_what_others_have_committed() -> None:

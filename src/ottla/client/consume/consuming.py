@@ -346,11 +346,10 @@ class ConsumerCore:
 
     async def _sync(self, member: Membership) -> tuple[TopicPartition, ...] | None:
         counts: dict[str, int] = {}
-        if member.leader:
-            unknown = self.plan.metadata.missing(member.wanted_topics)
-            if unknown:
-                await self.plan.refresh(unknown)
+        if member.leader:  # nobody else asks for new partitions of the topics that only other members read
+            await self.plan.refresh(member.wanted_topics)
             counts = self._partition_counts(member.wanted_topics)
+            self._counts = self._partition_counts(self.subscribed)
         request = member.sync_request(counts)
         response = await self._ask_group(SyncGroupRequest, SyncGroupResponse, request)
         self._lost = False  # whatever was lost, it was not of the generation that begins here
