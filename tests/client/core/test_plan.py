@@ -148,6 +148,31 @@ def test_a_partition_that_does_not_exist_is_told_from_a_topic_that_does_not() ->
         script.run(script.plan.leader("t", 3))
 
 
+def test_a_partition_that_was_added_is_found_though_metadata_was_taken_before() -> None:
+    """Another member of a group may see it first, and assign it to this one."""
+    counts = [1]
+
+    def answer(message: Any, where: Destination) -> Any:
+        if kind(message) != "Metadata":
+            parts = [ListOffsetsPartitionResponse(partition_index=index, offset=7) for index in (0, 1)]
+            return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=parts)])
+        found = metadata()
+        found.topics[0].partitions = [
+            MetadataResponsePartition(partition_index=index, leader_id=1) for index in range(counts[0])
+        ]
+        return found
+
+    for look in (
+        lambda plan: plan.leader("t", 1),
+        lambda plan: offsets.list_offsets(plan, [P0, TopicPartition("t", 1)], LATEST),
+    ):
+        counts[0] = 1
+        script = Script(answer)
+        script.run(script.plan.topic("t"))
+        counts[0] = 2
+        assert script.run(look(script.plan)) is not None
+
+
 def test_where_no_broker_answers_the_error_names_the_addresses_and_the_way_out() -> None:
     def answer(message: Any, where: Destination) -> Any:
         raise BrokerUnreachable(f"cannot connect to {where}")

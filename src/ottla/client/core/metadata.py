@@ -51,6 +51,13 @@ class MetadataCache:
         """Note that something about this topic is out of date: `missing` names it until a new answer comes."""
         self._doubted.add(topic)
 
+    def doubt_unlisted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Doubt the topics of partitions that the last answers did not list: partitions may have been added since."""
+        for topic, partition in partitions:
+            view = self.topics.get(topic)
+            if view is None or partition not in view.partitions:
+                self.doubt(topic)
+
     def missing(self, topics: Iterable[str]) -> list[str]:
         """The topics that are unknown, doubted or without a leader somewhere."""
         return [

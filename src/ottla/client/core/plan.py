@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ottla.client.core.effects import Ask, AskAll, Pause
+from ottla.client.core.attempts import Attempts
+from ottla.client.core.effects import Ask, AskAll
 from ottla.client.core.metadata import MetadataCache
 from ottla.client.core.turns import Turns
 from ottla.client.errors import (
@@ -64,32 +65,6 @@ def parse_bootstrap(text: str | Sequence[str]) -> list[Destination]:
     return addresses
 
 
-class Attempts:
-    """The time that a call may take, and growing pauses between its attempts."""
-
-    def __init__(self, plan: ClusterPlan, timeout_ms: float, first_pause_ms: float) -> None:
-        self._plan = plan
-        self._deadline = plan.now_ms() + timeout_ms
-        self._pause_ms = first_pause_ms
-
-    @property
-    def left_ms(self) -> float:
-        return self._deadline - self._plan.now_ms()
-
-    async def pause(self) -> bool:
-        """Wait before the next attempt; False, at once, where there is no time for one."""
-        if self._pause_ms >= self.left_ms:
-            return False
-        await Pause(self._pause_ms)
-        self._pause_ms = min(self._pause_ms * 2, float(self._plan.settings.retry_backoff_max_ms))
-        return True
-
-    async def after(self, error: Exception) -> None:
-        """Wait before the next attempt; raise the error if another attempt would not help or comes too late."""
-        if not may_retry(error) or not await self.pause():
-            raise error
-
-
 class ClusterPlan:
     """One cluster as one client sees it."""
 
@@ -103,9 +78,10 @@ class ClusterPlan:
 
     def attempts(self, timeout_ms: float | None = None, *, first_pause_ms: float | None = None) -> Attempts:
         return Attempts(
-            self,
+            self.now_ms,
             self.settings.api_timeout_ms if timeout_ms is None else timeout_ms,
             self.settings.retry_backoff_ms if first_pause_ms is None else first_pause_ms,
+            self.settings.retry_backoff_max_ms,
         )
 
     @property
@@ -194,6 +170,7 @@ class ClusterPlan:
             return self.metadata.is_led(topic, partition)
 
         if not led():
+            self.metadata.doubt_unlisted([TopicPartition(topic, partition)])
             await self.ensure([topic], enough=led)
         leader = self.metadata.leader(topic, partition)
         if leader is None:
@@ -387,6 +364,7 @@ class ClusterPlan:
         by_topic: dict[str, list[TopicPartition]] = {}
         for partition in partitions:
             by_topic.setdefault(partition.topic, []).append(partition)
+        self.metadata.doubt_unlisted(partitions)
         try:
             await self.ensure(list(by_topic), enough=partial(self.metadata.knows, by_topic))
             faults: dict[str, Exception] = {}
