@@ -11,6 +11,7 @@ from ottla.client.consume.fetching import Fetcher, FetchSettings
 from ottla.client.core.effects import Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transfer import whole_batches
+from ottla.client.errors import ClientError, ProtocolViolation, UnsupportedVersion
 from ottla.client.model import AbortedRange, ClientSettings, ConsumedRecord, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -140,8 +141,8 @@ def led_by_one() -> ClusterPlan:
     return plan
 
 
-def fetch_and_answer(fetcher: Fetcher, error: ErrorCode) -> None:
-    """One fetch of PLACE, which the leader refuses."""
+def fetch_and_answer(fetcher: Fetcher, error: ErrorCode, session_id: int = 0) -> None:
+    """One fetch of PLACE, which the leader refuses or answers without records."""
     handle = object()
     start = fetcher.start().__await__()
     next(start)
@@ -152,7 +153,8 @@ def fetch_and_answer(fetcher: Fetcher, error: ErrorCode) -> None:
     receive.send(handle)
     data = [PartitionData(partition_index=0, error_code=error)]
     with pytest.raises(StopIteration):
-        receive.send(FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=data)]))
+        answered = [FetchableTopicResponse(topic="t", partitions=data)]
+        receive.send(FetchResponse(session_id=session_id, responses=answered))
 
 
 def test_records_that_were_received_are_handed_out_before_an_offset_out_of_range_behind_them_counts() -> None:
@@ -258,3 +260,29 @@ def test_one_by_one_a_corrupt_batch_is_an_error_until_the_position_is_another() 
     received(fetcher, PLACE, log)
     with pytest.raises(ApiError, match="t-0 at offset 1"):
         next(fetcher.one_by_one(100))
+
+
+def test_a_fetch_that_was_interrupted_before_it_was_sent_is_said_anew_in_full() -> None:
+    """The broker once read on from the offset that it knew, and the consumer waited without end for another."""
+    fetcher = Fetcher(led_by_one(), FetchSettings())
+    fetcher.assign({PLACE})
+    fetcher.readings[PLACE].seek(0)
+    fetch_and_answer(fetcher, ErrorCode.NONE, session_id=7)
+    fetcher.readings[PLACE].seek(5)
+    start = fetcher.start().__await__()
+    next(start)
+    with pytest.raises(KeyboardInterrupt):
+        start.throw(KeyboardInterrupt)
+    (again,) = (each.ask.build(12) for each in fetcher.start().__await__())
+    assert [part.fetch_offset for part in again.topics[0].partitions] == [5]
+
+
+@pytest.mark.parametrize("fault", [UnsupportedVersion("Fetch"), ProtocolViolation("no answer to Fetch")])
+def test_an_error_that_no_other_fetch_would_cure_is_raised(fault: ClientError) -> None:
+    fetcher = Fetcher(led_by_one(), FetchSettings())
+    fetcher.assign({PLACE})
+    fetcher.readings[PLACE].seek(0)
+    start = fetcher.start().__await__()
+    next(start)
+    with pytest.raises(type(fault)):
+        start.throw(fault)

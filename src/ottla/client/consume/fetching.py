@@ -122,9 +122,8 @@ class Fetcher:
             request = session.next({each: self._want(each, offset) for each, offset in offsets.items()})
             try:
                 handle = await Start(self._ask(leader, request, offsets))
-            except ClientError:
-                session.failed()
-                self._doubt(offsets)
+            except BaseException as fault:  # an interrupt, too: the broker may not know what this request was to say
+                self._failed(leader, offsets, fault)
             else:
                 self._under_way[leader] = (handle, offsets)
 
@@ -140,9 +139,8 @@ class Fetcher:
         _, offsets = self._under_way.pop(leader)
         try:
             response: FetchResponse = await Finish(first)
-        except ClientError:
-            self._sessions[leader].failed()
-            self._doubt(offsets)
+        except BaseException as fault:
+            self._failed(leader, offsets, fault)
             return
         self._take_in(leader, offsets, response)
 
@@ -248,6 +246,13 @@ class Fetcher:
             max_version=most,
             timeout_ms=timeout_ms,
         )
+
+    def _failed(self, leader: Broker, offsets: dict[TopicPartition, int], fault: BaseException) -> None:
+        """Note that a Fetch has no answer; raises the error again if no other attempt would cure it."""
+        self._sessions[leader].failed()
+        if not isinstance(fault, ClientError) or not fault.retriable:
+            raise fault
+        self._doubt(offsets)
 
     def _doubt(self, offsets: dict[TopicPartition, int]) -> None:
         for partition in offsets:
