@@ -114,6 +114,8 @@ class Fetched:
     log_start_offset: int
     aborted: list[AbortedRange]
     error: ErrorCode = ErrorCode.NONE
+    leader_epoch: int = -1
+    """The leader epoch of the last batch; -1 where there is none."""
 
 
 class Produced(NamedTuple):

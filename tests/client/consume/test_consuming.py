@@ -159,3 +159,11 @@ def test_a_member_that_leaves_is_outside_before_the_group_answers() -> None:
     leaving.send(None)
     assert core.membership.standing is Standing.OUTSIDE
     leaving.close()
+
+
+def test_a_commit_names_the_leader_epoch_of_the_record_before_the_position() -> None:
+    core = a_member()
+    core.fetcher.readings[PLACE].seek(5, 2)
+    (request,) = run(core.commit(), lambda _: committing(ErrorCode.NONE))
+    (part,) = request.topics[0].partitions
+    assert (part.committed_offset, part.committed_leader_epoch) == (5, 2)

@@ -15,7 +15,13 @@ from ottla.client.errors import ClientError, ProtocolViolation, UnsupportedVersi
 from ottla.client.model import AbortedRange, ClientSettings, ConsumedRecord, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchResponse,
+    PartitionData,
+)
 from ottla.records.batch import patch
 from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
@@ -286,3 +292,66 @@ def test_an_error_that_no_other_fetch_would_cure_is_raised(fault: ClientError) -
     next(start)
     with pytest.raises(type(fault)):
         start.throw(fault)
+
+
+def answered(fetcher: Fetcher, data: PartitionData) -> FetchPartition:
+    """One fetch of PLACE and its answer; what the request said of the partition."""
+    handle = object()
+    start = fetcher.start().__await__()
+    request = next(start).ask.build(12)
+    with pytest.raises(StopIteration):
+        start.send(handle)
+    receive = fetcher.receive(0).__await__()
+    next(receive)
+    receive.send(handle)
+    with pytest.raises(StopIteration):
+        receive.send(FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])]))
+    asked: FetchPartition = request.topics[0].partitions[0]
+    return asked
+
+
+def some_records() -> PartitionData:
+    return PartitionData(partition_index=0, records=memoryview(a_log(values("a"), values("b", "c"))))
+
+
+def cut_back(epoch: int, end: int) -> PartitionData:
+    return PartitionData(partition_index=0, diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end))
+
+
+def test_reading_goes_on_where_the_log_was_cut_back_once_what_was_received_is_handed_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """After an unclean election a consumer once skipped what the new leader wrote below the consumer's offset."""
+    fetcher = Fetcher(led_by_one(), FetchSettings())
+    fetcher.assign({PLACE})
+    fetcher.readings[PLACE].seek(0)
+    assert answered(fetcher, some_records()).last_fetched_epoch == -1
+    fetcher.promote()
+    assert answered(fetcher, cut_back(2, 1)).last_fetched_epoch == 3
+    assert [record.offset for record in fetcher.take(100)] == [0, 1, 2]
+    reading = fetcher.readings[PLACE]
+    assert (reading.position, reading.epoch) == (3, 3)
+    answered(fetcher, cut_back(2, 1))
+    assert (reading.position, reading.epoch) == (1, 2)
+    assert "t-0 was cut back: it is read on from offset 1, not 3" in caplog.text
+    assert answered(fetcher, some_records()).last_fetched_epoch == 2
+
+
+def test_an_epoch_of_which_the_leader_keeps_no_records_moves_no_offset(caplog: pytest.LogCaptureFixture) -> None:
+    fetcher = Fetcher(led_by_one(), FetchSettings())
+    fetcher.assign({PLACE})
+    fetcher.readings[PLACE].seek(5, 3)
+    answered(fetcher, cut_back(2, 9))
+    assert (fetcher.readings[PLACE].position, fetcher.readings[PLACE].epoch) == (5, 2)
+    assert not caplog.text
+
+
+def test_a_log_that_was_cut_back_is_an_error_where_no_offset_is_to_be_chosen() -> None:
+    fetcher = Fetcher(led_by_one(), FetchSettings(), follow_truncation=False)
+    fetcher.assign({PLACE})
+    fetcher.readings[PLACE].seek(5, 3)
+    for _ in range(2):
+        with pytest.raises(ApiError, match="cut back to offset 1") as raised:
+            answered(fetcher, cut_back(2, 1))
+        assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert fetcher.readings[PLACE].position == 5

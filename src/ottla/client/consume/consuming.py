@@ -43,7 +43,7 @@ class ConsumerCore:
     def __init__(self, plan: ClusterPlan, settings: ConsumerSettings) -> None:
         self.plan = plan
         self.settings = settings
-        self.fetcher = Fetcher(plan, settings.fetch)
+        self.fetcher = Fetcher(plan, settings.fetch, follow_truncation=settings.auto_offset_reset != "none")
         self.membership: Membership | None = None
         if settings.group_id is not None:
             self.membership = Membership(
@@ -159,7 +159,7 @@ class ConsumerCore:
         chosen = committed
         if chosen is None:
             chosen = {
-                partition: CommittedOffset(reading.position)
+                partition: CommittedOffset(reading.position, leader_epoch=reading.epoch)
                 for partition, reading in self.fetcher.readings.items()
                 if reading.position is not None
             }
@@ -405,7 +405,7 @@ class ConsumerCore:
         if fresh and self.settings.group_id is not None:
             found = await offsets.committed_offsets(self.plan, self.settings.group_id, fresh, require_stable=True)
             for partition, committed in found.items():
-                self.fetcher.readings[partition].seek(committed.offset)
+                self.fetcher.readings[partition].seek(committed.offset, committed.leader_epoch)
         left = [partition for partition in lost if self.fetcher.readings[partition].position is None]
         if not left:
             return

@@ -17,6 +17,8 @@ class WantedPartition(NamedTuple):
     offset: int
     leader_epoch: int
     max_bytes: int
+    last_epoch: int = -1
+    """The leader epoch of the batch before the offset; -1 where it is not known."""
 
 
 class SessionRequest(NamedTuple):

@@ -5,6 +5,7 @@ Comes from `consuming`. While one piece is read, the next is already asked for.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -17,11 +18,20 @@ from ottla.client.errors import ClientError, refused
 from ottla.client.model import Broker, ConsumedRecord, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from ottla.messages.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+)
 from ottla.records.batch import iterate_batches
 from ottla.records.control import Marker, read_marker
 from ottla.records.faults import CorruptRecords
 from ottla.records.reader import read_records
+
+log = logging.getLogger("ottla.client")
 
 _SESSION_ERRORS = frozenset(
     {
@@ -55,7 +65,11 @@ class Reading:
     """One assigned partition: the consumer's position, the position of fetches, and the bytes received in between."""
 
     position: int | None = None
+    epoch: int = -1
+    """The leader epoch of the batch before the position; -1 where it is not known."""
     fetch_offset: int = -1
+    fetch_epoch: int = -1
+    """The leader epoch of the batch before `fetch_offset`: the leader compares it with its own log (KIP-320)."""
     paused: bool = False
     high_watermark: int = -1
     last_stable_offset: int = -1
@@ -63,11 +77,18 @@ class Reading:
     waiting: deque[Fetched] = field(default_factory=deque)
     current: Iterator[ConsumedRecord] | None = None
     current_end: int = -1
+    current_epoch: int = -1
 
-    def seek(self, offset: int) -> None:
-        """Go on from this offset; received bytes are dropped."""
+    def seek(self, offset: int, epoch: int = -1) -> None:
+        """Go on from this offset; received bytes are dropped. `epoch`: the leader epoch of the batch before it."""
         self.position = self.fetch_offset = offset
+        self.epoch = self.fetch_epoch = epoch
         self.waiting.clear()
+        self.current = None
+
+    def pass_current(self) -> None:
+        """Move the position behind the opened piece, whose records are all handed out."""
+        self.position, self.epoch = max(self.position or 0, self.current_end), self.current_epoch
         self.current = None
 
     def lose_position(self) -> None:
@@ -75,13 +96,20 @@ class Reading:
         self.waiting.clear()
         self.current = None
 
+    @property
+    def drained(self) -> bool:
+        """True if all that was received is handed out, so that the position is where the next fetch begins."""
+        return self.current is None and not self.waiting
+
 
 class Fetcher:
     """Fetches for a set of partitions that may change at any time."""
 
-    def __init__(self, plan: ClusterPlan, settings: FetchSettings) -> None:
+    def __init__(self, plan: ClusterPlan, settings: FetchSettings, *, follow_truncation: bool = True) -> None:
+        """`follow_truncation`: go on where a log was cut back; else that is an error."""
         self.plan = plan
         self.settings = settings
+        self._follow_truncation = follow_truncation
         self.readings: dict[TopicPartition, Reading] = {}
         self._sessions: dict[Broker, FetchSession] = {}
         self._under_way: dict[Broker, tuple[object, dict[TopicPartition, int]]] = {}
@@ -119,7 +147,7 @@ class Fetcher:
                 wanted.setdefault(leader, {})[partition] = reading.fetch_offset
         for leader, offsets in wanted.items():
             session = self._sessions.setdefault(leader, FetchSession())
-            request = session.next({each: self._want(each, offset) for each, offset in offsets.items()})
+            request = session.next({each: self._want(each, self.readings[each]) for each in offsets})
             try:
                 handle = await Start(self._ask(leader, request, offsets))
             except BaseException as fault:  # an interrupt, too: the broker may not know what this request was to say
@@ -149,7 +177,7 @@ class Fetcher:
         for partition, reading in self.readings.items():
             if reading.current is None and reading.waiting and not reading.paused:
                 piece = reading.waiting.popleft()
-                reading.current_end = piece.next_offset
+                reading.current_end, reading.current_epoch = piece.next_offset, piece.leader_epoch
                 reading.current = self._records(partition, piece, reading.position or 0)
 
     def take(self, max_records: int) -> list[ConsumedRecord]:
@@ -158,13 +186,17 @@ class Fetcher:
         A batch that cannot be read is raised once the records before it are handed out, and again until the position is
         another: nothing is skipped.
         """
-        before = {partition: reading.position for partition, reading in self.readings.items() if reading.current}
+        before = {
+            partition: (reading.position, reading.epoch)
+            for partition, reading in self.readings.items()
+            if reading.current
+        }
         try:
             return self._take(max_records)
         except BaseException:
-            for partition, position in before.items():
+            for partition, (position, epoch) in before.items():
                 assert position is not None
-                self.readings[partition].seek(position)  # the caller has none of these records: they are read again
+                self.readings[partition].seek(position, epoch)  # the caller has none of these records
             raise
 
     def one_by_one(self, max_records: int) -> Iterator[ConsumedRecord]:
@@ -180,10 +212,9 @@ class Fetcher:
                     reading.seek(reading.position or 0)  # it is read, and raised, again
                     raise
                 if record is None:
-                    reading.position = max(reading.position or 0, reading.current_end)
-                    reading.current = None
+                    reading.pass_current()
                     break
-                reading.position = record.offset + 1
+                reading.position, reading.epoch = record.offset + 1, record.leader_epoch
                 left -= 1
                 yield record
 
@@ -197,6 +228,7 @@ class Fetcher:
                     taken.append(record)
                     reading.position = record.offset + 1
                     if len(taken) >= max_records:
+                        reading.epoch = record.leader_epoch
                         self.readings[partition] = self.readings.pop(partition)  # fairness: comes last next time
                         return taken
             except (ApiError, CorruptRecords):
@@ -205,17 +237,17 @@ class Fetcher:
                 reading.seek(reading.position or 0)
                 self.readings = {partition: reading, **self.readings}  # comes first next time, to raise the error
                 return taken
-            reading.position = max(reading.position or 0, reading.current_end)
-            reading.current = None
+            reading.pass_current()
         return taken
 
-    def _want(self, partition: TopicPartition, offset: int) -> WantedPartition:
+    def _want(self, partition: TopicPartition, reading: Reading) -> WantedPartition:
         metadata = self.plan.metadata
         return WantedPartition(
             metadata.topic_id(partition.topic),
-            offset,
+            reading.fetch_offset,
             metadata.leader_epoch(*partition),
             self.settings.max_partition_bytes,
+            reading.fetch_epoch,
         )
 
     def _ask(self, leader: Broker, request: SessionRequest, offsets: dict[TopicPartition, int]) -> Ask[FetchResponse]:
@@ -282,21 +314,38 @@ class Fetcher:
                     brokers = transfer.endpoints(response)
                     transfer.note_leader(self.plan, partition, found.leader_id, found.leader_epoch, brokers)
                 elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                    if reading.current is None and not reading.waiting:  # else what was received is handed out first
+                    if reading.drained:  # else what was received is handed out first
                         reading.lose_position()
                 elif error:
                     faults.append(refused(error, f"reading {partition} at offset {offsets[partition]}"))
+                elif data.diverging_epoch.end_offset >= 0:
+                    if reading.drained:
+                        faults += self._truncated(partition, reading, data.diverging_epoch)
                 else:
                     self._keep(reading, transfer.fetched(name, offsets[partition], data))
         if faults:
             raise faults[0]
+
+    def _truncated(self, partition: TopicPartition, reading: Reading, known: EpochEndOffset) -> list[ApiError]:
+        """Go on at the end of what the leader has of our history, or return the error for it.
+
+        Its log lacks what we have read last: it was elected uncleanly, or lost what it had not synced.
+        """
+        offset, end = reading.fetch_offset, min(known.end_offset, reading.fetch_offset)
+        if end < offset and not self._follow_truncation:
+            reason = f"the log was cut back to offset {end}, and auto_offset_reset is 'none': seek"
+            return [refused(ErrorCode.OFFSET_OUT_OF_RANGE, f"reading {partition} at offset {offset}", reason)]
+        if end < offset:
+            log.warning("the log of %s was cut back: it is read on from offset %d, not %d", partition, end, offset)
+        reading.seek(end, known.epoch)
+        return []
 
     def _keep(self, reading: Reading, piece: Fetched) -> None:
         reading.high_watermark = piece.high_watermark
         reading.last_stable_offset = piece.last_stable_offset
         reading.log_start_offset = piece.log_start_offset
         if piece.next_offset > reading.fetch_offset:
-            reading.fetch_offset = piece.next_offset
+            reading.fetch_offset, reading.fetch_epoch = piece.next_offset, piece.leader_epoch
             reading.waiting.append(piece)
 
     def _records(self, partition: TopicPartition, piece: Fetched, start: int) -> Iterator[ConsumedRecord]:
@@ -345,6 +394,7 @@ def _topics(request: SessionRequest, *, by_id: bool) -> list[FetchTopic]:
                 partition=partition.partition,
                 current_leader_epoch=want.leader_epoch,
                 fetch_offset=want.offset,
+                last_fetched_epoch=want.last_epoch,
                 partition_max_bytes=want.max_bytes,
             )
         )

@@ -31,7 +31,7 @@ from ottla.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from ottla.records.header import BOUNDS, HEADER_SIZE, INT32, LAST_DELTA_AT, SIZE_OVERHEAD
+from ottla.records.header import BOUNDS, EPOCH_AT, HEADER_SIZE, INT32, LAST_DELTA_AT, SIZE_OVERHEAD
 
 FETCH_MAX_BYTES = 50 * 1024 * 1024
 PARTITION_MAX_BYTES = 1024 * 1024
@@ -60,23 +60,36 @@ MOVED = frozenset(
 
 def whole_batches(records: memoryview) -> tuple[int, int]:
     """The length of the whole batches at the start, and the offset after the last of them (-1: there is none)."""
-    position, end, next_offset = 0, len(records), -1
+    last, size = _last_whole(records)
+    return size, _next_offset(records, last)
+
+
+def _last_whole(records: memoryview) -> tuple[int, int]:
+    """Where the last whole batch begins (-1: there is none) and ends."""
+    position, end, last = 0, len(records), -1
     while end - position >= HEADER_SIZE:
-        base_offset, length = BOUNDS.unpack_from(records, position)
+        _, length = BOUNDS.unpack_from(records, position)
         size = length + SIZE_OVERHEAD
         if size < HEADER_SIZE:
             raise ProtocolViolation(f"a batch of {size} bytes at byte {position} of a Fetch answer")
         if size > end - position:
             break
-        next_offset = base_offset + INT32.unpack_from(records, position + LAST_DELTA_AT)[0] + 1
-        position += size
-    return position, next_offset
+        last, position = position, position + size
+    return last, position
+
+
+def _next_offset(records: memoryview, last: int) -> int:
+    """The offset after the batch at a position; -1 for position -1."""
+    if last < 0:
+        return -1
+    (base_offset, _), (delta,) = BOUNDS.unpack_from(records, last), INT32.unpack_from(records, last + LAST_DELTA_AT)
+    return int(base_offset + delta + 1)
 
 
 def fetched(topic: str, offset: int, data: PartitionData) -> Fetched:
     """One partition of a Fetch answer as a value."""
     records = memoryview(b"") if data.records is None else memoryview(data.records)
-    size, next_offset = whole_batches(records)
+    last, size = _last_whole(records)
     if len(records) and not size and not data.error_code:
         raise ProtocolViolation(f"{topic}-{data.partition_index}: a Fetch answer without one whole batch")
     aborted = [AbortedRange(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
@@ -84,13 +97,14 @@ def fetched(topic: str, offset: int, data: PartitionData) -> Fetched:
         topic,
         data.partition_index,
         offset,
-        max(next_offset, offset),
+        max(_next_offset(records, last), offset),
         records[:size],
         data.high_watermark,
         data.last_stable_offset if data.last_stable_offset >= 0 else data.high_watermark,
         data.log_start_offset,
         aborted,
         known_code(data.error_code),
+        -1 if last < 0 else INT32.unpack_from(records, last + EPOCH_AT)[0],
     )
 
 
