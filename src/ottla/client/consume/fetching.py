@@ -17,7 +17,7 @@ from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import Broker, ConsumedRecord, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 from ottla.messages.fetch import (
     EpochEndOffset,
     FetchPartition,
@@ -70,6 +70,8 @@ class Reading:
     fetch_offset: int = -1
     fetch_epoch: int = -1
     """The leader epoch of the batch before `fetch_offset`: the leader compares it with its own log (KIP-320)."""
+    topic_id: bytes = NO_TOPIC_ID
+    """The id of the topic that the last answer was from, since the position was set."""
     paused: bool = False
     high_watermark: int = -1
     last_stable_offset: int = -1
@@ -83,6 +85,7 @@ class Reading:
         """Go on from this offset; received bytes are dropped. `epoch`: the leader epoch of the batch before it."""
         self.position = self.fetch_offset = offset
         self.epoch = self.fetch_epoch = epoch
+        self.topic_id = NO_TOPIC_ID
         self.waiting.clear()
         self.current = None
 
@@ -93,8 +96,13 @@ class Reading:
 
     def lose_position(self) -> None:
         self.position = None
+        self.topic_id = NO_TOPIC_ID
         self.waiting.clear()
         self.current = None
+
+    def is_of_another(self, topic_id: bytes) -> bool:
+        """True if the offset is one of a topic of the same name that was deleted since."""
+        return NO_TOPIC_ID not in (topic_id, self.topic_id) and topic_id != self.topic_id
 
     @property
     def drained(self) -> bool:
@@ -302,7 +310,8 @@ class Fetcher:
         names = self.plan.metadata.names
         faults: list[ApiError] = []
         for topic in response.responses:
-            name = topic.topic or names.get(bytes(topic.topic_id), "")
+            topic_id = bytes(topic.topic_id)
+            name = topic.topic or names.get(topic_id, "")
             for data in topic.partitions:
                 partition = TopicPartition(name, data.partition_index)
                 reading = self.readings.get(partition)
@@ -318,10 +327,15 @@ class Fetcher:
                         reading.lose_position()
                 elif error:
                     faults.append(refused(error, f"reading {partition} at offset {offsets[partition]}"))
+                elif reading.is_of_another(topic_id):
+                    if reading.drained:
+                        log.warning("%s was made anew: it is read from where auto_offset_reset says", partition)
+                        reading.lose_position()
                 elif data.diverging_epoch.end_offset >= 0:
                     if reading.drained:
                         faults += self._truncated(partition, reading, data.diverging_epoch)
                 else:
+                    reading.topic_id = topic_id
                     self._keep(reading, transfer.fetched(name, offsets[partition], data))
         if faults:
             raise faults[0]
