@@ -9,13 +9,19 @@ import pytest
 from tests.client.stories import VirtualTime, topic_led_by
 
 from ottla.client.consume.consuming import ConsumerCore
+from ottla.client.consume.group_protocol import encode_assignment
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.effects import Ask, First, Start
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.errors import BrokerUnreachable
+from ottla.client.errors import BrokerUnreachable, RequestTimedOut
 from ottla.client.model import ClientSettings
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.messages.find_coordinator import FindCoordinatorResponse
+from ottla.messages.join_group import JoinGroupResponse
 from ottla.messages.list_offsets import ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse
+from ottla.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponseTopic
+from ottla.messages.sync_group import SyncGroupResponse
 
 PLACE = TopicPartition("t", 0)
 
@@ -26,6 +32,8 @@ class Broker(VirtualTime):
     def __init__(self) -> None:
         super().__init__()
         self.away = False
+        self.refusal = ErrorCode.NONE
+        """The error code for committed offsets."""
         self.plan = ClusterPlan("b:1", ClientSettings(), lambda: self.time)
 
     def attempt(self, effect: Any) -> Any:
@@ -40,6 +48,16 @@ class Broker(VirtualTime):
         if effect.response is ListOffsetsResponse:
             part = ListOffsetsPartitionResponse(partition_index=0, offset=7, leader_epoch=0)
             return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[part])])
+        if effect.response is FindCoordinatorResponse:
+            return FindCoordinatorResponse(node_id=1, host="b", port=1)
+        if effect.response is OffsetFetchResponse:
+            code = int(self.refusal)
+            found = OffsetFetchResponsePartition(partition_index=0, committed_offset=9, error_code=code)
+            return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=[found])])
+        if effect.response is JoinGroupResponse:
+            return JoinGroupResponse(generation_id=1, protocol_name="range", leader="you", member_id="me")
+        if effect.response is SyncGroupResponse:
+            return SyncGroupResponse(assignment=encode_assignment([PLACE]))
         return topic_led_by(1)
 
     def take_metadata(self) -> None:
@@ -95,3 +113,31 @@ def test_brokers_that_have_never_answered_are_an_error() -> None:
     core.assign([PLACE])
     with pytest.raises(BrokerUnreachable):
         broker.run(core.poll(500))
+
+
+def test_a_poll_ends_in_its_time_while_offsets_of_a_transaction_are_open_and_reads_the_other_partitions() -> None:
+    broker = Broker()
+    broker.take_metadata()
+    core = ConsumerCore(broker.plan, ConsumerSettings("g"))
+    core.assign([PLACE])
+    broker.refusal = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    for timeout_ms in (0, 500, 5_000, 200_000):
+        began = broker.time
+        assert broker.run(core.poll(timeout_ms)) == []
+        assert broker.time - began <= max(timeout_ms, 1_000)
+    broker.refusal = ErrorCode.NONE
+    broker.run(core.poll(0))
+    assert core.fetcher.readings[PLACE].position == 9
+
+
+def test_what_a_listener_raises_is_raised_by_the_poll_even_if_it_looks_like_an_outage() -> None:
+    broker = Broker()
+    broker.take_metadata()
+    core = ConsumerCore(broker.plan, ConsumerSettings("g"))
+
+    def refuse(_: list[TopicPartition]) -> None:
+        raise RequestTimedOut("of a commit in the listener")
+
+    core.subscribe(["t"], on_assign=refuse)
+    with pytest.raises(RequestTimedOut, match="in the listener"):
+        broker.run(core.poll(0))

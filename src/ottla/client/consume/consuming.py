@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from ottla.client.consume import offsets
 from ottla.client.consume.fetching import Fetcher
 from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.positions import find_positions
+from ottla.client.consume.settings import NO_RESET, ConsumerSettings
 from ottla.client.core.deadline import BrokersAway, while_brokers_answer, within
 from ottla.client.core.effects import Ask, ClientStory, Pause
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.errors import AWAY, ClientError, refused
-from ottla.client.model import EARLIEST, LATEST, CommittedOffset, ConsumedRecord, GroupMetadata
+from ottla.client.errors import ClientError, may_retry
+from ottla.client.model import CommittedOffset, ConsumedRecord, GroupMetadata
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -34,7 +35,6 @@ R = TypeVar("R")
 Listener = Callable[[list[TopicPartition]], None]
 """Called with the partitions that a member was given, is to give up, or has lost."""
 _MISSING_TOPIC_MS = 1_000
-_RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 class ConsumerCore:
@@ -43,7 +43,7 @@ class ConsumerCore:
     def __init__(self, plan: ClusterPlan, settings: ConsumerSettings) -> None:
         self.plan = plan
         self.settings = settings
-        self.fetcher = Fetcher(plan, settings.fetch, follow_truncation=settings.auto_offset_reset != "none")
+        self.fetcher = Fetcher(plan, settings.fetch, follow_truncation=settings.auto_offset_reset != NO_RESET)
         self.membership: Membership | None = None
         if settings.group_id is not None:
             self.membership = Membership(
@@ -73,7 +73,9 @@ class ConsumerCore:
         self._ended: ApiError | None = None
         self._close_by_ms: float | None = None
         self._away = False
-        """True while brokers are away, of which a warning told."""
+        """True while brokers are away, or refuse for a time: a warning told so."""
+        self._raised: BaseException | None = None
+        """What a listener has raised last: it goes on to the caller of `poll`, whatever it is."""
         self._cooperative = all(assignor.cooperative for assignor in settings.assignors)
 
     @property
@@ -117,9 +119,14 @@ class ConsumerCore:
         self._looked_ms = float("-inf")
         self.membership.rejoin()
 
+    @property
+    def _shares(self) -> bool:
+        """True if the group says which partitions are read."""
+        return not self._manual and (bool(self.subscribed) or self._pattern is not None)
+
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions, even if other consumers read them too; no group membership."""
-        if not self._manual and (self.subscribed or self._pattern is not None):
+        if self._shares:
             raise ValueError("this consumer shares partitions with its group: read others with a consumer of their own")
         self._manual = True
         self.fetcher.assign(set(partitions))
@@ -246,21 +253,25 @@ class ConsumerCore:
             raise self._ended
 
     async def _keep_up_until(self, deadline_ms: float) -> None:
-        """Keep up; while brokers that have answered before are away, only until the deadline."""
+        """Keep up; while brokers that have answered before are away, or refuse for a time, only until the deadline."""
         if not self.plan.metadata.brokers:
             return await self._keep_up()
         try:
             await while_brokers_answer(self.plan, deadline_ms, self._keep_up())
             self._away = False
-        except (BrokersAway, *AWAY) as away:
+        except (BrokersAway, ClientError, ApiError) as fault:
+            unknown = isinstance(fault, ApiError) and fault.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            passes = may_retry(fault) or isinstance(fault, BrokersAway)
+            if not passes or unknown or fault is self._raised:
+                raise
             if not self._away:
-                log.warning("%s; it is tried again with each poll", away)
+                log.warning("%s; it is tried again with each poll", fault)
             self._away = True
 
     async def _keep_up(self) -> None:
         """Do all that is due before records are handed out."""
         self._require_not_ended()
-        if not self._manual and (self.subscribed or self._pattern is not None):
+        if self._shares:
             await self._look_at_topics()
             assert self.membership is not None
             self._drop_what_is_lost()
@@ -311,7 +322,7 @@ class ConsumerCore:
         held = sorted(self.fetcher.readings)
         if held and not self._cooperative:
             try:
-                self.on_revoke(held)
+                self._tell(self.on_revoke, held)
             finally:
                 self.fetcher.assign(set())
         assigned: tuple[TopicPartition, ...] | None = None
@@ -363,10 +374,10 @@ class ConsumerCore:
             self.membership.rejoin()
         try:
             if revoked:
-                self.on_revoke(sorted(revoked))
+                self._tell(self.on_revoke, sorted(revoked))
         finally:
             self.fetcher.assign(assigned)
-            self.on_assign(sorted(assigned - before))
+            self._tell(self.on_assign, sorted(assigned - before))
 
     def _drop_what_is_lost(self) -> None:
         """Give up the partitions if the group has removed this member."""
@@ -378,14 +389,25 @@ class ConsumerCore:
         held = sorted(self.fetcher.readings)
         try:
             if held:
-                self.on_lost(held)
+                self._tell(self.on_lost, held)
         finally:
             self.fetcher.assign(set())
+
+    def _tell(self, listener: Listener, partitions: list[TopicPartition]) -> None:
+        try:
+            listener(partitions)
+        except BaseException as raised:
+            self._raised = raised
+            raise
 
     def _can_commit(self) -> bool:
         member = self.membership
         placed = any(reading.position is not None for reading in self.fetcher.readings.values())
         return member is not None and placed and (self._manual or member.generation >= 0)
+
+    async def _find_positions(self, partitions: Collection[TopicPartition]) -> None:
+        readings = {partition: self.fetcher.readings[partition] for partition in partitions}
+        await find_positions(self.plan, self.settings, readings, of_group=self._shares)
 
     async def _auto_commit(self) -> None:
         """Commit positions; a failure is left to the next time."""
@@ -395,30 +417,6 @@ class ConsumerCore:
                 await self.commit()
             except (ApiError, ClientError):
                 return
-
-    async def _find_positions(self, partitions: Collection[TopicPartition]) -> None:
-        """Give a position to those that have none: the committed offset, else by `auto_offset_reset`."""
-        lost = [partition for partition in partitions if self.fetcher.readings[partition].position is None]
-        if not lost:
-            return
-        fresh = [partition for partition in lost if self.fetcher.readings[partition].fetch_offset < 0]
-        if fresh and self.settings.group_id is not None:
-            found = await offsets.committed_offsets(self.plan, self.settings.group_id, fresh, require_stable=True)
-            for partition, committed in found.items():
-                self.fetcher.readings[partition].seek(committed.offset, committed.leader_epoch)
-        left = [partition for partition in lost if self.fetcher.readings[partition].position is None]
-        if not left:
-            return
-        spec = _RESETS.get(self.settings.auto_offset_reset)
-        if spec is None:
-            raise refused(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                ", ".join(map(str, left)),
-                "no usable offset, and auto_offset_reset is 'none': seek, or choose earliest or latest",
-            )
-        isolation = self.settings.fetch.isolation_level
-        for partition, at in (await offsets.list_offsets(self.plan, left, spec, isolation)).items():
-            self.fetcher.readings[partition].seek(at.offset)
 
     def _wake_ms(self) -> float:
         """The longest time that `poll` may wait before it looks after the group again."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
 from ottla.client.consume.fetching import FetchSettings
 
+NO_RESET = "none"
+_RESETS = ("earliest", "latest", NO_RESET)
+
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
@@ -31,9 +34,15 @@ class ConsumerSettings:
     auto_commit_interval_ms: float = 5_000
     """The time between two automatic commits."""
     auto_offset_reset: str = "latest"
-    """earliest, latest, or none: raise where there is no committed offset."""
+    """earliest, latest, or none: raise where there is no committed offset. Others are a ValueError."""
     allow_auto_create_topics: bool = True
     """Ask the broker to make subscribed topics that do not exist."""
     exclude_internal_topics: bool = True
     """A pattern does not match topics such as `__consumer_offsets`."""
     fetch: FetchSettings = field(default_factory=FetchSettings)
+
+    def __post_init__(self) -> None:
+        if self.auto_offset_reset not in _RESETS:
+            raise ValueError(f"auto_offset_reset is {', '.join(_RESETS[:-1])} or none, not {self.auto_offset_reset!r}")
+        if self.max_poll_records < 1:
+            raise ValueError(f"max_poll_records is at least 1, not {self.max_poll_records}")

@@ -8,7 +8,7 @@ from types import coroutine
 from typing import Any, TypeVar
 
 from ottla.client.core.effects import Ask, AskAll, ClientStory, Effect, First, Pause, Start
-from ottla.client.core.plan import ClusterPlan
+from ottla.client.core.plan import UNKNOWN_TOPIC_PATIENCE_MS, ClusterPlan
 from ottla.client.errors import ClientError, RequestTimedOut
 from ottla.kernel.errors import ApiError
 
@@ -17,7 +17,7 @@ Fault = ClientError | ApiError
 
 
 class BrokersAway(ClientError):
-    """The deadline passed while a broker could not be reached; `__cause__` says which."""
+    """The deadline passed while a broker could not be reached, which `__cause__` says then, or could not serve yet."""
 
 
 @coroutine
@@ -41,16 +41,18 @@ def within(plan: ClusterPlan, timeout_ms: float, story: ClientStory[T]) -> Gener
 def while_brokers_answer(plan: ClusterPlan, deadline_ms: float, story: ClientStory[T]) -> Generator[Effect, Any, T]:
     """Await a story that may wait as long as brokers answer; where one does not, it tries again until the deadline.
 
-    Raises BrokersAway in the story then, where it would pause before it tries once more.
+    Raises BrokersAway in the story then, where it would pause before it tries once more. A broker that answers with a
+    refusal which may pass is asked again until the deadline, too, and at least for as long as a topic may be unknown.
     """
+    refused_until_ms = max(deadline_ms, plan.now_ms() + UNKNOWN_TOPIC_PATIENCE_MS)
 
     def cut(effect: Effect, last: Fault | None) -> Effect | ClientError:
-        if last is None or not isinstance(effect, Pause):
+        if not isinstance(effect, Pause):
             return effect
-        left_ms = deadline_ms - plan.now_ms()
+        left_ms = (refused_until_ms if last is None else deadline_ms) - plan.now_ms()
         if left_ms > 0:
             return Pause(min(effect.ms, left_ms))
-        away = BrokersAway(str(last))
+        away = BrokersAway("brokers refuse for a time what is asked" if last is None else str(last))
         away.__cause__ = last
         return away
 
