@@ -115,7 +115,7 @@ def test_brokers_that_have_never_answered_are_an_error() -> None:
         broker.run(core.poll(500))
 
 
-def test_a_poll_ends_in_its_time_while_offsets_of_a_transaction_are_open_and_reads_the_other_partitions() -> None:
+def test_a_poll_ends_in_its_time_while_a_transaction_has_offsets_open() -> None:
     broker = Broker()
     broker.take_metadata()
     core = ConsumerCore(broker.plan, ConsumerSettings("g"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+import pytest
 from tests.client.stories import VirtualTime, topic_led_by
 
 from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
@@ -15,7 +17,7 @@ from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.effects import First, Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.model import ClientSettings
-from ottla.kernel.errors import ErrorCode
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorResponse
 from ottla.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -107,7 +109,10 @@ class Group(VirtualTime):
             parts = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index in (0, 1)]
             return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=parts)])
         if effect.response is ListOffsetsResponse:
-            ends = [ListOffsetsPartitionResponse(partition_index=index, offset=70 + index) for index in range(4)]
+            ends = [
+                ListOffsetsPartitionResponse(partition_index=index, offset=70 + index, error_code=code)
+                for index in range(4)
+            ]
             return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=ends)])
         assert effect.response is OffsetFetchResponse
         found = [
@@ -175,3 +180,39 @@ def test_a_cooperative_member_that_was_removed_before_it_synced_starts_from_what
     group.poll()
     assert [reading.position for reading in group.core.fetcher.readings.values()] == [9, 9]
     assert group.told == [("lost", [P0, P1]), ("assigned", [P0, P1])]
+
+
+def test_a_topic_of_a_pattern_that_is_deleted_is_given_up_soon() -> None:
+    """It once was asked for again and again for five minutes, as long as topics are not looked for."""
+    group = Group()
+    counts = {"t": 2, "other": 1}
+    group.metadata = lambda: topics(counts)
+    group.core.subscribe(re.compile("t"), on_revoke=lambda taken: group.told.append(("revoked", taken)))
+    group.join()
+    generation = group.generation
+    del counts["t"]
+    group.core.plan.metadata.doubt("t")  # as a Fetch does that is answered UNKNOWN_TOPIC_ID
+    group.time += 1_000
+    group.poll()
+    assert group.generation == generation + 1
+    assert group.core.subscribed == []
+
+
+def test_a_topic_that_can_never_be_read_is_an_error() -> None:
+    group = Group()
+    refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
+    group.metadata = lambda: MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=int(refusal))])
+    with pytest.raises(ApiError, match="topic 't'") as raised:
+        group.poll()
+    assert raised.value.code is refusal
+
+
+def test_a_topic_that_is_gone_before_its_offset_is_known_stops_no_member_of_a_group() -> None:
+    group = Group(auto_offset_reset="earliest")
+    group.committed = -1
+    group.codes[ListOffsetsResponse] = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 20
+    group.join()
+    assert [reading.position for reading in group.core.fetcher.readings.values()] == [None, None]
+    group.codes.clear()
+    group.poll()
+    assert [reading.position for reading in group.core.fetcher.readings.values()] == [70, 71]

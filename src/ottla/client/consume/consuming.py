@@ -19,7 +19,7 @@ from ottla.client.consume.settings import NO_RESET, ConsumerSettings
 from ottla.client.core.deadline import BrokersAway, while_brokers_answer, within
 from ottla.client.core.effects import Ask, ClientStory, Pause
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.errors import ClientError, may_retry
+from ottla.client.errors import ClientError, may_retry, refused
 from ottla.client.model import CommittedOffset, ConsumedRecord, GroupMetadata
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -35,6 +35,7 @@ R = TypeVar("R")
 Listener = Callable[[list[TopicPartition]], None]
 """Called with the partitions that a member was given, is to give up, or has lost."""
 _MISSING_TOPIC_MS = 1_000
+_NEVER_THERE = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 class ConsumerCore:
@@ -287,13 +288,14 @@ class ConsumerCore:
 
     async def _look_at_topics(self) -> None:
         """Refresh old metadata of the topics; rejoin where topics or partitions changed."""
-        missing = [] if self._pattern is not None else self.plan.metadata.missing(self.subscribed)
+        missing = self.plan.metadata.missing(self.subscribed)
         age_ms = self.plan.now_ms() - self._looked_ms
         if age_ms < (_MISSING_TOPIC_MS if missing else self.plan.settings.metadata_max_age_ms):
             return
         self._looked_ms = self.plan.now_ms()
         if self._pattern is None:
             await self.plan.refresh(self.subscribed, create=self.settings.allow_auto_create_topics)
+            self._require_readable()
         else:
             await self.plan.refresh(None)
             self.subscribed = sorted(
@@ -306,6 +308,13 @@ class ConsumerCore:
         if counts != self._counts and self.membership is not None:
             self._counts = counts
             self.membership.rejoin()
+
+    def _require_readable(self) -> None:
+        """Raise for a subscribed topic that never will be there: its name is not valid, or it may not be read."""
+        for topic in self.subscribed:
+            view = self.plan.metadata.topics.get(topic)
+            if view is not None and view.error in _NEVER_THERE:
+                raise refused(view.error, f"topic {topic!r}")
 
     def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
         views = {topic: self.plan.metadata.topics.get(topic) for topic in topics}
