@@ -12,7 +12,7 @@ from ottla.client.consume.group_protocol import encode_assignment
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.errors import BrokerUnreachable, RequestTimedOut
+from ottla.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
 from ottla.client.model import ClientSettings
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorRequest
@@ -61,3 +61,28 @@ def test_a_consumer_whose_brokers_are_gone_closes_in_its_time(hang: bool) -> Non
     assert brokers.time <= 2_000
     assert set(brokers.asked) == {FindCoordinatorRequest}
     assert not core.assignment
+
+
+def test_a_closed_consumer_does_not_join_its_group_again() -> None:
+    brokers = Brokers(hang=False)
+    core = a_member(brokers)
+    core.on_revoke = lambda _: None
+    brokers.run(core.close(0))
+    brokers.asked.clear()
+    for story in (core.poll(0), core.commit(), core.position(PLACE)):
+        with pytest.raises(ClientError, match="closed"):
+            brokers.run(story)
+    for call in (lambda: core.subscribe(["t"]), lambda: core.assign([PLACE])):
+        with pytest.raises(ClientError, match="closed"):
+            call()
+    assert brokers.asked == []
+
+
+def test_a_consumer_without_a_group_reads_nothing_once_it_is_closed() -> None:
+    brokers = Brokers(hang=False)
+    core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: brokers.time), ConsumerSettings())
+    core.assign([PLACE])
+    brokers.run(core.close(0))
+    assert core.assignment == set()
+    with pytest.raises(ClientError, match="closed"):
+        brokers.run(core.poll(0))

@@ -167,3 +167,33 @@ def test_a_commit_names_the_leader_epoch_of_the_record_before_the_position() -> 
     (request,) = run(core.commit(), lambda _: committing(ErrorCode.NONE))
     (part,) = request.topics[0].partitions
     assert (part.committed_offset, part.committed_leader_epoch) == (5, 2)
+
+
+@pytest.mark.parametrize("topics", ["birds", [], ()])
+def test_text_and_no_topics_cannot_be_subscribed_to(topics: Any) -> None:
+    """The letters of a text once became topics, which the broker made."""
+    core = a_member()
+    with pytest.raises(ValueError, match="list of topics"):
+        core.subscribe(topics)
+    assert core.wanted.names == ["t"]
+
+
+def test_a_negative_offset_is_refused() -> None:
+    core = a_member()
+    with pytest.raises(ValueError, match="negative"):
+        core.seek(PLACE, -1)
+    assert core.fetcher.readings[PLACE].position == 5
+
+
+def test_a_reset_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match="earliest, latest or none, not 'smallest'"):
+        ConsumerSettings(auto_offset_reset="smallest")
+    with pytest.raises(ValueError, match="at least 1"):
+        ConsumerSettings(max_poll_records=0)
+
+
+def test_partitions_chosen_by_hand_are_not_told_as_revoked_by_a_group() -> None:
+    core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: 0.0), ConsumerSettings("g"))
+    core.assign([PLACE])
+    core.subscribe(["t"])
+    assert core.assignment == set()

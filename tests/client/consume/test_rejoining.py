@@ -195,7 +195,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_is_given_up_soon() -> None:
     group.time += 1_000
     group.poll()
     assert group.generation == generation + 1
-    assert group.core.subscribed == []
+    assert group.core.wanted.names == []
 
 
 def test_a_topic_that_can_never_be_read_is_an_error() -> None:
@@ -210,9 +210,13 @@ def test_a_topic_that_can_never_be_read_is_an_error() -> None:
 def test_a_topic_that_is_gone_before_its_offset_is_known_stops_no_member_of_a_group() -> None:
     group = Group(auto_offset_reset="earliest")
     group.committed = -1
-    group.codes[ListOffsetsResponse] = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 20
+    group.codes[ListOffsetsResponse] = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    known, code = [topic_led_by(1, 1)], int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    gone = MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=code)])
+    group.metadata = lambda: known.pop() if known else gone
     group.join()
     assert [reading.position for reading in group.core.fetcher.readings.values()] == [None, None]
-    group.codes.clear()
+    group.metadata = lambda: topic_led_by(1, 1)
+    group.time += 1_000
     group.poll()
     assert [reading.position for reading in group.core.fetcher.readings.values()] == [70, 71]

@@ -121,8 +121,8 @@ class Consumer:
         return await self.cluster.run(self.core.poll(timeout_ms, max_records))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from this offset; KeyError where the partition is not assigned."""
-        self.core.fetcher.readings[partition].seek(offset)
+        """Go on from this offset; KeyError where the partition is not assigned, ValueError for a negative offset."""
+        self.core.seek(partition, offset)
 
     async def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Go on from the first record kept of these partitions, by default of all that are assigned."""
@@ -159,6 +159,7 @@ class Consumer:
 
         Raises ValueError without a `group_id`.
         """
+        self.core.require_open()
         return await self.cluster.committed_offsets(self.core.group, partitions)
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAtTime]:
@@ -166,6 +167,7 @@ class Consumer:
 
         Times are milliseconds since 1970. Raises the first partition's error.
         """
+        self.core.require_open()
         isolation = self.core.settings.fetch.isolation_level
         return await self.cluster.run(offsets.list_offsets(self.cluster.plan, list(times), times, isolation))
 
@@ -187,10 +189,11 @@ class Consumer:
             await self.cluster.close()
 
     async def _seek_to(self, partitions: Collection[TopicPartition], spec: int) -> None:
+        self.core.require_open()
         chosen = list(partitions) or sorted(self.assignment)
         found = await self.cluster.list_offsets(chosen, spec, self.core.settings.fetch.isolation_level)
         for partition, at in found.items():
-            self.seek(partition, at.offset)
+            self.core.seek(partition, at.offset)
 
     async def _beat(self) -> None:
         """The heartbeat task; a failed heartbeat is tried again, the session timeout judges."""

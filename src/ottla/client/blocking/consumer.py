@@ -29,7 +29,8 @@ class Consumer:
     """Reads records, alone (`assign`) or sharing topics with a group (`subscribe`). Not for several threads.
 
     A context manager. Every call that asks a broker raises `ApiError` for an error code that another attempt would not
-    cure, `ClientError` for everything else. Methods on a partition raise KeyError where it is not assigned.
+    cure, `ClientError` for everything else, a closed consumer too. Methods on a partition raise KeyError where it is
+    not assigned.
     `cluster` is the `Cluster` whose connections the calls use.
 
         from ottla.client import Consumer, ConsumerSettings, Producer
@@ -95,7 +96,7 @@ class Consumer:
         were given, `on_revoke` before they are given up, `on_lost` (by default `on_revoke`) after another member may
         have them. An error that a listener raises goes on to the caller of `poll` or `close`; the partitions change
         all the same.
-        A second call replaces the first. Raises ValueError without a `group_id`.
+        A second call replaces the first. Raises ValueError without a `group_id`, and for text or no topics at all.
         """
         self.core.subscribe(topics, on_assign, on_revoke, on_lost)
         if self._thread is None:
@@ -125,8 +126,9 @@ class Consumer:
         answered before and are away are tried until `timeout_ms`, and again with the next poll; a warning tells so.
 
         Raises BrokerUnreachable where no broker has answered yet, `ApiError` OFFSET_OUT_OF_RANGE where a position is
-        gone and `auto_offset_reset` is none, CORRUPT_MESSAGE for a batch that fails its CRC, FENCED_INSTANCE_ID where
-        another member has the `instance_id`.
+        gone, or its log was cut back, and `auto_offset_reset` is none, CORRUPT_MESSAGE for a batch that fails its CRC,
+        FENCED_INSTANCE_ID where another member has the `instance_id`, INVALID_TOPIC_EXCEPTION or
+        TOPIC_AUTHORIZATION_FAILED for a subscribed topic that can never be read.
 
             settings = ConsumerSettings(auto_offset_reset="earliest")
             with Consumer("localhost:9092", consumer=settings) as consumer:
@@ -139,7 +141,8 @@ class Consumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from this offset of an assigned partition.
 
-        The offset is not checked here: if it is not kept, the next `poll` goes by `auto_offset_reset`.
+        Whether it is kept is not checked here: if not, the next `poll` goes by `auto_offset_reset`. Raises ValueError
+        for a negative offset.
 
             with Consumer("localhost:9092") as consumer:
                 birds = TopicPartition("birds", 0)
@@ -147,7 +150,7 @@ class Consumer:
                 consumer.seek(birds, 0)
                 print(consumer.position(birds))
         """
-        self.core.fetcher.readings[partition].seek(offset)
+        self.core.seek(partition, offset)
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Go on from the first record kept of these partitions, by default of all that are assigned."""
@@ -195,6 +198,7 @@ class Consumer:
 
         Raises ValueError without a `group_id`.
         """
+        self.core.require_open()
         return self.cluster.committed_offsets(self.core.group, partitions)
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAtTime]:
@@ -202,6 +206,7 @@ class Consumer:
 
         Times are milliseconds since 1970. Raises the first partition's error.
         """
+        self.core.require_open()
         isolation = self.core.settings.fetch.isolation_level
         return self.cluster.run(offsets.list_offsets(self.cluster.plan, list(times), times, isolation))
 
@@ -224,10 +229,11 @@ class Consumer:
             self.cluster.close()
 
     def _seek_to(self, partitions: Collection[TopicPartition], spec: int) -> None:
+        self.core.require_open()
         chosen = list(partitions) or sorted(self.core.assignment)
         isolation = self.core.settings.fetch.isolation_level
         for partition, at in self.cluster.list_offsets(chosen, spec, isolation).items():
-            self.seek(partition, at.offset)
+            self.core.seek(partition, at.offset)
 
     def _beat(self) -> None:
         """The heartbeat thread; a failed heartbeat is tried again, the session timeout judges."""

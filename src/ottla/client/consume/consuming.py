@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -16,10 +15,11 @@ from ottla.client.consume.fetching import Fetcher
 from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
 from ottla.client.consume.positions import find_positions
 from ottla.client.consume.settings import NO_RESET, ConsumerSettings
+from ottla.client.consume.topics import Wanted, WantedTopics
 from ottla.client.core.deadline import BrokersAway, while_brokers_answer, within
 from ottla.client.core.effects import Ask, ClientStory, Pause
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.errors import ClientError, may_retry, refused
+from ottla.client.errors import ClientError, may_retry
 from ottla.client.model import CommittedOffset, ConsumedRecord, GroupMetadata
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -34,8 +34,6 @@ R = TypeVar("R")
 
 Listener = Callable[[list[TopicPartition]], None]
 """Called with the partitions that a member was given, is to give up, or has lost."""
-_MISSING_TOPIC_MS = 1_000
-_NEVER_THERE = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 class ConsumerCore:
@@ -57,22 +55,20 @@ class ConsumerCore:
                     settings.instance_id,
                 )
             )
-        self.subscribed: list[str] = []
+        self.wanted = WantedTopics(plan, settings)
         self.on_assign: Listener = _nothing
         self.on_revoke: Listener = _nothing
         self.on_lost: Listener = _nothing
         self.rebalances = 0
         self.last_poll_ms = plan.now_ms()
-        self._pattern: re.Pattern[str] | None = None
         self._manual = False
-        self._counts: dict[str, int] = {}
-        self._looked_ms = float("-inf")
         self._auto_commit_at_ms = plan.now_ms() + settings.auto_commit_interval_ms
         self._lost = False
         self._joining = False
         """True while the coordinator is asked to join or sync, which counts as a sign of life there."""
         self._ended: ApiError | None = None
         self._close_by_ms: float | None = None
+        self._closed = False
         self._away = False
         """True while brokers are away, or refuse for a time: a warning told so."""
         self._raised: BaseException | None = None
@@ -103,30 +99,32 @@ class ConsumerCore:
 
     def subscribe(
         self,
-        topics: Collection[str] | re.Pattern[str],
+        topics: Wanted,
         on_assign: Listener | None = None,
         on_revoke: Listener | None = None,
         on_lost: Listener | None = None,
     ) -> None:
         """Share these topics, or all that a pattern matches, with the other members of the group."""
+        self.require_open()
         if self.membership is None:
             raise ValueError("subscribing needs a group: give group_id, or assign partitions by hand")
-        self._pattern = topics if isinstance(topics, re.Pattern) else None
-        self.subscribed = [] if isinstance(topics, re.Pattern) else sorted(set(topics))
+        self.wanted.choose(topics)
+        if self._manual:
+            self.fetcher.assign(set())
         self.on_assign = on_assign or _nothing
         self.on_revoke = on_revoke or _nothing
         self.on_lost = on_lost or self.on_revoke
         self._manual = False
-        self._looked_ms = float("-inf")
         self.membership.rejoin()
 
     @property
     def _shares(self) -> bool:
         """True if the group says which partitions are read."""
-        return not self._manual and (bool(self.subscribed) or self._pattern is not None)
+        return not self._manual and bool(self.wanted)
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions, even if other consumers read them too; no group membership."""
+        self.require_open()
         if self._shares:
             raise ValueError("this consumer shares partitions with its group: read others with a consumer of their own")
         self._manual = True
@@ -137,6 +135,7 @@ class ConsumerCore:
 
         Joining a group may take longer than the timeout.
         """
+        self.require_open()
         limit = max_records or self.settings.max_poll_records
         deadline = self.plan.now_ms() + timeout_ms
         while True:
@@ -153,8 +152,15 @@ class ConsumerCore:
             else:
                 await Pause(min(left_ms, 50))
 
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on from this offset; KeyError where the partition is not assigned, ValueError for a negative offset."""
+        if offset < 0:
+            raise ValueError(f"offset {offset} is negative: seek_to_beginning and seek_to_end find the ends")
+        self.fetcher.readings[partition].seek(offset)
+
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that `poll` will hand out."""
+        self.require_open()
         await self._find_positions([partition])
         position = self.fetcher.readings[partition].position
         assert position is not None
@@ -162,6 +168,7 @@ class ConsumerCore:
 
     async def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
         """Commit these offsets, or the position of every partition; raises the error of a failure."""
+        self.require_open()
         if self.membership is None:
             raise ValueError("committing needs a group: give group_id")
         chosen = committed
@@ -194,10 +201,16 @@ class ConsumerCore:
 
         What asks a broker gets `timeout_ms` in all.
         """
-        member = self.membership
-        if member is None:
-            return
-        self._close_by_ms = self.plan.now_ms() + timeout_ms
+        try:
+            if self.membership is not None:
+                self._close_by_ms = self.plan.now_ms() + timeout_ms
+                await self._part(self.membership)
+        finally:
+            self.fetcher.assign(set())
+            self._closed = True
+
+    async def _part(self, member: Membership) -> None:
+        """Commit, tell the listener, and leave."""
         if self.settings.enable_auto_commit and self._can_commit():
             with contextlib.suppress(ClientError, ApiError):
                 await self.commit()
@@ -248,6 +261,11 @@ class ConsumerCore:
         except ApiError as fenced:
             self._ended = fenced
 
+    def require_open(self) -> None:
+        """Raise once the consumer is closed."""
+        if self._closed:
+            raise ClientError("the consumer is closed")
+
     def _require_not_ended(self) -> None:
         """Raise the error that ended the membership for good: joining again would end another's."""
         if self._ended is not None:
@@ -273,8 +291,9 @@ class ConsumerCore:
         """Do all that is due before records are handed out."""
         self._require_not_ended()
         if self._shares:
-            await self._look_at_topics()
             assert self.membership is not None
+            if await self.wanted.look():
+                self.membership.rejoin()
             self._drop_what_is_lost()
             while self.membership.standing is not Standing.MEMBER:
                 await self._join()
@@ -285,40 +304,6 @@ class ConsumerCore:
         await self._find_positions([each for each in self.fetcher.readings if not leaderless(*each)])
         if self.settings.enable_auto_commit and self.plan.now_ms() >= self._auto_commit_at_ms:
             await self._auto_commit()
-
-    async def _look_at_topics(self) -> None:
-        """Refresh old metadata of the topics; rejoin where topics or partitions changed."""
-        missing = self.plan.metadata.missing(self.subscribed)
-        age_ms = self.plan.now_ms() - self._looked_ms
-        if age_ms < (_MISSING_TOPIC_MS if missing else self.plan.settings.metadata_max_age_ms):
-            return
-        self._looked_ms = self.plan.now_ms()
-        if self._pattern is None:
-            await self.plan.refresh(self.subscribed, create=self.settings.allow_auto_create_topics)
-            self._require_readable()
-        else:
-            await self.plan.refresh(None)
-            self.subscribed = sorted(
-                topic.name
-                for topic in self.plan.metadata.topics.values()
-                if self._pattern.fullmatch(topic.name)
-                and not (topic.is_internal and self.settings.exclude_internal_topics)
-            )
-        counts = self._partition_counts(self.subscribed)
-        if counts != self._counts and self.membership is not None:
-            self._counts = counts
-            self.membership.rejoin()
-
-    def _require_readable(self) -> None:
-        """Raise for a subscribed topic that never will be there: its name is not valid, or it may not be read."""
-        for topic in self.subscribed:
-            view = self.plan.metadata.topics.get(topic)
-            if view is not None and view.error in _NEVER_THERE:
-                raise refused(view.error, f"topic {topic!r}")
-
-    def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
-        views = {topic: self.plan.metadata.topics.get(topic) for topic in topics}
-        return {topic: len(view.partitions) for topic, view in views.items() if view is not None and not view.error}
 
     async def _join(self) -> None:
         """Join and sync, as often as it takes, then change to the new assignment."""
@@ -337,7 +322,7 @@ class ConsumerCore:
         assigned: tuple[TopicPartition, ...] | None = None
         while assigned is None:
             owned = sorted(self.fetcher.readings) if self._cooperative else held
-            request = member.join_request(self.subscribed, owned, "the consumer joins")
+            request = member.join_request(self.wanted.names, owned, "the consumer joins")
             response = await self._ask_group(JoinGroupRequest, JoinGroupResponse, request)
             if member.joined(response):
                 assigned = await self._sync(member)
@@ -368,8 +353,8 @@ class ConsumerCore:
         counts: dict[str, int] = {}
         if member.leader:  # nobody else asks for new partitions of the topics that only other members read
             await self.plan.refresh(member.wanted_topics)
-            counts = self._partition_counts(member.wanted_topics)
-            self._counts = self._partition_counts(self.subscribed)
+            counts = self.wanted.counts(member.wanted_topics)
+            self.wanted.note_counts()
         request = member.sync_request(counts)
         response = await self._ask_group(SyncGroupRequest, SyncGroupResponse, request)
         self._lost = False  # whatever was lost, it was not of the generation that begins here
