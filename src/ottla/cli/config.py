@@ -31,7 +31,7 @@ def _get(given: Given) -> int:
     resource, keys = _resource(given), given.words[2:]
     with connected(given) as admin:
         found = admin.describe_configs([resource], keys=keys or None, documentation="doc" in given)[resource]
-    if isinstance(found, ApiError):
+    if isinstance(found, Exception):
         raise found
     every = "all" in given or keys
     shown = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.client.admin import admin
+from ottla.client.admin import replicas
 from ottla.client.blocking.cluster import Cluster
 
 MIB = 1 << 20
@@ -15,7 +15,7 @@ _LEAST_BYTES = 1 << 30
 def troubles(cluster: Cluster) -> Iterator[tuple[str, str]]:
     """(fault, remedy), for each log directory of the brokers that can be asked."""
     brokers = list(cluster.plan.metadata.brokers.values())
-    for broker, answer in sorted(cluster.run(admin.describe_log_dirs(cluster.plan, brokers)).items()):
+    for broker, answer in sorted(cluster.run(replicas.describe_log_dirs(cluster.plan, brokers)).items()):
         for found in [] if isinstance(answer, Exception) else answer:
             where = f"broker {broker}: log directory {found.log_dir}"
             if found.error_code:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ottla.cli.command import Command, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
-from ottla.client.errors import ClientError
 from ottla.client.model import EARLIEST, LATEST, OffsetAtTime, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition, topic_id_text
@@ -179,7 +178,7 @@ def _alter(given: Given) -> int:
     if partitions is None and not changes:
         raise Misuse("nothing to change: give --partitions, --config or --delete-config")
     with connected(given) as admin:
-        faults: list[ApiError | ClientError | None] = []
+        faults: list[Exception | None] = []
         if partitions is not None:
             faults += admin.create_partitions({name: partitions}).values()
         if changes:

@@ -151,7 +151,7 @@ def read_configs(admin: Admin, kind: str, name: str, *, synonyms: bool = True) -
 
     resource = Resource(ResourceType(resource_type(kind)), name)
     found = admin.describe_configs([resource], synonyms=synonyms)[resource]
-    if isinstance(found, ApiError):
+    if isinstance(found, Exception):
         raise found
     return found
 

@@ -328,7 +328,7 @@ def topic_configs(admin: Admin, names: Iterable[str]) -> dict[str, list[tuple[st
     resources = [Resource(ResourceType.TOPIC, name) for name in names]
     configs: dict[str, list[tuple[str, str | None, bool]]] = {}
     for resource, found in admin.describe_configs(resources).items():
-        if isinstance(found, ApiError):
+        if isinstance(found, Exception):
             raise found
         by_name = {each.name: each for each in found}
         configs[resource.name] = [

@@ -1,4 +1,4 @@
-"""Administration as stories: topics, partitions, records, configurations, log directories.
+"""Administration as stories: topics, partitions, records, configurations.
 
 Results are Kafka's own message parts; a resource that failed has an `ApiError` in its place. The blocking `Admin` has
 the stories as methods, with their docstrings: examples there call the method.
@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ottla.client.consume.offsets import by_topic
-from ottla.client.core.effects import Ask, AskAll, VersionsOf
+from ottla.client.core.effects import Ask, VersionsOf
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import Broker, Destination
@@ -44,12 +44,6 @@ from ottla.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
-)
-from ottla.messages.describe_log_dirs import (
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
 )
 from ottla.messages.describe_topic_partitions import (
     Cursor,
@@ -308,7 +302,8 @@ async def delete_records(
             for topic, indexes in by_topic(partitions).items()
         ]
         request = DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
-        return Ask(where, DeleteRecordsRequest, DeleteRecordsResponse, lambda _: request)
+        wait_ms = timeout_ms + plan.settings.request_timeout_ms
+        return Ask(where, DeleteRecordsRequest, DeleteRecordsResponse, lambda _: request, timeout_ms=wait_ms)
 
     def read(response: DeleteRecordsResponse) -> dict[TopicPartition, int | ApiError]:
         return {
@@ -331,8 +326,10 @@ async def describe_configs(
     keys: Collection[str] | None = None,
     synonyms: bool = False,
     documentation: bool = False,
-) -> dict[Resource, list[DescribeConfigsResourceResult] | ApiError]:
+) -> dict[Resource, list[DescribeConfigsResourceResult] | Exception]:
     """Every configuration of each resource, or those in `keys`; brokers are asked themselves.
+
+    A broker that cannot be asked has its error in its place, if there are other resources.
 
     `synonyms` adds where each value may come from, `documentation` what it means.
 
@@ -346,7 +343,7 @@ async def describe_configs(
     groups: dict[int | None, list[Resource]] = {}
     for resource in resources:
         groups.setdefault(_keeper(resource), []).append(resource)
-    found: dict[Resource, list[DescribeConfigsResourceResult] | ApiError] = {}
+    found: dict[Resource, list[DescribeConfigsResourceResult] | Exception] = {}
     for keeper, members in groups.items():
         request = DescribeConfigsRequest(
             resources=[
@@ -360,7 +357,13 @@ async def describe_configs(
             include_synonyms=synonyms,
             include_documentation=documentation,
         )
-        response = await _ask_keeper(plan, keeper, request, DescribeConfigsResponse, 3 if documentation else 1)
+        try:
+            response = await _ask_keeper(plan, keeper, request, DescribeConfigsResponse, 3 if documentation else 1)
+        except (ApiError, ClientError) as fault:
+            if len(groups) == 1:
+                raise
+            found |= dict.fromkeys(members, fault)
+            continue
         for result in response.results:
             resource = Resource(ResourceType(result.resource_type), result.resource_name)
             about = f"{resource.type.name.lower()} {resource.name!r}"
@@ -375,15 +378,15 @@ async def alter_configs(
     changes: Mapping[Resource, Collection[tuple[str, ConfigOperation, str | None]]],
     *,
     validate_only: bool = False,
-) -> dict[Resource, ApiError | None]:
+) -> dict[Resource, Exception | None]:
     """Change single configurations, each by name, operation and value (None to delete it); None: changed.
 
-    `validate_only` checks and changes nothing. INVALID_CONFIG where a value will not do.
+    A broker that cannot be asked has its error in its place, if there are other resources. `validate_only` checks and changes nothing. INVALID_CONFIG where a value will not do.
 
         with Admin("localhost:9092") as admin:
             print(admin.alter_configs({topic: [("retention.ms", ConfigOperation.SET, "7200000")]}))
     """
-    outcome: dict[Resource, ApiError | None] = {}
+    outcome: dict[Resource, Exception | None] = {}
     groups: dict[int | None, list[Resource]] = {}
     for resource in changes:
         groups.setdefault(_keeper(resource), []).append(resource)
@@ -402,12 +405,18 @@ async def alter_configs(
             ],
             validate_only=validate_only,
         )
-        response = await _ask_keeper(plan, keeper, request, IncrementalAlterConfigsResponse, 0)
+        try:
+            response = await _ask_keeper(plan, keeper, request, IncrementalAlterConfigsResponse, 0)
+        except (ApiError, ClientError) as fault:
+            if len(groups) == 1:
+                raise
+            outcome |= dict.fromkeys(members, fault)
+            continue
         for result in response.responses:
             resource = Resource(ResourceType(result.resource_type), result.resource_name)
             about = f"{resource.type.name.lower()} {resource.name!r}"
-            fault = refused(result.error_code, about, result.error_message) if result.error_code else None
-            outcome[resource] = fault
+            refusal = refused(result.error_code, about, result.error_message) if result.error_code else None
+            outcome[resource] = refusal
     return outcome
 
 
@@ -422,30 +431,6 @@ async def _ask_keeper(plan: ClusterPlan, keeper: int | None, message: Any, respo
         return await plan.ask_any(type(message), response, lambda _: message, min_version=least)
     broker = await plan.broker(keeper)
     return await Ask(broker.destination(), type(message), response, lambda _: message, min_version=least)
-
-
-async def describe_log_dirs(
-    plan: ClusterPlan, brokers: Collection[Broker], topics: Collection[TopicPartition] | None = None
-) -> dict[int, list[DescribeLogDirsResult] | Exception]:
-    """The log directories of each broker, with these partitions or all."""
-    wanted = None
-    if topics is not None:
-        wanted = [DescribableLogDirTopic(topic=topic, partitions=parts) for topic, parts in by_topic(topics).items()]
-    request = DescribeLogDirsRequest(topics=wanted)
-    asks = [
-        Ask(broker.destination(), DescribeLogDirsRequest, DescribeLogDirsResponse, lambda _: request)
-        for broker in brokers
-    ]
-    answers = await AskAll(asks)
-    found: dict[int, list[DescribeLogDirsResult] | Exception] = {}
-    for broker, answer in zip(brokers, answers, strict=True):
-        if isinstance(answer, Exception):
-            found[broker.id] = answer
-        elif answer.error_code:
-            found[broker.id] = refused(answer.error_code, f"log directories of broker {broker.id}")
-        else:
-            found[broker.id] = answer.results
-    return found
 
 
 async def api_versions(

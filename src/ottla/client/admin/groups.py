@@ -32,7 +32,6 @@ async def list_groups(
     plan: ClusterPlan, *, states: Collection[str] = (), types: Collection[str] = ()
 ) -> list[ListedGroup]:
     """All groups of the cluster in these states and of these types, Kafka's names in any case; none: all."""
-    await plan.refresh()
     least = 5 if types else 4 if states else 0
 
     def build(version: int) -> ListGroupsRequest:
@@ -40,18 +39,28 @@ async def list_groups(
             states_filter=list(states) if version >= 4 else [], types_filter=list(types) if version >= 5 else []
         )
 
-    asks = [
-        Ask(broker.destination(), ListGroupsRequest, ListGroupsResponse, build, min_version=least)
-        for broker in plan.metadata.brokers.values()
-    ]
-    found: dict[str, ListedGroup] = {}
-    for answer in await AskAll(asks):
-        if isinstance(answer, Exception):
-            raise answer
-        if answer.error_code and answer.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            raise refused(answer.error_code, "listing groups")
-        found.update((group.group_id, group) for group in answer.groups)
-    return list(found.values())
+    attempts = plan.attempts()
+    while True:
+        await plan.refresh()
+        brokers = list(plan.metadata.brokers.values())
+        answers = await AskAll(
+            [
+                Ask(broker.destination(), ListGroupsRequest, ListGroupsResponse, build, min_version=least)
+                for broker in brokers
+            ]
+        )
+        fault: Exception | None = None
+        found: dict[str, ListedGroup] = {}
+        for broker, answer in zip(brokers, answers, strict=True):
+            if isinstance(answer, Exception):
+                fault = answer
+            elif answer.error_code and answer.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                fault = refused(answer.error_code, f"groups of broker {broker.id}")
+            else:
+                found.update((group.group_id, group) for group in answer.groups)
+        if fault is None:
+            return list(found.values())
+        await attempts.after(fault)
 
 
 async def describe_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str, DescribedGroup | ApiError]:
@@ -66,10 +75,14 @@ async def describe_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[st
         def ask(where: Destination, request: DescribeGroupsRequest = request) -> Ask[DescribeGroupsResponse]:
             return Ask(where, DescribeGroupsRequest, DescribeGroupsResponse, lambda _: request)
 
-        response = await plan.ask_coordinator(group, ask, lambda answer: answer.groups[0].error_code)
+        try:
+            response = await plan.ask_coordinator(group, ask, lambda answer: answer.groups[0].error_code)
+        except ApiError as fault:
+            found[group] = fault
+            continue
         described = response.groups[0]
-        fault = refused(described.error_code, f"group {group!r}", described.error_message)
-        found[group] = fault if described.error_code else described
+        refusal = refused(described.error_code, f"group {group!r}", described.error_message)
+        found[group] = refusal if described.error_code else described
     return found
 
 
@@ -89,10 +102,14 @@ async def describe_consumer_groups(
         ) -> Ask[ConsumerGroupDescribeResponse]:
             return Ask(where, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, lambda _: request)
 
-        response = await plan.ask_coordinator(group, ask, lambda answer: answer.groups[0].error_code)
+        try:
+            response = await plan.ask_coordinator(group, ask, lambda answer: answer.groups[0].error_code)
+        except ApiError as fault:
+            found[group] = fault
+            continue
         described = response.groups[0]
-        fault = refused(described.error_code, f"group {group!r}", described.error_message)
-        found[group] = fault if described.error_code else described
+        refusal = refused(described.error_code, f"group {group!r}", described.error_message)
+        found[group] = refusal if described.error_code else described
     return found
 
 
@@ -105,7 +122,11 @@ async def delete_groups(plan: ClusterPlan, groups: Collection[str]) -> dict[str,
         def ask(where: Destination, request: DeleteGroupsRequest = request) -> Ask[DeleteGroupsResponse]:
             return Ask(where, DeleteGroupsRequest, DeleteGroupsResponse, lambda _: request)
 
-        response = await plan.ask_coordinator(group, ask, lambda answer: answer.results[0].error_code)
+        try:
+            response = await plan.ask_coordinator(group, ask, lambda answer: answer.results[0].error_code)
+        except ApiError as fault:
+            outcome[group] = fault
+            continue
         code = response.results[0].error_code
         outcome[group] = refused(code, f"group {group!r}") if code else None
     return outcome

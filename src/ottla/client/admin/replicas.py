@@ -1,4 +1,4 @@
-"""Administration of replicas and leaders as stories: reassignments, elections, brokers that are gone for good.
+"""Administration of replicas and leaders as stories: reassignments, log directories, elections, brokers gone for good.
 
 Beside `admin.py`; results of single partitions that failed are an `ApiError` in their place.
 """
@@ -10,9 +10,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.client.consume.offsets import by_topic
-from ottla.client.core.effects import Ask
+from ottla.client.core.effects import Ask, AskAll
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
+from ottla.client.model import Broker
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.alter_partition_reassignments import (
@@ -28,6 +29,12 @@ from ottla.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from ottla.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
 from ottla.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from ottla.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -200,6 +207,30 @@ async def alter_replica_log_dirs(
                     refused(part.error_code, about) if part.error_code else None
                 )
     return outcome
+
+
+async def describe_log_dirs(
+    plan: ClusterPlan, brokers: Collection[Broker], topics: Collection[TopicPartition] | None = None
+) -> dict[int, list[DescribeLogDirsResult] | Exception]:
+    """The log directories of each broker, with these partitions or all."""
+    wanted = None
+    if topics is not None:
+        wanted = [DescribableLogDirTopic(topic=topic, partitions=parts) for topic, parts in by_topic(topics).items()]
+    request = DescribeLogDirsRequest(topics=wanted)
+    asks = [
+        Ask(broker.destination(), DescribeLogDirsRequest, DescribeLogDirsResponse, lambda _: request)
+        for broker in brokers
+    ]
+    answers = await AskAll(asks)
+    found: dict[int, list[DescribeLogDirsResult] | Exception] = {}
+    for broker, answer in zip(brokers, answers, strict=True):
+        if isinstance(answer, Exception):
+            found[broker.id] = answer
+        elif answer.error_code:
+            found[broker.id] = refused(answer.error_code, f"log directories of broker {broker.id}")
+        else:
+            found[broker.id] = answer.results
+    return found
 
 
 def _directory(path: str, wanted: Mapping[TopicPartition, str]) -> AlterReplicaLogDir:

@@ -49,7 +49,7 @@ async def states(plan: ClusterPlan, brokers: Collection[int], name: str) -> dict
         except (ClientError, ApiError):
             continue
         configs = answers[resource]
-        for one in () if isinstance(configs, ApiError) else configs:
+        for one in () if isinstance(configs, Exception) else configs:
             if one.name == name:
                 found[broker] = one.value or ""
     return found

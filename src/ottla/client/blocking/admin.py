@@ -166,7 +166,7 @@ class Admin:
     ) -> dict[int, list[DescribeLogDirsResult] | Exception]:
         """The log directories of each broker, by its id, with the sizes of these partitions or all."""
         asked = self.cluster.brokers().values() if brokers is None else brokers
-        return self.cluster.run(admin.describe_log_dirs(self.cluster.plan, list(asked), partitions))
+        return self.cluster.run(replica_admin.describe_log_dirs(self.cluster.plan, list(asked), partitions))
 
     def api_versions(
         self, brokers: Collection[Broker] | None = None
