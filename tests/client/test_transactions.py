@@ -440,3 +440,29 @@ def test_closing_a_producer_aborts_what_it_has_open(bootstrap: str, topic: str) 
         described = admin.describe_transactions([f"tx-{topic}"])[f"tx-{topic}"]
         assert not isinstance(described, ApiError) and described.state in ("PrepareAbort", "CompleteAbort")
     assert committed(bootstrap, topic) == []
+
+
+def test_a_transaction_is_not_ended_in_the_callback_of_one_of_its_records(
+    bootstrap: str, topic: str, producer: Producer
+) -> None:
+    """The commit once did not wait for the other records, which were lost."""
+    refusals: list[str] = []
+
+    def end_it(_: object) -> None:
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            with pytest.raises(InvalidTransactionState, match="on_delivery") as raised:
+                end()
+            refusals.append(str(raised.value))
+
+    producer.begin_transaction()
+    for index in range(10):
+        producer.produce(topic, str(index), partition=index % 2, on_delivery=end_it)
+        producer.flush()
+    producer.produce(topic, "10", partition=0, on_delivery=end_it)
+    producer.commit_transaction()
+    assert len(refusals) == 22
+    assert committed(bootstrap, topic) == sorted(str(index).encode() for index in range(11))
+    producer.begin_transaction()
+    producer.produce(topic, "never", partition=0, on_delivery=end_it)
+    producer.abort_transaction()
+    assert len(refusals) == 24

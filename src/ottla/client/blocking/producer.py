@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.blocking.stories import Stories
 from ottla.client.core.transport import PLAINTEXT, Security
-from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
+from ottla.client.errors import ClientError, InvalidTransactionState, RequestTimedOut, TransactionAborted
 from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata, Header
 from ottla.client.produce.accumulator import (
     Accumulator,
@@ -100,6 +100,8 @@ class Producer:
         self._flushing = 0
         self._untold: Sequence[OutgoingBatch] = ()
         """Batches that have their outcome, whose `on_delivery` the sending thread calls now."""
+        self._callbacks = threading.local()
+        """Its `running` is true in a thread that calls an `on_delivery`."""
         self._closing = False
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -225,9 +227,11 @@ class Producer:
         """Deliver all records, then make the transaction visible; TransactionMustAbort where a record failed.
 
         After RequestTimedOut (after `timeout` seconds, too) or a lost connection the outcome is not known: call again.
-        Raises InvalidTransactionState where no transaction is open, ProducerFenced where another producer has taken the
-        transactional id over or the transaction took longer than `transaction_timeout_ms`.
+        Raises InvalidTransactionState where no transaction is open and in an `on_delivery`, ProducerFenced where
+        another producer has taken the transactional id over or the transaction took longer than
+        `transaction_timeout_ms`.
         """
+        self._require_other_thread("commit")
         with self._changed:
             self._transactor.state.begin_delivery()  # other threads add nothing from here on
         self.flush(timeout)
@@ -238,16 +242,11 @@ class Producer:
         """Drop the records that were not sent; `read_committed` readers ignore the rest.
 
         Deliveries of dropped records raise TransactionAborted. After RequestTimedOut (after `timeout` seconds, too) or
-        a lost connection call it again. Raises InvalidTransactionState where no transaction is open.
+        a lost connection call it again. Raises InvalidTransactionState where no transaction is open and in an
+        `on_delivery`.
         """
-        with self._changed:
-            self._transactor.state.begin_abort()
-            dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
-            self._changed.notify_all()
-        self._tell(dropped)
-        self.flush(timeout)
-        self.cluster.run(self._transactor.abort(timeout_ms=_ms(timeout)))
-        self._accumulator.renew(self._transactor.identity)
+        self._require_other_thread("abort")
+        self._abort(timeout)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
@@ -334,11 +333,29 @@ class Producer:
     def _transactor(self) -> Transactor:
         return self._sender.require_transactor()
 
+    def _require_other_thread(self, wish: str) -> None:
+        """Raise in an `on_delivery`: the end of the transaction would wait for what its thread delivers afterwards."""
+        if getattr(self._callbacks, "running", False):
+            raise InvalidTransactionState(
+                f"cannot {wish} a transaction in an on_delivery: other records may not be delivered yet, and the thread "
+                f"that delivers them waits for the callback. Call {wish}_transaction in another thread"
+            )
+
     def _abort_what_is_open(self, timeout: float | None) -> None:
         """A transaction that was not committed; where that fails, its timeout ends it."""
         if self._sender.transactor is not None and self._transactor.state.can_abort:
             with contextlib.suppress(ClientError, ApiError):
-                self.abort_transaction(timeout)
+                self._abort(timeout)
+
+    def _abort(self, timeout: float | None) -> None:
+        with self._changed:
+            self._transactor.state.begin_abort()
+            dropped = self._sender.drop_waiting(TransactionAborted("the transaction was aborted"))
+            self._changed.notify_all()
+        self._tell(dropped)
+        self.flush(timeout)
+        self.cluster.run(self._transactor.abort(timeout_ms=_ms(timeout)))
+        self._accumulator.renew(self._transactor.identity)
 
     def _end(self, fault: ClientError) -> None:
         """Take no more records; those that wait fail with `fault`."""
@@ -411,10 +428,13 @@ class Producer:
     def _tell(self, batches: Sequence[OutgoingBatch]) -> None:
         for batch in batches:
             for listener in batch.listeners:
+                self._callbacks.running = True
                 try:
                     listener()
                 except Exception:
                     log.exception("an on_delivery of a record for %s raised; the producer goes on", batch.partition)
+                finally:
+                    self._callbacks.running = False
             batch.told = True
 
 
