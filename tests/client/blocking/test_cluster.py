@@ -101,6 +101,20 @@ def test_a_range_comes_in_whole_batches_and_ends(cluster: Cluster, bootstrap: st
         assert pieces[-1].offset < 173
 
 
+def test_a_range_that_is_left_early_keeps_no_answer(cluster: Cluster, bootstrap: str, name: str) -> None:
+    """The answer that was asked for ahead once stayed with its connection for good, one for each such range."""
+    a_topic(bootstrap, name)
+    for number in range(40):
+        cluster.produce(name, 0, build_batch([Record(0, 0, None, bytes([number]) * 900)] * 5))
+    for _ in range(3):
+        pieces = cluster.fetch_range(name, 0, 0, 200, max_bytes=20_000)
+        assert next(pieces).offset == 0
+        pieces.close()
+    assert cluster.fetch(name, 0, 0).offset == 0
+    kept = cluster.driver._connections.values()
+    assert not [each for each in kept if each.fileno() >= 0 and (each._answers or each._link.waiting)]
+
+
 def test_a_range_that_is_gone_or_never_comes_is_an_error(bootstrap: str, name: str) -> None:
     a_topic(bootstrap, name)
     with Cluster(bootstrap) as cluster, Admin(cluster=cluster) as admin:

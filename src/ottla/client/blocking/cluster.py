@@ -226,32 +226,36 @@ class Cluster:
         position = start
         started: Started | None = None
         attempts = self.plan.attempts(timeout_ms)
-        while position < end:
-            piece = None
-            if started is not None:
-                piece = self._finish_ahead(started, topic, partition, position)
-                started = None
-            if piece is None:
-                piece = self.fetch(
-                    topic,
-                    partition,
-                    position,
-                    max_bytes=max_bytes,
-                    isolation_level=isolation_level,
-                    timeout_ms=timeout_ms,
-                )
-            if piece.error:
-                kept = self._kept(TopicPartition(topic, partition))
-                raise refused(piece.error, f"{topic}-{partition} at offset {position} (kept: {kept})")
-            if piece.next_offset <= position:
-                if attempts.left_ms <= 0:
-                    raise RequestTimedOut(f"{topic}-{partition}: no records from offset {position} to {end}")
-                continue
-            position = piece.next_offset
-            if ahead and position < end:
-                started = self._start_ahead(topic, partition, position, max_bytes, isolation_level)
-            yield piece
-            attempts = self.plan.attempts(timeout_ms)
+        try:
+            while position < end:
+                piece = None
+                if started is not None:
+                    asked, started = started, None
+                    piece = self._finish_ahead(asked, topic, partition, position)
+                if piece is None:
+                    piece = self.fetch(
+                        topic,
+                        partition,
+                        position,
+                        max_bytes=max_bytes,
+                        isolation_level=isolation_level,
+                        timeout_ms=timeout_ms,
+                    )
+                if piece.error:
+                    kept = self._kept(TopicPartition(topic, partition))
+                    raise refused(piece.error, f"{topic}-{partition} at offset {position} (kept: {kept})")
+                if piece.next_offset <= position:
+                    if attempts.left_ms <= 0:
+                        raise RequestTimedOut(f"{topic}-{partition}: no records from offset {position} to {end}")
+                    continue
+                position = piece.next_offset
+                if ahead and position < end:
+                    started = self._start_ahead(topic, partition, position, max_bytes, isolation_level)
+                yield piece
+                attempts = self.plan.attempts(timeout_ms)
+        finally:
+            if started is not None:  # the range was not read to its end: nobody would take the answer
+                started.connection.close()
 
     def produce(
         self,
