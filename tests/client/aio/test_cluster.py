@@ -82,6 +82,27 @@ def test_nobody_there_and_nobody_answering_are_told_apart() -> None:
     asyncio.run(story())
 
 
+def test_a_call_whose_connection_is_closed_by_another_fails_and_is_not_cancelled() -> None:
+    async def story() -> None:
+        accepted = asyncio.Event()
+
+        async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.set()
+            await _swallow(reader, writer)
+
+        silent = await asyncio.start_server(swallow, "127.0.0.1", 0)
+        port = silent.sockets[0].getsockname()[1]
+        async with Cluster(f"127.0.0.1:{port}", settings=ClientSettings(bootstrap_timeout_ms=0)) as cluster:
+            call = asyncio.create_task(cluster.brokers())
+            await accepted.wait()
+            await cluster.close()
+            with pytest.raises(BrokerUnreachable, match="closed while it was made"):
+                await call
+        silent.close()
+
+    asyncio.run(story())
+
+
 async def _swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await reader.read()
     writer.close()

@@ -230,7 +230,13 @@ class Driver:
         if task is None or (task.done() and (task.cancelled() or task.exception() or not task.result().usable)):
             task = asyncio.ensure_future(AsyncConnection.open(where, self.settings, self.security))
             self._connections[where] = task
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            waiting = asyncio.current_task()
+            if not task.cancelled() or (waiting is not None and waiting.cancelling()):
+                raise
+            raise ConnectionLost(f"the connection to {where} was closed while it was made") from None
 
     async def close(self) -> None:
         for task in self._connections.values():
