@@ -16,7 +16,7 @@ from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import Broker, Destination
 from ottla.kernel.errors import ApiError
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicPartition, topic_id_text
 from ottla.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -193,7 +193,7 @@ async def delete_topics(
         key = topic_id if topic_id in ids or result.name is None else result.name
         if result.name is not None:
             plan.metadata.doubt(result.name)
-        about = f"topic {result.name!r}"
+        about = f"topic id {topic_id_text(topic_id)}" if result.name is None else f"topic {result.name!r}"
         outcome[key] = refused(result.error_code, about, result.error_message) if result.error_code else None
     return outcome
 

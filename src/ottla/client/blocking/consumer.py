@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ottla.client.blocking.cluster import Cluster, Driver
+from ottla.client.blocking.sockets import now_ms
 from ottla.client.consume import offsets
 from ottla.client.consume.consuming import ConsumerCore, Listener
 from ottla.client.consume.settings import ConsumerSettings
@@ -220,10 +221,11 @@ class Consumer:
         if self._closed.is_set():
             return
         self._closed.set()
+        close_by_ms = now_ms() + timeout_ms
         if self._thread is not None:
-            self._thread.join(5)
+            self._thread.join(min(5.0, timeout_ms / 1000))
         try:
-            self.cluster.run(self.core.close(timeout_ms))
+            self.cluster.run(self.core.close(max(close_by_ms - now_ms(), 0)))
         finally:
             self._heartbeats.close()
             self.cluster.close()
