@@ -18,6 +18,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from ottla.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from ottla.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
@@ -119,3 +120,13 @@ def test_a_broker_gets_the_time_to_delete_records_that_the_caller_allows() -> No
     cluster.run(admin.delete_records(cluster.plan, {TopicPartition("t", 0): 5}, timeout_ms=45_000))
     assert all((ask.timeout_ms or 0) > 45_000 for ask in cluster.asks)
     assert cluster.asks
+
+
+def test_an_id_that_no_topic_has_is_named_in_its_error() -> None:
+    def answer(request: Any, _: int) -> Any:
+        code = int(ErrorCode.UNKNOWN_TOPIC_ID)
+        return DeleteTopicsResponse(responses=[DeletableTopicResult(topic_id=b"\1" * 16, name=None, error_code=code)])
+
+    cluster = Cluster(answer)
+    outcome = cluster.run(admin.delete_topics(cluster.plan, ids=[b"\1" * 16]))
+    assert "AQEBAQEBAQEBAQEBAQEBAQ" in str(outcome[b"\1" * 16])
