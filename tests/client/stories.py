@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from ottla.client.core.effects import AskAll, Pause
+from ottla.client.core.effects import AskAll, Begin, Drop, Finish, First, Pause, Start
+from ottla.client.errors import ClientError
+from ottla.kernel.errors import ApiError
 from ottla.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -26,6 +28,35 @@ def drive(story: Coroutine[Any, Any, Any], carry_out: Callable[[Any], Any]) -> A
         answer = carry_out(effect)
 
 
+class Begun:
+    """A story beside another one, as far as it was driven."""
+
+    def __init__(self, story: Coroutine[Any, Any, Any]) -> None:
+        self.story = story
+        self.done = False
+        self.outcome: Any = None
+        """Its result, or the error that it raised."""
+        self.wakes_at = 0.0
+        self._answer: Any = None
+
+    def __del__(self) -> None:
+        self.story.close()  # Python warns of a coroutine that was never begun
+
+    def step(self, world: VirtualTime) -> None:
+        """Drive it over one effect."""
+        answer = self._answer
+        try:
+            effect = self.story.throw(answer) if isinstance(answer, Exception) else self.story.send(answer)
+        except StopIteration as end:
+            self.done, self.outcome = True, end.value
+        except (ApiError, ClientError) as fault:
+            self.done, self.outcome = True, fault
+        else:
+            pauses = isinstance(effect, Pause)
+            self.wakes_at = world.time + effect.ms if pauses else 0.0
+            self._answer = None if pauses else world.carry_out(effect)
+
+
 class VirtualTime(ABC):
     """Carries out the effects of stories in a time that passes by pauses, and as `attempt` moves it."""
 
@@ -41,11 +72,34 @@ class VirtualTime(ABC):
             return None
         if isinstance(effect, AskAll):
             return [self.attempt(ask) for ask in effect.asks]
+        if isinstance(effect, Begin):
+            return Begun(effect.story)
+        if isinstance(effect, Start):
+            return object()
+        if isinstance(effect, First):
+            return self._first([each for each in effect.handles if isinstance(each, Begun)], effect.timeout_ms)
+        if isinstance(effect, Finish) and isinstance(effect.handle, Begun):
+            return effect.handle.outcome
+        if isinstance(effect, Drop):
+            return effect.handle.story.close() if isinstance(effect.handle, Begun) else None
         return self.attempt(effect)
+
+    def _first(self, begun: list[Begun], timeout_ms: float) -> Begun | None:
+        """Drive what was begun on; requests that were started are never answered."""
+        until = self.time + timeout_ms
+        while True:
+            for each in begun:
+                while not each.done and each.wakes_at <= self.time:
+                    each.step(self)
+                if each.done:
+                    return each
+            if self.time >= until:
+                return None
+            self.time = min([until, *(each.wakes_at for each in begun)])
 
     @abstractmethod
     def attempt(self, effect: Any) -> Any:
-        """The answer to a request, or to another effect than a pause; an error that is returned is raised."""
+        """The answer to a request, or to an effect of connections; an error that is returned is raised."""
 
 
 def topic_led_by(*leaders: int, epoch: int = 0) -> MetadataResponse:

@@ -9,7 +9,6 @@ from ottla.cli.command import Command, connected, noun, pairs, print_json, print
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.client.admin.admin import ConfigOperation, ConfigSource, Resource, ResourceType
-from ottla.kernel.errors import ApiError
 
 _KINDS = {"topic": ResourceType.TOPIC, "broker": ResourceType.BROKER, "group": ResourceType.GROUP}
 

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from ottla.client.admin import admin
-from ottla.client.aio.cluster import AsyncConnection, Cluster
+from ottla.client.aio.cluster import Cluster
+from ottla.client.aio.connection import AsyncConnection
 from ottla.client.aio.consumer import Consumer
 from ottla.client.aio.producer import Producer
 from ottla.client.consume.settings import ConsumerSettings

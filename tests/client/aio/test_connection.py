@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ottla.client.aio.cluster import AsyncConnection
+from ottla.client.aio.connection import AsyncConnection
 from ottla.client.core.transport import PLAINTEXT
 from ottla.client.errors import RequestTimedOut
 from ottla.client.model import ClientSettings, Destination

@@ -6,13 +6,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from tests.client.stories import topic_led_by
+from tests.client.stories import VirtualTime, topic_led_by
 
 from ottla.client.consume.consuming import ConsumerCore
 from ottla.client.consume.group_protocol import encode_assignment
 from ottla.client.consume.membership import Standing
 from ottla.client.consume.settings import ConsumerSettings
-from ottla.client.core.effects import Ask, AskAll, Start
+from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -32,24 +32,26 @@ from ottla.messages.sync_group import SyncGroupResponse
 PLACE = TopicPartition("t", 0)
 
 
+class Answers(VirtualTime):
+    """One function answers all requests, but for those that find coordinators. Time stands still."""
+
+    def __init__(self, answer: Callable[[Ask[Any]], Any]) -> None:
+        super().__init__()
+        self.answer = answer
+        self.sent: list[Any] = []
+
+    def attempt(self, effect: Any) -> Any:
+        if effect.response is FindCoordinatorResponse:
+            return FindCoordinatorResponse(node_id=1, host="b", port=1)
+        self.sent.append(effect.build(7))
+        return self.answer(effect)
+
+
 def run(story: Coroutine[Any, Any, Any], answer: Callable[[Ask[Any]], Any]) -> list[Any]:
     """Drive a story; the requests that it sent, but for those that find coordinators."""
-    sent: list[Any] = []
-    value: Any = None
-    while True:
-        try:
-            ask = story.send(value)
-        except StopIteration:
-            return sent
-        if isinstance(ask, AskAll):
-            value = [answer(each) for each in ask.asks]
-        elif isinstance(ask, Start):
-            value = object()
-        elif ask.response is FindCoordinatorResponse:
-            value = FindCoordinatorResponse(node_id=1, host="b", port=1)
-        else:
-            sent.append(ask.build(7))
-            value = answer(ask)
+    world = Answers(answer)
+    world.run(story)
+    return world.sent
 
 
 def a_member(**settings: Any) -> ConsumerCore:
@@ -197,3 +199,17 @@ def test_partitions_chosen_by_hand_are_not_told_as_revoked_by_a_group() -> None:
     core.assign([PLACE])
     core.subscribe(["t"])
     assert core.assignment == set()
+
+
+def test_a_heartbeat_waits_for_no_longer_than_the_session_so_that_the_next_coordinator_hears_of_the_member() -> None:
+    core = a_member(session_timeout_ms=6_000)
+    assert core.membership is not None
+    core.membership.heartbeat_at_ms = 0.0
+    timeouts: list[int | None] = []
+
+    def answer(ask: Ask[Any]) -> HeartbeatResponse:
+        timeouts.append(ask.timeout_ms)
+        return HeartbeatResponse()
+
+    run(core.heartbeat(), answer)
+    assert timeouts == [6_000]

@@ -11,7 +11,7 @@ from ottla.client.consume.fetching import Fetcher, FetchSettings
 from ottla.client.core.effects import Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transfer import whole_batches
-from ottla.client.errors import ClientError, ProtocolViolation, UnsupportedVersion
+from ottla.client.errors import ClientError, ProtocolViolation, RequestTimedOut, UnsupportedVersion
 from ottla.client.model import AbortedRange, ClientSettings, ConsumedRecord, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -154,9 +154,8 @@ def fetch_and_answer(fetcher: Fetcher, error: ErrorCode, session_id: int = 0) ->
     next(start)
     with pytest.raises(StopIteration):
         start.send(handle)
-    receive = fetcher.receive(0).__await__()
+    receive = fetcher.receive(handle).__await__()
     next(receive)
-    receive.send(handle)
     data = [PartitionData(partition_index=0, error_code=error)]
     with pytest.raises(StopIteration):
         answered = [FetchableTopicResponse(topic="t", partitions=data)]
@@ -301,9 +300,8 @@ def answered(fetcher: Fetcher, data: PartitionData) -> FetchPartition:
     request = next(start).ask.build(12)
     with pytest.raises(StopIteration):
         start.send(handle)
-    receive = fetcher.receive(0).__await__()
+    receive = fetcher.receive(handle).__await__()
     next(receive)
-    receive.send(handle)
     with pytest.raises(StopIteration):
         receive.send(FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])]))
     asked: FetchPartition = request.topics[0].partitions[0]
@@ -355,3 +353,24 @@ def test_a_log_that_was_cut_back_is_an_error_where_no_offset_is_to_be_chosen() -
             answered(fetcher, cut_back(2, 1))
         assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
         assert fetcher.readings[PLACE].position == 5
+
+
+def test_partitions_of_other_brokers_are_fetched_while_metadata_is_asked_for_because_of_one() -> None:
+    plan = ClusterPlan("b:1", ClientSettings(), lambda: 0.0)
+    plan.metadata.take(topic_led_by(1, 2), 0.0, everything=False)
+    fetcher = Fetcher(plan, FetchSettings())
+    fetcher.assign({PLACE, OTHER})
+    for reading in fetcher.readings.values():
+        reading.seek(0)
+    first, second = object(), object()
+    start = fetcher.start().__await__()
+    assert [next(start).ask.destination.port, start.send(first).ask.destination.port] == [1, 2]
+    with pytest.raises(StopIteration):
+        start.send(second)
+    for handle, answer in ((second, RequestTimedOut("hangs")), (first, FetchResponse())):
+        receive = fetcher.receive(handle).__await__()
+        next(receive)
+        with pytest.raises(StopIteration):
+            receive.throw(answer) if isinstance(answer, Exception) else receive.send(answer)
+    assert not plan.metadata.is_led("t", 0), "metadata is asked for"
+    assert [effect.ask.destination.port for effect in fetcher.start().__await__()] == [1]

@@ -11,7 +11,7 @@ from tests.client.stories import VirtualTime, topic_led_by
 from ottla.client.consume.consuming import ConsumerCore
 from ottla.client.consume.group_protocol import encode_assignment
 from ottla.client.consume.settings import ConsumerSettings
-from ottla.client.core.effects import Ask, First, Start
+from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut
 from ottla.client.model import ClientSettings
@@ -34,16 +34,13 @@ class Broker(VirtualTime):
         self.away = False
         self.refusal = ErrorCode.NONE
         """The error code for committed offsets."""
+        self.joining = ErrorCode.NONE
+        """The error code for those that join."""
         self.plan = ClusterPlan("b:1", ClientSettings(), lambda: self.time)
 
     def attempt(self, effect: Any) -> Any:
-        if isinstance(effect, First):
-            self.time += effect.timeout_ms
-            return None
         if self.away:
             return BrokerUnreachable("refused")
-        if isinstance(effect, Start):
-            return object()
         assert isinstance(effect, Ask)
         if effect.response is ListOffsetsResponse:
             part = ListOffsetsPartitionResponse(partition_index=0, offset=7, leader_epoch=0)
@@ -55,6 +52,8 @@ class Broker(VirtualTime):
             found = OffsetFetchResponsePartition(partition_index=0, committed_offset=9, error_code=code)
             return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=[found])])
         if effect.response is JoinGroupResponse:
+            if self.joining:
+                return JoinGroupResponse(error_code=int(self.joining))
             return JoinGroupResponse(generation_id=1, protocol_name="range", leader="you", member_id="me")
         if effect.response is SyncGroupResponse:
             return SyncGroupResponse(assignment=encode_assignment([PLACE]))
@@ -102,8 +101,9 @@ def test_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
         for away in (True, True, False, True):
             broker.away = away
             core.fetcher.readings[PLACE].lose_position()
-            broker.run(core.poll(500))
-    assert [record.message for record in caplog.records] == ["refused; it is tried again with each poll"] * 2
+            broker.run(core.poll(2_000))
+    assert len(caplog.records) == 2
+    assert all(record.message.endswith("it is tried again with each poll") for record in caplog.records)
 
 
 def test_brokers_that_have_never_answered_are_an_error() -> None:
@@ -126,8 +126,23 @@ def test_a_poll_ends_in_its_time_while_a_transaction_has_offsets_open() -> None:
         assert broker.run(core.poll(timeout_ms)) == []
         assert broker.time - began <= max(timeout_ms, 1_000)
     broker.refusal = ErrorCode.NONE
-    broker.run(core.poll(0))
+    broker.run(core.poll(2_000))
     assert core.fetcher.readings[PLACE].position == 9
+
+
+def test_a_poll_ends_in_its_time_while_the_coordinator_loads() -> None:
+    broker = Broker()
+    broker.take_metadata()
+    broker.joining = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    core = ConsumerCore(broker.plan, ConsumerSettings("g"))
+    core.subscribe(["t"])
+    for timeout_ms in (0, 500, 5_000, 200_000):
+        began = broker.time
+        assert broker.run(core.poll(timeout_ms)) == []
+        assert broker.time - began <= max(timeout_ms, 1_000)
+    broker.joining = ErrorCode.NONE
+    broker.run(core.poll(0))
+    assert core.assignment == {PLACE}
 
 
 def test_what_a_listener_raises_is_raised_by_the_poll_even_if_it_looks_like_an_outage() -> None:

@@ -18,7 +18,7 @@ def a_topic(bootstrap: str, name: str, *values: str) -> None:
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning(ours: str, name: str) -> None:
-    """What the new topic held below the offset in the old one was once skipped."""
+    """Records of the new topic below the offset in the old one were once skipped."""
     a_topic(ours, name, "a", "b")
     with Consumer(ours, consumer=ConsumerSettings(auto_offset_reset="earliest")) as consumer:
         consumer.assign([TopicPartition(name, 0)])

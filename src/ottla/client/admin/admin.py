@@ -381,7 +381,8 @@ async def alter_configs(
 ) -> dict[Resource, Exception | None]:
     """Change single configurations, each by name, operation and value (None to delete it); None: changed.
 
-    A broker that cannot be asked has its error in its place, if there are other resources. `validate_only` checks and changes nothing. INVALID_CONFIG where a value will not do.
+    `validate_only` checks and changes nothing. INVALID_CONFIG where a value will not do. A broker that cannot be asked
+    has its error in its place, if there are other resources.
 
         with Admin("localhost:9092") as admin:
             print(admin.alter_configs({topic: [("retention.ms", ConfigOperation.SET, "7200000")]}))

@@ -1,4 +1,4 @@
-"""The asyncio face: connections and the driver under the client's stories, and `Cluster`.
+"""The asyncio face: the driver of the client's stories, and `Cluster`.
 
 `Producer` and `Consumer` are in `producer.py` and `consumer.py`.
 Administration goes by stories: `await cluster.run(admin.create_topics(cluster.plan, topics))`.
@@ -8,23 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
+from ottla.client.aio.connection import AsyncConnection
 from ottla.client.consume import offsets
 from ottla.client.core import transfer
-from ottla.client.core.effects import Ask, AskAll, Effect, FeaturesOf, Finish, First, Pause, Start, VersionsOf
-from ottla.client.core.link import Link, api_of, api_versions_request, response_of
+from ottla.client.core.effects import (
+    Ask,
+    AskAll,
+    Begin,
+    Drop,
+    Effect,
+    FeaturesOf,
+    Finish,
+    First,
+    Pause,
+    Start,
+    VersionsOf,
+)
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transport import PLAINTEXT, Security
-from ottla.client.errors import (
-    BrokerUnreachable,
-    ClientError,
-    ConnectionLost,
-    ProtocolViolation,
-    RequestTimedOut,
-    refused,
-)
+from ottla.client.errors import ClientError, ConnectionLost, RequestTimedOut, refused
 from ottla.client.model import (
     Broker,
     ClientSettings,
@@ -37,7 +43,7 @@ from ottla.client.model import (
     ProducerIdentity,
     TopicView,
 )
-from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 
 T = TypeVar("T")
@@ -47,154 +53,10 @@ def now_ms() -> float:
     return time.monotonic() * 1000
 
 
-class _Frames(asyncio.BufferedProtocol):
-    """Feeds a link and hands each answer to the request that waits for it."""
-
-    def __init__(self, link: Link, where: str) -> None:
-        self.link = link
-        self.where = where
-        self.waiting: dict[int, asyncio.Future[Any]] = {}
-        self.transport: asyncio.Transport | None = None
-        self.lost: ClientError | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self.link.inbox.target()
-
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            frame = self.link.inbox.received(nbytes)
-            if frame is None:
-                return
-            number, message = self.link.answer(frame)
-        except ProtocolViolation as fault:
-            self._fail(fault)
-            return
-        future = self.waiting.pop(number, None)
-        if future is not None and not future.done():
-            future.set_result(message)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(ConnectionLost(f"{self.where} closed the connection{f': {exc}' if exc else ''}"))
-
-    def give_up(self, fault: ClientError) -> None:
-        """End the connection now, also where bytes wait for a peer that reads nothing more."""
-        self._fail(fault)
-        if self.transport is not None:
-            self.transport.abort()
-
-    def _fail(self, fault: ClientError) -> None:
-        self.lost = self.lost or fault
-        for future in self.waiting.values():
-            if not future.done():
-                future.set_exception(fault)
-        self.waiting = {}
-        if self.transport is not None:
-            self.transport.close()
-
-
-class AsyncConnection:
-    """One connection to one broker; `open` makes it and exchanges ApiVersions."""
-
-    def __init__(self, frames: _Frames, settings: ClientSettings) -> None:
-        self.settings = settings
-        self._frames = frames
-        self._link = frames.link
-
-    @classmethod
-    async def open(cls, where: Destination, settings: ClientSettings, security: Security) -> AsyncConnection:
-        frames = _Frames(Link(settings.client_id), str(where))
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-                await loop.create_connection(lambda: frames, where.host, where.port, ssl=security.tls)
-        except (OSError, TimeoutError) as fault:
-            raise BrokerUnreachable(
-                f"cannot connect to {where}: {getattr(fault, 'strerror', None) or fault}"
-            ) from fault
-        made = cls(frames, settings)
-        try:
-            await made._negotiate(where)
-            if security.authenticate_async is not None:
-                await security.authenticate_async(made)
-        except BaseException:
-            made.close()
-            raise
-        return made
-
-    @property
-    def api_versions(self) -> Mapping[int, tuple[int, int]]:
-        """The versions that the broker announces: key -> (first, last)."""
-        return self._link.versions
-
-    @property
-    def features(self) -> Mapping[str, int]:
-        """The levels of features that the cluster has finalized, by name, as the broker says."""
-        return self._link.features
-
-    @property
-    def usable(self) -> bool:
-        return self._frames.lost is None
-
-    def choose(self, request: type[Any], least: int = 0, most: int = 32767) -> int:
-        """The newest version of an API that both sides speak; raises UnsupportedVersion."""
-        return self._link.choose(api_of(request), least, most)
-
-    async def request(self, message: Any, version: int | None = None, *, timeout_ms: float | None = None) -> Any:
-        """Send a request, return its answer. `version` None: the newest that both sides speak."""
-        return await self.wait(self.send(message, version), timeout_ms=timeout_ms)
-
-    def send(
-        self, message: Any, version: int | None = None, response: type[Any] | None = None
-    ) -> asyncio.Future[Any] | None:
-        """Send a request; its answer comes in the future (None: Produce with acks=0 has none)."""
-        if self._frames.lost is not None:
-            raise self._frames.lost
-        api = api_of(type(message))
-        chosen = self._link.choose(api) if version is None else version
-        answered = not (api.key == 0 and message.acks == 0)
-        number, frame = self._link.request(
-            api, message, chosen, response or response_of(type(message)), answered=answered
-        )
-        assert self._frames.transport is not None
-        self._frames.transport.write(frame)
-        if not answered:
-            return None
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._frames.waiting[number] = future
-        return future
-
-    async def wait(self, future: asyncio.Future[Any] | None, *, timeout_ms: float | None = None) -> Any:
-        """The answer; a request that is not answered in time ends the connection."""
-        if future is None:
-            return None
-        allowed = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        try:
-            async with asyncio.timeout(allowed / 1000):
-                return await future
-        except TimeoutError as fault:
-            late = RequestTimedOut(f"{self._frames.where} did not answer within {allowed:.0f} ms")
-            self._frames.give_up(late)
-            raise late from fault
-
-    def close(self) -> None:
-        if self._frames.transport is not None:
-            self._frames.transport.close()
-
-    async def _negotiate(self, where: Destination) -> None:
-        version = 4
-        for _ in range(2):
-            answer = await self.request(api_versions_request(), version)
-            if answer.error_code == ErrorCode.NONE:
-                self._link.learn(answer)
-                return
-            if answer.error_code != ErrorCode.UNSUPPORTED_VERSION:
-                break
-            version = min(3, next((each.max_version for each in answer.api_keys if each.api_key == 18), 0))
-        raise refused(answer.error_code, f"{where} refused ApiVersions")
+def _is_cancelled() -> bool:
+    """In a handler of CancelledError: True if it means this task, and not what the task waited for."""
+    waiting = asyncio.current_task()
+    return waiting is not None and waiting.cancelling() > 0
 
 
 class Driver:
@@ -204,6 +66,8 @@ class Driver:
         self.settings = settings
         self.security = security
         self._connections: dict[Destination, asyncio.Task[AsyncConnection]] = {}
+        self._begun: set[asyncio.Task[Any]] = set()
+        """Requests and stories that were started, and are not done."""
 
     async def run(self, story: Coroutine[Effect, Any, T]) -> T:
         """Drive a story to its end."""
@@ -233,12 +97,13 @@ class Driver:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            waiting = asyncio.current_task()
-            if not task.cancelled() or (waiting is not None and waiting.cancelling()):
+            if _is_cancelled():
                 raise
             raise ConnectionLost(f"the connection to {where} was closed while it was made") from None
 
     async def close(self) -> None:
+        for begun in self._begun:
+            begun.cancel()
         for task in self._connections.values():
             if not task.done():
                 task.cancel()
@@ -256,11 +121,18 @@ class Driver:
         if isinstance(effect, Ask):
             return await self.ask(effect)
         if isinstance(effect, AskAll):
-            return await asyncio.gather(*(self._attempt(ask) for ask in effect.asks))
+            return await asyncio.gather(*(self._attempt(partial(self.ask, ask)) for ask in effect.asks))
         if isinstance(effect, Pause):
             return await asyncio.sleep(effect.ms / 1000)
         if isinstance(effect, Start):
-            return asyncio.ensure_future(self._attempt(effect.ask))
+            return self._begin(partial(self.ask, effect.ask))
+        if isinstance(effect, Begin):
+            begun = self._begin(partial(self.run, effect.story))
+            begun.add_done_callback(lambda _: effect.story.close())  # it was not begun if it is cancelled at once
+            return begun
+        if isinstance(effect, Drop):
+            effect.handle.cancel()  # type: ignore[attr-defined]
+            return None
         if isinstance(effect, First):
             tasks: list[Any] = list(effect.handles)
             done, _ = await asyncio.wait(
@@ -269,7 +141,12 @@ class Driver:
             return next((task for task in tasks if task in done), None)
         if isinstance(effect, Finish):
             task: Any = effect.handle
-            answer = await task
+            try:
+                answer = await task
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                raise ConnectionLost("connections were closed while a request was under way") from None
             if isinstance(answer, Exception):
                 raise answer
             return answer
@@ -278,9 +155,15 @@ class Driver:
         assert isinstance(effect, VersionsOf)
         return dict((await self.connection(effect.destination)).api_versions)
 
-    async def _attempt(self, ask: Ask[Any]) -> Any:
+    def _begin(self, work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
+        begun = asyncio.create_task(self._attempt(work))
+        self._begun.add(begun)
+        begun.add_done_callback(self._begun.discard)
+        return begun
+
+    async def _attempt(self, work: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            return await self.ask(ask)
+            return await work()
         except (ClientError, ApiError) as fault:
             return fault
 

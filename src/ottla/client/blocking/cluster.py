@@ -9,7 +9,9 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.blocking.sockets import Connection, Driver, Started, now_ms
+from ottla.client.blocking.driver import Driver
+from ottla.client.blocking.sockets import Connection, now_ms
+from ottla.client.blocking.started import Started
 from ottla.client.consume import offsets
 from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, Effect
@@ -254,8 +256,8 @@ class Cluster:
                 yield piece
                 attempts = self.plan.attempts(timeout_ms)
         finally:
-            if started is not None:  # the range was not read to its end: nobody would take the answer
-                started.connection.close()
+            if started is not None:  # the range was not read to its end
+                started.give_up()
 
     def produce(
         self,

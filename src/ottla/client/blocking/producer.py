@@ -337,8 +337,8 @@ class Producer:
         """Raise in an `on_delivery`: the end of the transaction would wait for what its thread delivers afterwards."""
         if getattr(self._callbacks, "running", False):
             raise InvalidTransactionState(
-                f"cannot {wish} a transaction in an on_delivery: other records may not be delivered yet, and the thread "
-                f"that delivers them waits for the callback. Call {wish}_transaction in another thread"
+                f"cannot {wish} a transaction in an on_delivery: other records may not be delivered yet, and the "
+                f"thread that delivers them waits for the callback. Call {wish}_transaction in another thread"
             )
 
     def _abort_what_is_open(self, timeout: float | None) -> None:

@@ -1,36 +1,37 @@
-"""Connections to brokers over blocking sockets, and the driver that carries out the effects of stories over them."""
+"""Connections to brokers over blocking sockets."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
-import threading
 import time
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
-from ottla.client.core.effects import Ask, AskAll, Effect, FeaturesOf, Finish, First, Pause, Start, VersionsOf
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import (
     BrokerUnreachable,
-    ClientError,
     ConnectionLost,
     ProtocolViolation,
     RequestTimedOut,
     refused,
 )
-from ottla.client.model import ClientSettings, Destination
-from ottla.kernel.errors import ApiError, ErrorCode
-
-T = TypeVar("T")
+from ottla.client.model import ClientSettings
+from ottla.kernel.errors import ErrorCode
 
 
 def now_ms() -> float:
     return time.monotonic() * 1000
+
+
+class HasDescriptor(Protocol):
+    """Something that can be waited for."""
+
+    def fileno(self) -> int:
+        """Its descriptor; negative once it is closed."""
 
 
 class Connection:
@@ -49,7 +50,9 @@ class Connection:
         self.settings = settings or ClientSettings()
         self._link = Link(self.settings.client_id)
         self._answers: dict[int, Any] = {}
+        self._unwanted: set[int] = set()
         self._unsent: deque[memoryview] = deque()
+        self._received = 0
         self._socket = self._connect(security)
         try:
             self._negotiate()
@@ -115,6 +118,21 @@ class Connection:
             if not _would_wait(fault):
                 raise self._broken(fault) from fault
 
+    def receive_now(self) -> bool:
+        """Take in what has come, without waiting; True if that was anything. Errors are those of `pull`."""
+        before = self._received
+        try:
+            self._socket.settimeout(0)
+        except OSError as fault:
+            raise self._broken(fault) from fault
+        self.pull()
+        return self._received != before
+
+    def forget(self, number: int) -> None:
+        """Drop the answer to the request of this number, now or when it comes."""
+        if self._answers.pop(number, None) is None:
+            self._unwanted.add(number)
+
     def pull(self) -> None:
         """Take in what has come; raises ConnectionLost, for an end of the connection too, or ProtocolViolation."""
         while True:
@@ -155,11 +173,15 @@ class Connection:
         """True if `wait` for this number would not read from the socket (even if it would fail at once)."""
         return number in self._answers or self._socket.fileno() < 0 or (number < 0 and not self._unsent)
 
+    def holds(self, number: int) -> bool:
+        """True if the answer to the request of this number has come, or none is due."""
+        return number in self._answers or number < 0
+
     def usable(self) -> bool:
         """False once the peer has closed the connection; found out without waiting."""
         if self._socket.fileno() < 0:
             return False
-        return not _readable([self], 0) or self._link.waiting > 0
+        return not wait_readable([self], 0) or self._link.waiting > 0
 
     def close(self) -> None:
         self._socket.close()
@@ -220,11 +242,15 @@ class Connection:
         if not count:
             self.close()
             raise ConnectionLost(f"{self.host}:{self.port} closed the connection")
+        self._received += count
         try:
             frame = self._link.inbox.received(count)
             if frame is not None:
                 number, message = self._link.answer(frame)
-                self._answers[number] = message
+                if number in self._unwanted:
+                    self._unwanted.discard(number)
+                else:
+                    self._answers[number] = message
         except ProtocolViolation:
             self.close()
             raise
@@ -240,144 +266,11 @@ def _would_wait(fault: OSError) -> bool:
     return isinstance(fault, BlockingIOError) or type(fault).__name__ in ("SSLWantReadError", "SSLWantWriteError")
 
 
-class Started(NamedTuple):
-    """A request whose answer is not awaited yet."""
-
-    connection: Connection
-    number: int
-    timeout_ms: float
-    sent_s: float
-
-
-def _readable(connections: Sequence[Connection], timeout_ms: float) -> set[int]:
-    """The descriptors that can be read within the time; not by `select`, which knows none from 1024 on."""
+def wait_readable(some: Sequence[HasDescriptor], timeout_ms: float) -> bool:
+    """True once one of them can be read, or is closed; not by `select`, which knows no descriptor from 1024 on."""
     poll = select.poll()
-    for connection in connections:
-        poll.register(connection.fileno(), select.POLLIN)
-    return {descriptor for descriptor, _ in poll.poll(timeout_ms)}
-
-
-class Driver:
-    """Carries out the effects of stories, over connections kept per destination. One story at a time.
-
-    A forked process starts without connections, also where its parent had some open.
-    """
-
-    def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
-        self.settings = settings
-        self.security = security
-        self._connections: dict[Destination, Connection] = {}
-        self._process = os.getpid()
-        self._lock = threading.RLock()
-
-    def run(self, story: Coroutine[Effect, Any, T]) -> T:
-        """Drive a story to its end."""
-        if self._process != os.getpid():
-            self._lock = threading.RLock()  # the thread that held the lock lives in the parent
-        with self._lock:
-            answer: Any = None
-            fault: Exception | None = None
-            while True:
-                try:
-                    effect = story.send(answer) if fault is None else story.throw(fault)
-                except StopIteration as end:
-                    result: T = end.value
-                    return result
-                answer = fault = None
-                try:
-                    answer = self._carry_out(effect)
-                except (ClientError, ApiError) as failed:
-                    fault = failed
-                except BaseException:  # KeyboardInterrupt: a request may be sent by half, its answer read by half
-                    story.close()
-                    self.close()
-                    raise
-
-    def connection(self, destination: Destination) -> Connection:
-        """The open connection to a destination, made where there is none."""
-        if self._process != os.getpid():
-            self._connections = {}
-            self._process = os.getpid()
-        known = self._connections.get(destination)
-        if known is not None and known.usable():
-            return known
-        if known is not None:
-            known.close()
-        made = Connection(destination.host, destination.port, settings=self.settings, security=self.security)
-        self._connections[destination] = made
-        return made
-
-    def close(self) -> None:
-        """Close all connections; the next story opens new ones. A story of another thread is not waited for."""
-        if self._process != os.getpid():
-            self._connections = {}
-        elif self._lock.acquire(blocking=False):
-            try:
-                for connection in self._connections.values():
-                    connection.close()
-                self._connections = {}
-            finally:
-                self._lock.release()
-        else:
-            for connection in list(self._connections.values()):
-                connection.interrupt()
-
-    def start(self, ask: Ask[Any]) -> Started:
-        """Send a request; `finish` takes its answer."""
-        connection = self.connection(ask.destination)
-        version = connection.choose(ask.request, ask.min_version, ask.max_version)
-        number = connection.send(ask.build(version), version, ask.response)
-        return Started(connection, number, ask.timeout_ms or self.settings.request_timeout_ms, time.monotonic())
-
-    def finish(self, started: Started) -> Any:
-        return started.connection.wait(started.number, timeout_ms=started.timeout_ms)
-
-    def _carry_out(self, effect: Effect) -> Any:
-        if isinstance(effect, Ask):
-            return self.finish(self.start(effect))
-        if isinstance(effect, AskAll):
-            return self._all(effect.asks)
-        if isinstance(effect, Pause):
-            time.sleep(effect.ms / 1000)
-            return None
-        if isinstance(effect, Start):
-            return self.start(effect.ask)
-        if isinstance(effect, Finish):
-            return self.finish(effect.handle)  # type: ignore[arg-type]
-        if isinstance(effect, First):
-            return self._first(effect)
-        if isinstance(effect, FeaturesOf):
-            return dict(self.connection(effect.destination).features)
-        assert isinstance(effect, VersionsOf)
-        return dict(self.connection(effect.destination).api_versions)
-
-    def _first(self, effect: First) -> object | None:
-        """One that is answered; or one that should be by now, whose connection is given up, so that `finish` raises."""
-        handles: Sequence[Started] = effect.handles  # type: ignore[assignment]
-        for handle in handles:
-            if handle.connection.has_answer(handle.number):
-                return handle
-        readable = _readable([handle.connection for handle in handles], max(effect.timeout_ms, 0))
-        for handle in handles:
-            if handle.connection.fileno() in readable:
-                return handle
-        for handle in handles:
-            if time.monotonic() > handle.sent_s + handle.timeout_ms / 1000:
-                handle.connection.close()
-                return handle
-        return None
-
-    def _all(self, asks: Sequence[Ask[Any]]) -> list[Any]:
-        started: list[Any] = []
-        for ask in asks:
-            try:
-                started.append(self.start(ask))
-            except (ClientError, ApiError) as fault:
-                started.append(fault)
-        answers = []
-        for each in started:
-            try:
-                answers.append(each if isinstance(each, Exception) else self.finish(each))
-            except (ClientError, ApiError) as fault:
-                answers.append(fault)
-        return answers
+    for each in some:
+        if each.fileno() < 0:
+            return True
+        poll.register(each.fileno(), select.POLLIN)
+    return bool(poll.poll(timeout_ms))

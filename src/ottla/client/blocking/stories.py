@@ -1,6 +1,6 @@
 """Drives several stories at once on one thread: a broker that does not answer holds back its own story alone.
 
-The producer's sending thread uses this; `Driver` in sockets.py drives one story after the other.
+The producer's sending thread uses this; `Driver` in driver.py drives one story after the other.
 """
 
 from __future__ import annotations

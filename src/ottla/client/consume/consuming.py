@@ -11,17 +11,18 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from ottla.client.consume import offsets
+from ottla.client.consume.beside import COMMIT, GROUP, Beside
 from ottla.client.consume.fetching import Fetcher
 from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
-from ottla.client.consume.positions import find_positions
+from ottla.client.consume.positions import choose_offsets, find_committed
 from ottla.client.consume.settings import NO_RESET, ConsumerSettings
 from ottla.client.consume.topics import Wanted, WantedTopics
-from ottla.client.core.deadline import BrokersAway, while_brokers_answer, within
+from ottla.client.core.deadline import while_brokers_answer, within
 from ottla.client.core.effects import Ask, ClientStory, Pause
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.errors import ClientError, may_retry
+from ottla.client.errors import ClientError
 from ottla.client.model import CommittedOffset, ConsumedRecord, GroupMetadata
-from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -56,6 +57,7 @@ class ConsumerCore:
                 )
             )
         self.wanted = WantedTopics(plan, settings)
+        self.beside = Beside(plan, settings, self.fetcher)
         self.on_assign: Listener = _nothing
         self.on_revoke: Listener = _nothing
         self.on_lost: Listener = _nothing
@@ -69,10 +71,8 @@ class ConsumerCore:
         self._ended: ApiError | None = None
         self._close_by_ms: float | None = None
         self._closed = False
-        self._away = False
-        """True while brokers are away, or refuse for a time: a warning told so."""
         self._raised: BaseException | None = None
-        """What a listener has raised last: it goes on to the caller of `poll`, whatever it is."""
+        """The last error of a listener: it goes on to the caller of `poll`, of whatever kind it is."""
         self._cooperative = all(assignor.cooperative for assignor in settings.assignors)
 
     @property
@@ -141,14 +141,15 @@ class ConsumerCore:
         while True:
             self.last_poll_ms = self.plan.now_ms()
             await self._keep_up_until(deadline)
+            await self.beside.go_on(of_group=self._shares, commit=self._auto_commit if self._commit_is_due else None)
             self.fetcher.promote()
             await self.fetcher.start()
             records = self.fetcher.take(limit)
             left_ms = deadline - self.plan.now_ms()
             if records or left_ms <= 0:
                 return records
-            if self.fetcher.waiting:
-                await self.fetcher.receive(min(left_ms, self._wake_ms()))
+            if self.beside.has_handles:
+                await self.beside.take_first(min(left_ms, self._wake_ms()))
             else:
                 await Pause(min(left_ms, 50))
 
@@ -161,14 +162,21 @@ class ConsumerCore:
     async def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that `poll` will hand out."""
         self.require_open()
-        await self._find_positions([partition])
-        position = self.fetcher.readings[partition].position
+        reading = {partition: self.fetcher.readings[partition]}
+        if reading[partition].is_fresh:
+            await find_committed(self.plan, self.settings, reading)
+        await choose_offsets(self.plan, self.settings, reading, of_group=False)
+        position = reading[partition].position
         assert position is not None
         return position
 
     async def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
         """Commit these offsets, or the position of every partition; raises the error of a failure."""
         self.require_open()
+        await self.beside.drop(COMMIT)
+        await self._commit(committed)
+
+    async def _commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
         if self.membership is None:
             raise ValueError("committing needs a group: give group_id")
         chosen = committed
@@ -202,6 +210,7 @@ class ConsumerCore:
         What asks a broker gets `timeout_ms` in all.
         """
         try:
+            await self.beside.drop()
             if self.membership is not None:
                 self._close_by_ms = self.plan.now_ms() + timeout_ms
                 await self._part(self.membership)
@@ -243,12 +252,14 @@ class ConsumerCore:
             return 50.0
         generation = member.generation
         request = member.heartbeat_request(now_ms)
+        session_ms = member.settings.session_timeout_ms
+        wait_ms = min(session_ms, self.plan.settings.request_timeout_ms)  # then another may be the coordinator
         response = await self.plan.ask_coordinator(
             member.settings.group_id,
-            lambda where: Ask(where, HeartbeatRequest, HeartbeatResponse, lambda _: request),
+            lambda where: Ask(where, HeartbeatRequest, HeartbeatResponse, lambda _: request, timeout_ms=wait_ms),
             lambda answer: answer.error_code,
             purpose="heartbeat",
-            timeout_ms=member.settings.session_timeout_ms,
+            timeout_ms=session_ms,
         )
         self._heed(response.error_code, generation)
         return member.heartbeat_at_ms - self.plan.now_ms()
@@ -277,19 +288,18 @@ class ConsumerCore:
             return await self._keep_up()
         try:
             await while_brokers_answer(self.plan, deadline_ms, self._keep_up())
-            self._away = False
-        except (BrokersAway, ClientError, ApiError) as fault:
-            unknown = isinstance(fault, ApiError) and fault.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            passes = may_retry(fault) or isinstance(fault, BrokersAway)
-            if not passes or unknown or fault is self._raised:
+        except (ApiError, ClientError) as fault:
+            if fault is self._raised:
                 raise
-            if not self._away:
-                log.warning("%s; it is tried again with each poll", fault)
-            self._away = True
+            self.beside.bear(GROUP, fault)
+        else:
+            self.beside.works(GROUP)
 
     async def _keep_up(self) -> None:
-        """Do all that is due before records are handed out."""
+        """Be a member of the group, and know the brokers, before records are handed out."""
         self._require_not_ended()
+        if self.fetcher.readings and not self.plan.metadata.brokers and not self._shares:
+            await self.plan.refresh({partition.topic for partition in self.fetcher.readings})
         if self._shares:
             assert self.membership is not None
             if await self.wanted.look():
@@ -297,18 +307,12 @@ class ConsumerCore:
             self._drop_what_is_lost()
             while self.membership.standing is not Standing.MEMBER:
                 await self._join()
-        doubted = self.plan.metadata.missing({partition.topic for partition in self.fetcher.readings})
-        if doubted and self.plan.now_ms() - self.plan.metadata.updated_ms > self.plan.settings.retry_backoff_ms:
-            await self.plan.refresh(doubted)
-        leaderless = self.plan.metadata.is_leaderless
-        await self._find_positions([each for each in self.fetcher.readings if not leaderless(*each)])
-        if self.settings.enable_auto_commit and self.plan.now_ms() >= self._auto_commit_at_ms:
-            await self._auto_commit()
 
     async def _join(self) -> None:
         """Join and sync, as often as it takes, then change to the new assignment."""
         member = self.membership
         assert member is not None
+        await self.beside.drop()
         if self.settings.enable_auto_commit and self._can_commit():
             await self._auto_commit()
             self._require_not_ended()
@@ -394,21 +398,21 @@ class ConsumerCore:
             self._raised = raised
             raise
 
+    @property
+    def _commit_is_due(self) -> bool:
+        return self.settings.enable_auto_commit and self.plan.now_ms() >= self._auto_commit_at_ms
+
     def _can_commit(self) -> bool:
         member = self.membership
         placed = any(reading.position is not None for reading in self.fetcher.readings.values())
         return member is not None and placed and (self._manual or member.generation >= 0)
-
-    async def _find_positions(self, partitions: Collection[TopicPartition]) -> None:
-        readings = {partition: self.fetcher.readings[partition] for partition in partitions}
-        await find_positions(self.plan, self.settings, readings, of_group=self._shares)
 
     async def _auto_commit(self) -> None:
         """Commit positions; a failure is left to the next time."""
         self._auto_commit_at_ms = self.plan.now_ms() + self.settings.auto_commit_interval_ms
         if self._can_commit():
             try:
-                await self.commit()
+                await self._commit()
             except (ApiError, ClientError):
                 return
 

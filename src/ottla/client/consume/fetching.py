@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ottla.client.consume.fetch_session import FetchSession, SessionRequest, WantedPartition
 from ottla.client.core import transfer
-from ottla.client.core.effects import Ask, Finish, First, Start
+from ottla.client.core.effects import Ask, Finish, Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import Broker, ConsumedRecord, Fetched, IsolationLevel
@@ -72,6 +72,10 @@ class Reading:
     """The leader epoch of the batch before `fetch_offset`: the leader compares it with its own log (KIP-320)."""
     topic_id: bytes = NO_TOPIC_ID
     """The id of the topic that the last answer was from, since the position was set."""
+    failed: bool = False
+    """True if the last fetch had no answer, or went to a broker that does not lead: the next waits for metadata."""
+    asked: bool = False
+    """True once the group's committed offset was asked for."""
     paused: bool = False
     high_watermark: int = -1
     last_stable_offset: int = -1
@@ -103,6 +107,11 @@ class Reading:
     def is_of_another(self, topic_id: bytes) -> bool:
         """True if the offset is one of a topic of the same name that was deleted since."""
         return NO_TOPIC_ID not in (topic_id, self.topic_id) and topic_id != self.topic_id
+
+    @property
+    def is_fresh(self) -> bool:
+        """True if there never was an offset, and the group was not asked for one."""
+        return self.position is None and self.fetch_offset < 0 and not self.asked
 
     @property
     def drained(self) -> bool:
@@ -137,9 +146,9 @@ class Fetcher:
             reading.paused = False
 
     @property
-    def waiting(self) -> bool:
-        """True if a fetch is under way."""
-        return bool(self._under_way)
+    def handles(self) -> list[object]:
+        """The fetches under way, which `First` waits for."""
+        return [handle for handle, _ in self._under_way.values()]
 
     async def start(self) -> None:
         """Send a Fetch to every leader that has none under way and something to be asked for."""
@@ -148,36 +157,42 @@ class Fetcher:
             if reading.position is None or reading.paused or reading.waiting:
                 continue
             leader = self.plan.metadata.leader(*partition)
-            if leader is None or not self.plan.metadata.is_led(*partition):
+            if leader is None or (reading.failed and not self.plan.metadata.is_led(*partition)):
                 if not self.plan.metadata.is_leaderless(*partition):
                     self.plan.metadata.doubt(partition.topic)
             elif leader not in self._under_way:
                 wanted.setdefault(leader, {})[partition] = reading.fetch_offset
         for leader, offsets in wanted.items():
             session = self._sessions.setdefault(leader, FetchSession())
+            self.plan.turns.asked(leader.destination(), self.plan.now_ms())
             request = session.next({each: self._want(each, self.readings[each]) for each in offsets})
             try:
                 handle = await Start(self._ask(leader, request, offsets))
-            except BaseException as fault:  # an interrupt, too: the broker may not know what this request was to say
-                self._failed(leader, offsets, fault)
+            except ClientError as fault:
+                self._failed(leader, offsets)
+                if not fault.retriable:
+                    raise
+            except BaseException:  # an interrupt: the broker may never learn what this request was to say
+                session.failed()
+                raise
             else:
                 self._under_way[leader] = (handle, offsets)
 
-    async def receive(self, timeout_ms: float) -> None:
-        """Wait for one answer, at most so long, and take it in; raises errors that no other attempt would cure."""
-        if not self._under_way:
-            return
-        by_handle = {id(handle): leader for leader, (handle, _) in self._under_way.items()}
-        first = await First([handle for handle, _ in self._under_way.values()], timeout_ms)
-        if first is None:
-            return
-        leader = by_handle[id(first)]
+    async def receive(self, first: object) -> None:
+        """Take in the answer to the fetch of this handle; raises errors that no other attempt would cure."""
+        leader = next(leader for leader, (handle, _) in self._under_way.items() if handle is first)
         _, offsets = self._under_way.pop(leader)
         try:
             response: FetchResponse = await Finish(first)
-        except BaseException as fault:
-            self._failed(leader, offsets, fault)
-            return
+        except ClientError as fault:
+            self._failed(leader, offsets)
+            if fault.retriable:
+                return
+            raise
+        except BaseException:
+            self._sessions[leader].failed()
+            raise
+        self.plan.turns.answered(leader.destination())
         self._take_in(leader, offsets, response)
 
     def promote(self) -> None:
@@ -287,16 +302,16 @@ class Fetcher:
             timeout_ms=timeout_ms,
         )
 
-    def _failed(self, leader: Broker, offsets: dict[TopicPartition, int], fault: BaseException) -> None:
-        """Note that a Fetch has no answer; raises the error again if no other attempt would cure it."""
+    def _failed(self, leader: Broker, offsets: dict[TopicPartition, int]) -> None:
+        """Note that a Fetch has no answer."""
         self._sessions[leader].failed()
-        if not isinstance(fault, ClientError) or not fault.retriable:
-            raise fault
         self._doubt(offsets)
 
     def _doubt(self, offsets: dict[TopicPartition, int]) -> None:
         for partition in offsets:
             self.plan.metadata.doubt(partition.topic)
+            if partition in self.readings:
+                self.readings[partition].failed = True
 
     def _take_in(self, leader: Broker, offsets: dict[TopicPartition, int], response: FetchResponse) -> None:
         session = self._sessions[leader]
@@ -318,6 +333,7 @@ class Fetcher:
                 if reading is None or partition not in offsets or reading.fetch_offset != offsets[partition]:
                     continue
                 error = transfer.known_code(data.error_code)
+                reading.failed = error in transfer.MOVED
                 if error in transfer.MOVED:
                     found = data.current_leader
                     brokers = transfer.endpoints(response)

@@ -13,23 +13,39 @@ from ottla.client.model import EARLIEST, LATEST
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
+Readings = Mapping[TopicPartition, Reading]
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
-async def find_positions(
-    plan: ClusterPlan, settings: ConsumerSettings, readings: Mapping[TopicPartition, Reading], *, of_group: bool
+async def find_committed(
+    plan: ClusterPlan, settings: ConsumerSettings, readings: Readings, *, timeout_ms: float | None = None
 ) -> None:
-    """Give a position to those readings that have none.
+    """Give these readings the committed offsets of the group, if they are still without a position."""
+    if settings.group_id is not None:
+        found = await offsets.committed_offsets(
+            plan, settings.group_id, list(readings), require_stable=True, timeout_ms=timeout_ms
+        )
+        for partition, committed in found.items():
+            if readings[partition].position is None:
+                readings[partition].seek(committed.offset, committed.leader_epoch)
+    for reading in readings.values():
+        reading.asked = True
+
+
+async def choose_offsets(
+    plan: ClusterPlan,
+    settings: ConsumerSettings,
+    readings: Readings,
+    *,
+    of_group: bool,
+    timeout_ms: float | None = None,
+) -> None:
+    """Give these readings the offsets of `auto_offset_reset`, if they are still without a position.
 
     With `of_group` a partition whose topic is gone stays without one: the group takes it back soon. Else its error is
     raised, like all others, once the other partitions have their positions.
     """
     lost = {partition: reading for partition, reading in readings.items() if reading.position is None}
-    fresh = [partition for partition, reading in lost.items() if reading.fetch_offset < 0]
-    if fresh and settings.group_id is not None:
-        committed = await offsets.committed_offsets(plan, settings.group_id, fresh, require_stable=True)
-        for partition, found in committed.items():
-            lost.pop(partition).seek(found.offset, found.leader_epoch)
     if not lost:
         return
     if settings.auto_offset_reset == NO_RESET:
@@ -38,15 +54,17 @@ async def find_positions(
             ", ".join(map(str, lost)),
             f"no usable offset, and auto_offset_reset is {NO_RESET!r}: seek, or choose earliest or latest",
         )
-    spec = _RESETS[settings.auto_offset_reset]
+    specs = dict.fromkeys(lost, _RESETS[settings.auto_offset_reset])
     faults: list[Exception] = []
-    chosen = await offsets.list_offsets_each(plan, dict.fromkeys(lost, spec), settings.fetch.isolation_level)
+    chosen = await offsets.list_offsets_each(plan, specs, settings.fetch.isolation_level, timeout_ms)
     for partition, at in chosen.items():
-        if not isinstance(at, Exception):
+        if isinstance(at, Exception):
+            gone = isinstance(at, ApiError) and at.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if of_group and gone:
+                plan.metadata.doubt(partition.topic)
+            else:
+                faults.append(at)
+        elif lost[partition].position is None:
             lost[partition].seek(at.offset)
-        elif of_group and isinstance(at, ApiError) and at.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            plan.metadata.doubt(partition.topic)
-        else:
-            faults.append(at)
     if faults:
         raise faults[0]

@@ -17,7 +17,7 @@ _NEVER_THERE = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION
 
 
 class WantedTopics:
-    """What `subscribe` was given, and what metadata made of it last."""
+    """The topics given to `subscribe`, and their partition counts by the last metadata."""
 
     def __init__(self, plan: ClusterPlan, settings: ConsumerSettings) -> None:
         self.plan = plan

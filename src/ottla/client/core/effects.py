@@ -1,6 +1,6 @@
 """Effects that a client's story awaits: an answer to a request, several answers at once, or time to pass.
 
-A story is a coroutine that awaits them. `Driver` in blocking/sockets.py, `Stories` in blocking/stories.py and `Driver`
+A story is a coroutine that awaits them. `Driver` in blocking/driver.py, `Stories` in blocking/stories.py and `Driver`
 in aio/cluster.py carry them out.
 """
 
@@ -112,7 +112,7 @@ class Start(Generic[R]):
 
 
 class First:
-    """Wait until one of the started requests has its answer; its handle, or None after `timeout_ms`."""
+    """Wait until one of the started requests and stories has ended; its handle, or None after `timeout_ms`."""
 
     __slots__ = ("handles", "timeout_ms")
 
@@ -126,7 +126,7 @@ class First:
 
 
 class Finish:
-    """Take the answer of a started request."""
+    """Take the answer of a started request, or the result of a story; raises its error."""
 
     __slots__ = ("handle",)
 
@@ -138,5 +138,30 @@ class Finish:
         return answer
 
 
-Effect = Ask[Any] | AskAll[Any] | Pause | VersionsOf | FeaturesOf | Start[Any] | First | Finish
+class Begin(Generic[T]):
+    """Drive another story, of requests and pauses, while this one waits; gives a handle for `First` and `Finish`."""
+
+    __slots__ = ("story",)
+
+    def __init__(self, story: ClientStory[T]) -> None:
+        self.story = story
+
+    def __await__(self) -> Generator[Any, Any, object]:
+        handle: object = yield self
+        return handle
+
+
+class Drop:
+    """Give up what was started or begun; its handle means nothing afterwards."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, handle: object) -> None:
+        self.handle = handle
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield self
+
+
+Effect = Ask[Any] | AskAll[Any] | Pause | VersionsOf | FeaturesOf | Start[Any] | Begin[Any] | First | Finish | Drop
 ClientStory = Coroutine[Effect, Any, T]

@@ -65,7 +65,7 @@ def whole_batches(records: memoryview) -> tuple[int, int]:
 
 
 def _last_whole(records: memoryview) -> tuple[int, int]:
-    """Where the last whole batch begins (-1: there is none) and ends."""
+    """The positions at which the last whole batch begins (-1: there is none) and ends."""
     position, end, last = 0, len(records), -1
     while end - position >= HEADER_SIZE:
         _, length = BOUNDS.unpack_from(records, position)
