@@ -142,6 +142,30 @@ def test_a_pair_that_passed_inside_a_failed_one_is_looked_at_again() -> None:
     assert "TYPE_MISMATCH" in kinds(reader, writer)
 
 
+def test_names_that_are_used_twice_do_not_multiply_the_reasons() -> None:
+    def nested(last: str) -> Json:
+        kind: Json = record(field("x", last), name="R0")
+        for level in range(1, 20):
+            kind = record(field("a", kind), field("b", f"R{level - 1}"), name=f"R{level}")
+        return kind
+
+    assert 1 <= len(kinds(nested("int"), nested("string"))) <= 40
+
+
+def test_a_default_deep_inside_unions_is_judged_in_few_steps() -> None:
+    inner = record(field("f", ["int", "A", record(field("f", ["int", "A", "B"]), name="B")]), name="A")
+
+    def schema(last: Json) -> str:
+        default = last
+        for _ in range(60):
+            default = {"f": default}
+        return json.dumps(record(field("a", inner), field("x", ["A", "B"], default=default)))
+
+    assert parse_avro(schema(1)).root.fields[1].has_default
+    with pytest.raises(InvalidSchema, match="the default"):
+        parse_avro(schema("x"))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -30,15 +30,20 @@ class _Comparison:
         self._known: dict[tuple[int, int], list[Incompatibility]] = {}
 
     def compare(self, reader: AvroNode, writer: AvroNode, path: str) -> list[Incompatibility]:
+        """The reasons against a pair; where it comes again, the first of them stands for all.
+
+        Names that are used several times would else double the list at every level of nesting.
+        """
         pair = (id(reader), id(writer))
-        if pair not in self._known:
-            before = len(self._known)
-            self._known[pair] = []
-            found = self._compare(reader, writer, path)
-            if found:
-                self._forget_after(before)
-            self._known[pair] = found
-        return self._known[pair]
+        if pair in self._known:
+            return self._known[pair][:1]
+        before = len(self._known)
+        self._known[pair] = []
+        found = self._compare(reader, writer, path)
+        if found:
+            self._forget_after(before)
+        self._known[pair] = found
+        return found
 
     def _forget_after(self, count: int) -> None:
         """Drop pairs that passed while a pair that failed was taken for compatible."""

@@ -83,7 +83,7 @@ def parse_avro(text: str, references: Sequence[str] = ()) -> AvroSchema:
         _Parser(names).parse(_load(each), "", 0)
     foreign = frozenset(names)
     root = _Parser(names).parse(_load(text), "", 0)
-    _check_defaults(root, set())
+    _check_defaults(root, set(), _Values())
     return AvroSchema(root, foreign)
 
 
@@ -253,24 +253,58 @@ def _aliases(raw: dict[str, Any]) -> list[str]:
     return aliases
 
 
-def _check_defaults(node: AvroNode, seen: set[int]) -> None:
+def _check_defaults(node: AvroNode, seen: set[int], values: _Values) -> None:
     """Refuse a default that is no value of its field."""
     if id(node) in seen:
         return
     seen.add(id(node))
     for each in node.fields:
-        if each.has_default and not is_value(each.type, each.default):
+        if each.has_default and not values.has(each.type, each.default):
             raise InvalidSchema(
                 f"field {node.name}.{each.name}: the default {json.dumps(each.default)[:100]} is no "
                 f"{each.type.name or each.type.kind}"
             )
-        _check_defaults(each.type, seen)
+        _check_defaults(each.type, seen, values)
     for inner in (*node.branches, *([node.items] if node.items else ())):
-        _check_defaults(inner, seen)
+        _check_defaults(inner, seen, values)
 
 
-def is_value(node: AvroNode, value: Any) -> bool:
-    """True if JSON as it stands in a default is a value of a type."""
+class _Values:
+    """Tells whether JSON as it stands in a default is a value of a type; each pair is looked at once.
+
+    A union of records that contain the same union would else be tried in all combinations of its branches.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def has(self, node: AvroNode, value: Any) -> bool:
+        """True if `value`, a part of the parsed schema, is a value of the node's type."""
+        pair = (id(node), id(value))
+        if pair not in self._known:
+            self._known[pair] = self._is_value(node, value)
+        return self._known[pair]
+
+    def _is_value(self, node: AvroNode, value: Any) -> bool:
+        kind = node.kind
+        if kind == "union":
+            return any(self.has(branch, value) for branch in node.branches)
+        if kind == "array":
+            assert node.items is not None
+            return isinstance(value, list) and all(self.has(node.items, each) for each in value)
+        if kind not in ("map", "record", "error"):
+            return _is_simple_value(node, value)
+        if not isinstance(value, dict):
+            return False
+        if kind == "map":
+            assert node.items is not None
+            return all(self.has(node.items, each) for each in value.values())
+        return all(
+            self.has(each.type, value[each.name]) if each.name in value else each.has_default for each in node.fields
+        )
+
+
+def _is_simple_value(node: AvroNode, value: Any) -> bool:
     kind = node.kind
     if kind == "null":
         return value is None
@@ -280,23 +314,9 @@ def is_value(node: AvroNode, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and -_RANGES[kind] <= value < _RANGES[kind]
     if kind in ("float", "double"):
         return isinstance(value, int | float) and not isinstance(value, bool)
-    if kind == "string":
-        return isinstance(value, str)
-    if kind in ("bytes", "fixed"):
-        sized = kind == "bytes" or (isinstance(value, str) and len(value) == node.size)
-        return isinstance(value, str) and sized and all(ord(letter) < 256 for letter in value)
     if kind == "enum":
         return value in node.symbols
-    if kind == "union":
-        return any(is_value(branch, value) for branch in node.branches)
-    if kind == "array":
-        assert node.items is not None
-        return isinstance(value, list) and all(is_value(node.items, each) for each in value)
-    if not isinstance(value, dict):
-        return False
-    if kind == "map":
-        assert node.items is not None
-        return all(is_value(node.items, each) for each in value.values())
-    return all(
-        is_value(each.type, value[each.name]) if each.name in value else each.has_default for each in node.fields
-    )
+    if not isinstance(value, str) or kind == "string":
+        return isinstance(value, str)
+    sized = kind == "bytes" or len(value) == node.size
+    return sized and all(ord(letter) < 256 for letter in value)
