@@ -120,6 +120,7 @@ def test_a_damaged_payload_is_read_as_the_strict_reader_reads_it(case, data):
         ("long", b"\x80", "ends inside a number"),
         ("int", b"\x02\x04", "1 bytes behind the end"),
         ({"type": "array", "items": "int"}, b"\x03\x12\x02\x04\x00", "not as long as it says"),
+        ({"type": "array", "items": "int"}, b"\x01\x63\x04\x00", "a block of a list with a size of -50 bytes"),
         ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00", "items without bytes"),
         ({"type": "enum", "name": "e", "symbols": ["A"]}, b"\x02", "index 1 of the enum e"),
         ({"type": "int", "logicalType": "time-millis"}, b"\x01", "before midnight"),
@@ -186,6 +187,14 @@ def test_branches_of_one_simple_name_are_told_apart_by_their_namespaces():
 def test_a_value_that_is_no_record_is_one_column():
     block = AvroReader(WriterSchema("AVRO", '"string"')).read(column([b"\x02a", b"\x04bc", b"\x09"]))
     assert block.array.to_pylist() == ["a", "bc"] and [row for row, _ in block.faults] == [2]
+
+
+def test_lists_of_items_without_bytes_cost_no_more_than_their_own_bytes():
+    lists = 300_000
+    inner = b"\x80\x80\x08\x00"  # 65,536 nulls
+    payload = b"\x02" + b"\xc0\xcf\x24" + inner * lists + b"\x00"
+    found = reader(record(("number", "int"), ("f", {"type": "array", "items": {"type": "array", "items": "null"}})))
+    assert found.read(column([payload])).array.to_pylist() == [{"number": 1}]
 
 
 def test_durations_and_fixed_uuids_are_readable():

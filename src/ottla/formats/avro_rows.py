@@ -28,7 +28,7 @@ from ottla.formats.avro_types import arrow_type, only_branch, place
 from ottla.formats.faults import BadPayload
 
 MOST_EMPTY_ITEMS = 1 << 16
-"""Items of no bytes in one list: nothing but their count would bound the work."""
+"""Items of no bytes in one list; a greater count is taken for damage, as nothing else in the payload bounds it."""
 _FLOAT, _DOUBLE = Struct("<f"), Struct("<d")
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -265,6 +265,7 @@ def _record(node: Record) -> Read:
 def _items(item: Read, *, empty: bool) -> Read:
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
         found: list[Any] = []
+        total = 0
         while True:
             count, at = _long(data, at)
             if not count:
@@ -272,10 +273,13 @@ def _items(item: Read, *, empty: bool) -> Read:
             end = -1
             if count < 0:
                 size, at = _long(data, at)
+                if size < 0:
+                    raise BadPayload(f"a block of a list with a size of {size} bytes")
                 count, end = -count, at + size
-            if empty and count + len(found) > MOST_EMPTY_ITEMS:
+            total += count
+            if empty and total > MOST_EMPTY_ITEMS:
                 raise BadPayload(f"a list of {count} items without bytes")
-            for _ in range(count):
+            for _ in range(0 if empty else count):  # items without bytes have no place in columns
                 value, at = item(data, at)
                 found.append(value)
             if end >= 0 and at != end:
