@@ -158,6 +158,23 @@ def test_a_null_that_the_schema_does_not_allow_is_named():
         Encoder(schema, 1).encode(pa.array([{"a": None}], pa.struct([("a", pa.int32())])))
 
 
+def test_records_of_a_derived_schema_have_names_of_their_own():
+    inner = pa.struct([("x", pa.int32())])
+    columns = pa.struct([("a", pa.list_(inner)), ("a_item", inner), ("a_item_2", inner)])
+    rows = [{"a": [{"x": 1}], "a_item": {"x": 2}, "a_item_2": {"x": 3}}]
+    schema = derived("avro", columns)
+    payloads = Encoder(schema, 1).encode(pa.array(rows, columns))
+    assert Decoder("avro", lambda _: schema).decode(payloads).table.to_pylist() == rows
+
+
+def test_a_duration_that_avro_cannot_hold_is_named():
+    fixed = '{"type":"fixed","name":"f","size":12,"logicalType":"duration"}'
+    schema = WriterSchema("AVRO", f'{{"type":"record","name":"r","fields":[{{"name":"a","type":{fixed}}}]}}')
+    parts = {"months": -1, "days": 0, "milliseconds": 0}
+    with pytest.raises(BadPayload, match="does not fit the Avro schema"):
+        Encoder(schema, 1).encode(pa.array([{"a": parts}], pa.struct(list(arrow_schema(schema)))))
+
+
 def test_rich_protobuf_fields_are_written_as_they_were_read():
     order = Order(u64=(1 << 64) - 1, color=5, counts={"a": 1}, by_number={3: {"name": "x"}}, right={"name": "y"})
     order.at.seconds, order.wrapped.value = 5, 0

@@ -6,7 +6,9 @@ import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from struct import Struct
+from struct import error as StructError
 from typing import Any
 from uuid import UUID
 
@@ -43,7 +45,7 @@ class AvroWriter:
         out = io.BytesIO()
         try:
             fastavro.schemaless_writer(out, self._parsed, self._writable(value))
-        except (ValueError, TypeError, OverflowError, KeyError, AttributeError) as fault:
+        except (ValueError, TypeError, OverflowError, KeyError, AttributeError, StructError) as fault:
             raise BadPayload(f"a row does not fit the Avro schema: {fault}") from None
         return out.getvalue()
 
@@ -144,14 +146,22 @@ def _branch_name(node: Node) -> str:
 
 def derived_schema(kind: pa.DataType, name: str) -> dict[str, Any]:
     """An Avro schema for columns of this type; every field may be null."""
+    return _derived_record(kind, name, set())
+
+
+def _derived_record(kind: pa.DataType, name: str, taken: set[str]) -> dict[str, Any]:
+    """A record whose name is none of those taken: the member c of a_b and the member b_c of a would have the same."""
+    others = (f"{name}_{number}" for number in count(2))
+    free = name if name not in taken else next(other for other in others if other not in taken)
+    taken.add(free)
     fields = [
-        {"name": each.name, "type": ["null", _derived(each.type, f"{name}_{each.name}")], "default": None}
+        {"name": each.name, "type": ["null", _derived(each.type, f"{name}_{each.name}", taken)], "default": None}
         for each in kind
     ]
-    return {"type": "record", "name": name, "fields": fields}
+    return {"type": "record", "name": free, "fields": fields}
 
 
-def _derived(kind: pa.DataType, name: str) -> Any:
+def _derived(kind: pa.DataType, name: str, taken: set[str]) -> Any:
     simple = {
         pa.bool_(): "boolean",
         pa.int8(): "int",
@@ -171,9 +181,9 @@ def _derived(kind: pa.DataType, name: str) -> Any:
     if pa.types.is_decimal(kind):
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if pa.types.is_struct(kind):
-        return derived_schema(kind, name)
+        return _derived_record(kind, name, taken)
     if pa.types.is_map(kind) and kind.key_type == pa.string():
-        return {"type": "map", "values": ["null", _derived(kind.item_type, f"{name}_value")]}
+        return {"type": "map", "values": ["null", _derived(kind.item_type, f"{name}_value", taken)]}
     if pa.types.is_list(kind):
-        return {"type": "array", "items": ["null", _derived(kind.value_type, f"{name}_item")]}
+        return {"type": "array", "items": ["null", _derived(kind.value_type, f"{name}_item", taken)]}
     raise SchemaFault(f"no Avro type is derived for {kind}: give a schema")
