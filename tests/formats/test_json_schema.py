@@ -95,6 +95,7 @@ def test_blocks_are_used_for_what_arrow_can_parse(monkeypatch):
         (b'{"id": true}', "value.id is true"),
         (b'{"id": 9999999999999999999}', "too large"),
         (b'{"price": NaN}', "NaN is not JSON"),
+        (b'{"price": -1e400}', "value.price is a number that is too large"),
         (b'{"undeclared": [1, -Infinity]}', "Infinity is not JSON"),
         (b'{"at": "yesterday"}', "value.at is 'yesterday', which is no time"),
         (b'{"on": "2026-02-30"}', "which is no date"),
@@ -139,6 +140,18 @@ def test_parts_of_all_of_and_references_to_other_documents_are_followed():
     text = json.dumps({"allOf": [{"$ref": "base.json"}, {"properties": {"name": {"type": "string"}}}]})
     found = JsonReader(WriterSchema("JSON", text, (("base.json", base),)))
     assert found.read(column({"id": 1, "name": "x"})).array.to_pylist() == [{"id": 1, "name": "x"}]
+
+
+def test_a_part_of_all_of_that_is_true_declares_nothing():
+    found = reader({"type": "object", "allOf": [True, {"properties": {"id": {"type": "integer"}}}]})
+    assert found.read(column({"id": 1})).array.to_pylist() == [{"id": 1}]
+
+
+def test_json_as_text_holds_no_infinity():
+    schema = {"properties": {"id": {"type": "integer"}, "free": {"type": "object"}}}
+    block = reader(schema).read(column(b'{"id": 1, "free": {"x": 1e400}}', b'{"id": 2, "undeclared": 1e400}'))
+    assert block.array.to_pylist() == [{"id": 2, "free": None}]
+    assert block.faults == [(0, "not of its JSON Schema: value.free holds a number that is too large")]
 
 
 def test_validation_holds_values_against_all_that_the_schema_says():

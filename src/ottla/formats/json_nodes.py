@@ -144,6 +144,8 @@ class _Tree:
         """The declared members, those of every part of `allOf` too."""
         fields: dict[str, Node] = {}
         for part in schema.get("allOf", ()):
+            if not isinstance(part, dict):
+                continue  # true or false, which declare nothing
             target, document = self._followed(str(part["$ref"]), root) if "$ref" in part else (part, root)
             if isinstance(target, dict) and id(target) not in path:
                 fields |= self._members(target, document, (*path, id(target)))

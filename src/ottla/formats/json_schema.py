@@ -7,6 +7,7 @@ are as many objects as rows, each row is one. Without `validate` a value must fi
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -151,7 +152,7 @@ def _fitting(node: Node, value: Any, path: str) -> Any:
         case Scalar():
             return _scalar(node.type, value, path)
         case Text():
-            return json.dumps(value, ensure_ascii=False)
+            return _text(value, path)
         case Members():
             if isinstance(value, dict):
                 return {name: _fitting(part, value.get(name), f"{path}.{name}") for name, part in node.fields}
@@ -165,8 +166,17 @@ def _fitting(node: Node, value: Any, path: str) -> Any:
     raise BadPayload(f"{path} is {json.dumps(value)[:60]}, where {declared} is declared")
 
 
+def _text(value: Any, path: str) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise BadPayload(f"{path} holds a number that is too large") from None
+
+
 def _scalar(kind: pa.DataType, value: Any, path: str) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and value in (math.inf, -math.inf):
+        raise BadPayload(f"{path} is a number that is too large")
     if kind == pa.int64() and number and value == int(value):
         return int(value)
     if kind == pa.float64() and number:
