@@ -1,6 +1,7 @@
 """Protobuf payloads become the columns of google.protobuf's own messages, and a bad payload costs only its row."""
 
 import base64
+import importlib.resources
 import struct
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -8,6 +9,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from google.protobuf import message_factory
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.shop_orders import FILE, WRITER, Order
@@ -15,6 +17,7 @@ from tests.formats.shop_orders import FILE, WRITER, Order
 from ottla.formats.decoder import Decoder, arrow_schema
 from ottla.formats.faults import SchemaFault
 from ottla.formats.protobuf import ProtobufReader, index_path
+from ottla.formats.protobuf_imports import WELL_KNOWN
 from ottla.formats.protoc import compiled
 from ottla.formats.wire import framed
 from ottla.formats.writer import WriterSchema
@@ -155,6 +158,18 @@ def test_a_serialized_descriptor_is_read_as_its_text_is():
     assert again.read(payload).array.equals(ProtobufReader(WRITER).read(payload).array)
 
 
+@pytest.mark.parametrize("serialized", [False, True])
+def test_imports_that_need_no_reference_are_found(serialized):
+    text = """syntax="proto3"; import "confluent/meta.proto"; import "confluent/type/decimal.proto";
+    import "google/protobuf/descriptor.proto"; import "google/protobuf/type.proto";
+    extend google.protobuf.FieldOptions { int32 own = 50001; }
+    message M { string name=1 [(confluent.field_meta).tags="PII", (own)=3]; confluent.type.Decimal price=2; }"""
+    if serialized:
+        text = _descriptor_of(text)
+    found = ProtobufReader(WriterSchema("PROTOBUF", text)).read(column(b"\0\x0a\x01a\x12\x02\x10\x05"))
+    assert found.array.to_pylist() == [{"name": "a", "price": {"value": b"", "precision": 5, "scale": 0}}]
+
+
 def test_a_renamed_field_is_found_by_its_number_and_a_new_one_has_its_default():
     old = WriterSchema("PROTOBUF", 'syntax="proto3"; message M { string name=1; }')
     new = WriterSchema("PROTOBUF", 'syntax="proto3"; message M { string title=1; int32 n=2; optional int32 o=3; }')
@@ -182,3 +197,42 @@ def test_a_reference_cannot_be_written_outside_its_directory():
     for name in ("../evil.proto", "/tmp/evil.proto"):
         with pytest.raises(SchemaFault, match="cannot be imported by the name"):
             compiled(WriterSchema("PROTOBUF", 'syntax="proto3"; message M {}', ((name, 'syntax="proto3";'),)))
+
+
+def test_names_that_no_files_can_have_are_faults_of_the_schema():
+    empty = 'syntax="proto3";'
+    for names in (("x.proto", "x.proto/y.proto"), ("y/x.proto", "y"), ("a" * 300,), ("\ud800.proto",)):
+        with pytest.raises(SchemaFault, match="cannot be imported by the name"):
+            compiled(WriterSchema("PROTOBUF", empty + " message M {}", tuple((name, empty) for name in names)))
+
+
+@pytest.mark.parametrize("name", ["Timestamp", "Int64Value", "Struct"])
+def test_a_schema_that_defines_messages_of_protobufs_own_is_refused(name):
+    text = f'syntax="proto2"; package google.protobuf; message {name} {{ optional string a=1; }}'
+    text += f" message M {{ optional {name} m=1; }}"
+    file = FileDescriptorProto.FromString(compiled(WriterSchema("PROTOBUF", text)).serialized_pb)
+    file.name = "google/protobuf/struct.proto"
+    for source in (text, base64.b64encode(file.SerializeToString()).decode()):
+        with pytest.raises(SchemaFault, match=f"defines google.protobuf.{name} itself"):
+            ProtobufReader(WriterSchema("PROTOBUF", source), message="M")
+
+
+def test_no_reference_replaces_a_file_of_protobufs_own():
+    """protoc ends the process at another descriptor.proto."""
+    text = """syntax="proto3"; import "google/protobuf/descriptor.proto"; import "google/protobuf/timestamp.proto";
+    message M { int32 a=1 [deprecated=true, json_name="b"]; google.protobuf.Timestamp at=2; }"""
+    other = 'syntax="proto2"; package google.protobuf; message Other {}'
+    names = [f"google/{slash}protobuf/{name}.proto" for slash in ("", "/") for name in ("descriptor", "timestamp")]
+    replaced = tuple((name, other) for name in names)
+    for schema in (WriterSchema("PROTOBUF", text, replaced), WriterSchema("PROTOBUF", _descriptor_of(text), replaced)):
+        (row,) = ProtobufReader(schema).read(column(b"\0\x08\x01")).array.to_pylist()
+        assert row == {"a": 1, "at": None}
+
+
+def _descriptor_of(text):
+    return base64.b64encode(compiled(WriterSchema("PROTOBUF", text)).serialized_pb).decode()
+
+
+def test_the_files_of_protobufs_own_are_all_known():
+    folder = importlib.resources.files("grpc_tools") / "_proto"
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.proto")} == WELL_KNOWN

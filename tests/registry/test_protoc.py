@@ -120,6 +120,16 @@ def test_imports_are_those_of_the_references() -> None:
     assert ".lib.Other" in parse_protobuf(text, {"lib/other.proto": encoded})[1].all_messages()
 
 
+@pytest.mark.parametrize("name", ["google/protobuf/descriptor.proto", "google/./protobuf//descriptor.proto"])
+def test_no_reference_replaces_a_file_of_protobufs_own(name: str) -> None:
+    """protoc ends the process at another descriptor.proto."""
+    other = 'syntax = "proto2"; package google.protobuf; message Other {}'
+    text = """syntax = "proto3"; import "google/protobuf/descriptor.proto"; option java_package = "a";
+    message M { option deprecated = true; int32 a = 1 [deprecated = true]; }"""
+    _, schema = parse_protobuf(text, {name: other})
+    assert ".google.protobuf.FileOptions" in schema.all_messages()
+
+
 def test_faults_name_line_and_column() -> None:
     with pytest.raises(InvalidSchema, match="line 2, column 25"):
         parse_protobuf('syntax = "proto3";\nmessage M { int32 a = 1 }', {})
@@ -136,6 +146,28 @@ def test_random_base64_is_no_schema() -> None:
         parse_protobuf(
             base64.b64encode(FileDescriptorProto(dependency=["nowhere.proto"]).SerializeToString()).decode(), {}
         )
+
+
+def a_message(**parts: object) -> FileDescriptorProto:
+    return FileDescriptorProto(syntax="proto3", message_type=[{"name": "M", **parts}])
+
+
+MAP = {"name": "m", "number": 1, "label": 3, "type": 11, "type_name": ".M.E"}
+
+
+@pytest.mark.parametrize(
+    "descriptor",
+    [
+        a_message(field=[{"name": "a", "number": 1, "type": 5, "oneof_index": 7}]),
+        a_message(field=[{"name": "g", "number": 1, "type": 10, "type_name": ".M.G"}]),
+        a_message(field=[MAP], nested_type=[{"name": "E", "options": {"map_entry": True}}]),
+        a_message(name="M { int32 a = 1; } message N"),
+        a_message(field=[{"name": "a = 1; int32 b", "number": 2, "type": 5}]),
+    ],
+)
+def test_a_descriptor_that_contradicts_itself_is_no_schema(descriptor: FileDescriptorProto) -> None:
+    with pytest.raises(InvalidSchema):
+        parse_protobuf(base64.b64encode(descriptor.SerializeToString()).decode(), {})
 
 
 def deep_option(opening: str, closing: str, times: int) -> str:

@@ -23,6 +23,7 @@ from google.protobuf.message import Message
 from ottla.formats.arrays import from_numbers, lists
 from ottla.formats.evolution import described
 from ottla.formats.faults import BadPayload, SchemaFault
+from ottla.formats.protobuf_imports import WELL_KNOWN
 
 MOST_COLUMNS = 5_000
 UINT64 = pa.decimal128(20, 0)
@@ -33,6 +34,8 @@ WRAPPERS = frozenset(
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
 AS_JSON = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
+TIMESTAMP = "google.protobuf.Timestamp"
+_READ_SPECIALLY = WRAPPERS | AS_JSON | {TIMESTAMP}
 _SCALARS = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(),
     FieldDescriptor.CPPTYPE_INT64: pa.int64(),
@@ -104,7 +107,9 @@ class _Columns:
         if field.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
             return _scalar(field)
         name = field.message_type.full_name
-        if name == "google.protobuf.Timestamp":
+        if name in _READ_SPECIALLY and field.message_type.file.name not in WELL_KNOWN:
+            raise SchemaFault(f"the Protobuf schema defines {name} itself")
+        if name == TIMESTAMP:
             return Column(MICROS, _timestamps)
         if name in WRAPPERS:
             inner = _scalar(field.message_type.fields_by_name["value"])

@@ -34,6 +34,11 @@ class Options:
         return message_factory.GetMessageClass(kind).FromString(options.SerializeToString())
 
 
+def is_linkable(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> bool:
+    """True if a file and its imports make a valid whole."""
+    return _linked(file, imports) is not None
+
+
 def _linked(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> Any:
     """A pool of the file and its imports; None if they do not fit together."""
     pool = descriptor_pool.DescriptorPool()
@@ -50,8 +55,9 @@ def _linked(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto
     own.CopyFrom(file)
     own.name = "/"  # No import has this name.
     try:
-        add(imports[_DESCRIPTOR])
-        added.add(_DESCRIPTOR)
+        if _DESCRIPTOR in imports:
+            added.add(_DESCRIPTOR)
+            add(imports[_DESCRIPTOR])
         add(own)
     except TypeError:
         return None

@@ -15,12 +15,16 @@ from pathlib import Path, PurePosixPath
 
 from google.protobuf import (
     any_pb2,
+    api_pb2,
+    descriptor_pb2,
     descriptor_pool,
     duration_pb2,
     empty_pb2,
     field_mask_pb2,
+    source_context_pb2,
     struct_pb2,
     timestamp_pb2,
+    type_pb2,
     wrappers_pb2,
 )
 from google.protobuf.descriptor import Descriptor, FileDescriptor
@@ -28,6 +32,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from ottla.formats.faults import SchemaFault
+from ottla.formats.protobuf_imports import BUILT_IN, WELL_KNOWN, is_about_name
 from ottla.formats.protobuf_nesting import MAX_NESTING, is_too_deep
 from ottla.formats.writer import WriterSchema
 
@@ -35,11 +40,15 @@ MAIN = "ottla_schema.proto"
 """The name that a schema without one has among the files."""
 _WELL_KNOWN = (
     any_pb2,
+    api_pb2,
+    descriptor_pb2,
     duration_pb2,
     empty_pb2,
     field_mask_pb2,
+    source_context_pb2,
     struct_pb2,
     timestamp_pb2,
+    type_pb2,
     wrappers_pb2,
 )
 _one_at_a_time = threading.Lock()
@@ -93,23 +102,25 @@ def _linked(file: FileDescriptorProto, references: dict[str, str]) -> FileDescri
                 add(_dependency(name, references))
         pool.Add(one)
 
-    file.name = file.name or MAIN
+    file.name = MAIN  # its own name may be that of a well-known file, whose messages are read in ways of their own
     add(file)
-    return pool.FindFileByName(file.name)
+    return pool.FindFileByName(MAIN)
 
 
 def _dependency(name: str, references: dict[str, str]) -> FileDescriptorProto:
+    for module in _WELL_KNOWN:
+        if name == module.DESCRIPTOR.name:
+            known = FileDescriptorProto()
+            module.DESCRIPTOR.CopyToProto(known)
+            return known
     if name in references:
         found = _serialized(references[name])
         if found is None:
             return _compile(references[name], references, name=name)[-1]
         found.name = name
         return found
-    for module in _WELL_KNOWN:
-        if name == module.DESCRIPTOR.name:
-            known = FileDescriptorProto()
-            module.DESCRIPTOR.CopyToProto(known)
-            return known
+    if name in BUILT_IN:
+        return _compile(BUILT_IN[name], {}, name=name)[-1]
     raise SchemaFault(f"the Protobuf schema imports {name}, which is none of its references")
 
 
@@ -120,7 +131,7 @@ def _compile(text: str, references: dict[str, str], name: str = MAIN) -> list[Fi
     included = importlib.resources.files("grpc_tools") / "_proto"
     with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as made, _one_at_a_time:
         directory = Path(made)
-        for file, content in {**references, name: text}.items():
+        for file, content in {**BUILT_IN, **references, name: text}.items():
             _write(directory, file, content)
         folders = [made.encode(), str(included).encode()]
         try:
@@ -135,14 +146,21 @@ def _compile(text: str, references: dict[str, str], name: str = MAIN) -> list[Fi
 
 
 def _write(directory: Path, name: str, content: str) -> None:
-    parts = PurePosixPath(name).parts
-    if not parts or name.startswith("/") or ".." in parts or "\0" in name:
+    place = PurePosixPath(name)
+    if not place.parts or place.is_absolute() or ".." in place.parts or "\0" in name:
         raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name!r}")
+    if str(place) in WELL_KNOWN:
+        return
     if is_too_deep(content):
         raise SchemaFault(f"the Protobuf schema has braces nested more than {MAX_NESTING} deep")
-    path = directory.joinpath(*parts)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
+    path = directory.joinpath(place)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    except (OSError, UnicodeEncodeError) as fault:
+        if not is_about_name(fault):
+            raise
+        raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name[:100]!r}: {fault}") from None
 
 
 def _words(fault: Exception, directory: str) -> str:

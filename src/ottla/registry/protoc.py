@@ -18,29 +18,12 @@ from google.protobuf.message import DecodeError
 
 from ottla.formats.compatibility import InvalidSchema
 from ottla.formats.protobuf_compatibility import ProtobufSchema
+from ottla.formats.protobuf_imports import BUILT_IN, WELL_KNOWN, is_about_name
 from ottla.formats.protobuf_nesting import MAX_NESTING, is_too_deep
+from ottla.formats.protobuf_options import is_linkable
 from ottla.formats.protobuf_text import protobuf_text
 
 _MAIN = "default.proto"
-_KNOWN = {
-    "confluent/meta.proto": """
-syntax = "proto3";
-package confluent;
-import "google/protobuf/descriptor.proto";
-message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }
-extend google.protobuf.FileOptions { Meta file_meta = 1088; }
-extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
-extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
-extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
-extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
-""",
-    "confluent/type/decimal.proto": """
-syntax = "proto3";
-package confluent.type;
-message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
-""",
-}
-"""Imports that clients take for granted, as google/protobuf/*.proto, which grpcio-tools has."""
 
 
 def parse_protobuf(text: str, imports: Mapping[str, str]) -> tuple[str, ProtobufSchema]:
@@ -54,13 +37,15 @@ def parse_protobuf(text: str, imports: Mapping[str, str]) -> tuple[str, Protobuf
         main = f"_{main}"
     if given is None:
         return text.strip().replace("\r\n", "\n"), _compiled(text, main, imports)
-    printed = protobuf_text(given)
+    printed = _printed(given)
     schema = _compiled(printed, main, imports)
     if _stripped(given) != _stripped(schema.file):
         # The descriptor has options of extensions, which only the imports tell how to print.
-        printed = protobuf_text(given, schema.imports)
+        printed = _printed(given, schema.imports)
         schema = _compiled(printed, main, imports)
     if _stripped(given) != _stripped(schema.file):
+        if not is_linkable(given, schema.imports):
+            raise InvalidSchema("the descriptor is none that protoc makes")
         return text, ProtobufSchema(given, schema.imports)
     return printed, schema
 
@@ -68,6 +53,14 @@ def parse_protobuf(text: str, imports: Mapping[str, str]) -> tuple[str, Protobuf
 def serialized(schema: ProtobufSchema) -> str:
     """The descriptor in base64."""
     return base64.b64encode(schema.file.SerializeToString(deterministic=True)).decode()
+
+
+def _printed(given: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto] | None = None) -> str:
+    """A client's descriptor as source; InvalidSchema where it has parts that contradict one another."""
+    try:
+        return protobuf_text(given, imports)
+    except (IndexError, KeyError, ValueError, RuntimeError) as fault:  # a generator turns StopIteration into the last
+        raise InvalidSchema("the descriptor is none that protoc makes") from fault
 
 
 def _descriptor(text: str) -> FileDescriptorProto | None:
@@ -81,9 +74,9 @@ def _descriptor(text: str) -> FileDescriptorProto | None:
 
 def _compiled(text: str, main: str, imports: Mapping[str, str]) -> ProtobufSchema:
     with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as folder:
-        for name, source in {**_KNOWN, **imports, main: text}.items():
+        for name, source in {**BUILT_IN, **imports, main: text}.items():
             descriptor = _descriptor(source)
-            _write(folder, name, source if descriptor is None else protobuf_text(descriptor))
+            _write(folder, name, source if descriptor is None else _printed(descriptor))
         files = _run(main, folder)
     return ProtobufSchema(files.pop(main), files)
 
@@ -92,6 +85,8 @@ def _write(folder: str, name: str, source: str) -> None:
     place = PurePosixPath(name)
     if place.is_absolute() or ".." in place.parts or "\0" in name or not place.parts:
         raise InvalidSchema(f"the import {name!r} is no relative path")
+    if str(place) in WELL_KNOWN:
+        return
     if is_too_deep(source):
         raise InvalidSchema(f"{name}: braces are nested more than {MAX_NESTING} deep")
     path = Path(folder, *place.parts)
@@ -99,6 +94,8 @@ def _write(folder: str, name: str, source: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(source, encoding="utf-8")
     except (OSError, UnicodeEncodeError) as fault:
+        if not is_about_name(fault):
+            raise
         raise InvalidSchema(f"the import {name!r} cannot be used: {fault}") from fault
 
 
