@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.formats.compatibility import InvalidSchema
+from ottla.registry import parsing
 from ottla.registry.parsing import ParsedSchema, parse
 
 
@@ -31,3 +32,16 @@ def test_a_chain_of_names_that_is_too_long_is_no_schema() -> None:
     schema = {"type": "record", "name": "Top", "fields": [{"name": "f", "type": "R1999"}]}
     with pytest.raises(InvalidSchema, match="too deep"):
         parse("AVRO", json.dumps(schema), sources)
+
+
+def test_parsed_schemas_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that looks schemas of 1 MB up would else fill the memory."""
+    monkeypatch.setattr(parsing, "_KEPT_CHARACTERS", 10_000)
+    sources = (("other", json.dumps({"type": "record", "name": "Other", "fields": [], "doc": "x" * 900})),)
+    first = parse("AVRO", '"int"', sources)
+    assert parse("AVRO", '"int"', sources) is first
+    for number in range(20):
+        parse("AVRO", json.dumps({"type": "fixed", "name": f"F{number}", "size": 1}), sources)
+        if number == 5:
+            assert parse("AVRO", '"int"', sources) is first
+    assert parse("AVRO", '"int"', sources) is not first

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 from ottla.formats.compatibility import Incompatibility, InvalidSchema
 
@@ -13,7 +14,15 @@ Sources = tuple[tuple[str, str], ...]
 """Referenced schemas, each after those that it refers to itself: the name by which it is used, and its text."""
 
 TYPES = ("JSON", "PROTOBUF", "AVRO")
-_KEPT = 2_000
+_KEPT_CHARACTERS = 16_000_000
+"""Bounds the texts of the parsed schemas that are kept; their trees take several times as much."""
+
+
+class _Request(NamedTuple):
+    schema_type: str
+    text: str
+    sources: Sources
+    normalized: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,9 +59,50 @@ class ParsedSchema:
         return protobuf_incompatibilities(self.tree, writer.tree)
 
 
-@lru_cache(_KEPT)
+class _Kept:
+    """The schemas that were parsed last, within a bound on the characters of their texts and sources."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._schemas: OrderedDict[_Request, ParsedSchema] = OrderedDict()
+        self._characters = 0
+
+    def get(self, request: _Request) -> ParsedSchema | None:
+        with self._lock:
+            if request not in self._schemas:
+                return None
+            self._schemas.move_to_end(request)
+            return self._schemas[request]
+
+    def put(self, request: _Request, parsed: ParsedSchema) -> None:
+        """Keep a schema, and forget those that were not asked for the longest."""
+        with self._lock:
+            if request not in self._schemas:
+                self._characters += _characters(request)
+            self._schemas[request] = parsed
+            while self._characters > _KEPT_CHARACTERS:
+                oldest, _ = self._schemas.popitem(last=False)
+                self._characters -= _characters(oldest)
+
+
+def _characters(request: _Request) -> int:
+    return len(request.text) + sum(len(text) for _, text in request.sources)
+
+
+_kept = _Kept()
+
+
 def parse(schema_type: str, text: str, sources: Sources = (), *, normalized: bool = False) -> ParsedSchema:
     """Parse and print a schema; InvalidSchema where it is none."""
+    request = _Request(schema_type, text, sources, normalized)
+    found = _kept.get(request)
+    if found is None:
+        found = _checked(schema_type, text, sources, normalized=normalized)
+        _kept.put(request, found)
+    return found
+
+
+def _checked(schema_type: str, text: str, sources: Sources, *, normalized: bool) -> ParsedSchema:
     try:
         parsed = _parse(schema_type, text, sources, normalized=normalized)
         parsed.text.encode()
