@@ -227,6 +227,21 @@ def test_an_unfit_topic_is_refused(registry_broker: TestBroker, topic: str) -> N
         RegistryThread(bootstrap, port=0, topic=f"{topic}-short").start()
 
 
+def test_a_damaged_topic_is_refused(tmp_path: Path, topic: str) -> None:
+    """Else a schema would be handed out with another letter in it, or be missing."""
+    from ottla.registry.topic import UnusableTopic
+
+    with TestBroker(directory=tmp_path) as broker:
+        with RegistryThread(broker.bootstrap_servers, port=0, topic=topic) as running:
+            assert Http(running.url).register("a", record("R", "xyzzy")).status == 200
+        (segment,) = tmp_path.glob(f"{topic}-0/*.log")
+        with segment.open("r+b") as file:
+            file.seek(segment.read_bytes().index(b"xyzzy"))
+            file.write(b"w")
+        with pytest.raises(UnusableTopic, match="is damaged"):
+            RegistryThread(broker.bootstrap_servers, port=0, topic=topic).start()
+
+
 def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     from ottla.registry.command import command
 

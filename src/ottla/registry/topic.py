@@ -24,6 +24,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
+from ottla.records.faults import CorruptRecords
 from ottla.records.reader import Record as LogRecord
 from ottla.records.reader import read_records
 from ottla.registry.records import (
@@ -201,12 +202,26 @@ class SchemasTopic:
         if piece.offset != self.position:
             return
         for batch in iterate_batches(piece.records):
+            records = self._records(batch)
             if batch.producer_id == PRODUCER_ID and not batch.is_control:
                 self._place = _after(batch)
-            for record in [] if batch.is_control else read_records(batch):
+            for record in records:
                 if record.offset >= piece.offset:
                     self._apply_record(record)
         self.position = piece.next_offset
+
+    def _records(self, batch: Batch) -> list[LogRecord]:
+        """The records of a batch, none of a control batch; UnusableTopic where it is damaged."""
+        try:
+            if batch.crc_holds():
+                return [] if batch.is_control else read_records(batch)
+            fault = "its CRC does not fit"
+        except CorruptRecords as error:
+            fault = str(error)
+        raise UnusableTopic(
+            f"the batch at offset {batch.base_offset} of the topic {self._topic} is damaged ({fault}): "
+            "restore the topic, as schemas would be missing or wrong"
+        )
 
     def _apply_record(self, record: LogRecord) -> None:
         for name, content in record.headers:
