@@ -208,6 +208,20 @@ def test_compatibility_with_reasons(http: Http) -> None:
     assert http("POST", path + "/7", good).code == (404, 40402)
 
 
+def test_any_schema_is_compatible_with_a_subject_that_has_none(http: Http) -> None:
+    body = {"schema": '"int"'}
+    assert http("POST", "/compatibility/subjects/new/versions", body).json == {"is_compatible": True}
+    assert http("POST", "/compatibility/subjects/new/versions/latest", body).json == {"is_compatible": True}
+    assert http("POST", "/compatibility/subjects/new/versions/1", body).code == (404, 40402)
+
+
+def test_a_check_that_wants_reasons_has_those_against_an_invalid_schema(http: Http) -> None:
+    path, body = "/compatibility/subjects/new/versions/latest", {"schema": "nonsense"}
+    assert http("POST", path, body).code == (422, 42201)
+    answer = http("POST", path + "?verbose=true", body).json
+    assert (answer["is_compatible"], answer["messages"][0][:15]) == (False, "Invalid schema:")
+
+
 def test_deleted_versions_are_seen_only_when_asked_for(http: Http) -> None:
     http.register("a", record("R", "x"))
     http.register("a", record("R", "x", y=1))

@@ -62,8 +62,11 @@ def incompatible(subject: str, reasons: list[str]) -> RegistryError:
     return RegistryError(409, f"{about}, details: [{', '.join(reasons)}]")
 
 
+INVALID_SCHEMA = 42201
+
+
 def invalid_schema(why: str) -> RegistryError:
-    return RegistryError(42201, f"Invalid schema: {why}")
+    return RegistryError(INVALID_SCHEMA, f"Invalid schema: {why}")
 
 
 def invalid_version(version: str) -> RegistryError:

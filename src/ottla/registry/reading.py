@@ -235,14 +235,29 @@ def mode(state: RegistryState, call: Call) -> Json:
 def compatibility(state: RegistryState, call: Call) -> Json:
     """Tell whether a schema is compatible with the registered ones; nothing is changed."""
     subject = call.subject(state)
+    against = _against(state, call, subject)
     proposal = call.proposal()
     if proposal.schema is None:
         raise RegistryError(422, "the request has no schema")
-    if "version" in call.names:
-        against = [pick(state, subject, call.version(), deleted=False)]
-    else:
-        against = state.versions(subject)
     normalize = call.flag("normalize") or bool(state.setting(subject, "normalize"))
-    found = check(state, subject, proposal, against, normalize=normalize)
+    verbose = call.flag("verbose")
+    try:
+        found = check(state, subject, proposal, against, normalize=normalize)
+    except RegistryError as refusal:
+        if refusal.code != errors.INVALID_SCHEMA or not verbose:
+            raise
+        found = [refusal.message]
     answer: dict[str, Json] = {"is_compatible": not found}
-    return answer | ({"messages": found} if call.flag("verbose") else {})
+    return answer | ({"messages": found} if verbose else {})
+
+
+def _against(state: RegistryState, call: Call, subject: str) -> list[SchemaValue]:
+    """The live versions that the path names: one of them, the latest if there is one, or all."""
+    versions = state.versions(subject)
+    if "version" not in call.names:
+        return versions
+    wanted = call.version()
+    found = versions[-1:] if wanted == LATEST else [each for each in versions if each.version == wanted]
+    if not found and wanted != LATEST:
+        raise errors.version_not_found(wanted)
+    return found
