@@ -13,10 +13,14 @@ from ottla.registry import decide_settings as other
 from ottla.registry.decide import Decision, Proposal, check, look_up, register
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import (
+    CLEAR_SUBJECT,
+    MOST,
+    Cleared,
     Record,
     Reference,
     SchemaKey,
     SchemaValue,
+    SubjectKey,
     decode_key,
     decode_value,
     encode_key,
@@ -320,6 +324,37 @@ def test_a_record_of_a_key_replaces_the_former() -> None:
     assert [each.version for each in state.versions("a")] == [1, 2]
     assert state.ids_of(".", records[2][1].guid_bytes) == [6]  # type: ignore[union-attr]
     assert not state.holders(".", 5)
+
+
+@pytest.mark.parametrize("scope", [None, ":.lab:a", ":.lab:"])
+def test_deleted_versions_before_a_cleared_scope_are_gone(scope: str | None) -> None:
+    """Confluent's registry clears a scope before it imports: its ids may then belong to other schemas."""
+    desk = Desk()
+    desk.register(":.lab:a", record("Old", "x"))
+    desk.register(":.lab:a", record("Old", "x", y=1))
+    desk.do(other.delete_version(desk.state, ":.lab:a", 1, permanent=False))
+    desk.state.apply(SubjectKey(CLEAR_SUBJECT, scope), Cleared())
+    assert [each.version for each in desk.state.versions(":.lab:a", deleted=True)] == [2]
+    assert desk.state.holders(".lab", 1) == []
+    desk.state.apply(SchemaKey(":.lab:b", 1), SchemaValue(":.lab:b", 1, 1, '"int"'))
+    assert [each.schema for each in desk.state.holders(".lab", 1)] == ['"int"']
+
+
+@pytest.mark.parametrize("scope", ["b", ":.other:", ":.lab:b"])
+def test_other_scopes_keep_their_deleted_versions(scope: str) -> None:
+    desk = Desk()
+    desk.register(":.lab:a", record("Old", "x"))
+    desk.do(other.delete_subject(desk.state, ":.lab:a", permanent=False))
+    desk.state.apply(SubjectKey(CLEAR_SUBJECT, scope), Cleared())
+    assert len(desk.state.versions(":.lab:a", deleted=True)) == 1
+
+
+def test_no_id_is_given_out_that_values_cannot_name() -> None:
+    desk = Desk()
+    desk.do(other.change_mode(desk.state, "a", "IMPORT", force=False))
+    desk.register("a", record("R", "x"), id=MOST)
+    assert refused(lambda: desk.register("b", record("S", "x"))) == 50001
+    assert desk.register("b", record("R", "x")).id == MOST
 
 
 def test_a_stored_schema_that_cannot_be_parsed_does_not_end_a_normal_lookup() -> None:

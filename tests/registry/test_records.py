@@ -6,6 +6,7 @@ import pytest
 
 from ottla.registry.identity import fingerprint, guid
 from ottla.registry.records import (
+    Cleared,
     ContextKey,
     ContextValue,
     DeletedThrough,
@@ -63,6 +64,7 @@ VALUES: list[tuple[Key, bytes, Value]] = [
     ),
     (SubjectKey("MODE", "a"), b'{"subject":"a","mode":"READONLY"}', ModeValue("READONLY")),
     (SubjectKey("DELETE_SUBJECT", "a"), b'{"subject":"a","version":3}', DeletedThrough(3)),
+    (SubjectKey("CLEAR_SUBJECT", "a"), b'{"subject":"a"}', Cleared()),
     (ContextKey(".lab"), b'{"tenant":"default","context":".lab"}', ContextValue()),
     (NoopKey(), b'{"greatestIds":{".":7}}', GreatestIds({".": 7})),
     (
@@ -104,8 +106,14 @@ def test_a_value_of_an_old_registry_has_no_fingerprint() -> None:
     assert value.guid_bytes == fingerprint('"string"', (), None, None)
 
 
-def test_unknown_keys_are_left_alone() -> None:
-    content = b'{"keytype":"SOMETHING","magic":0}'
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"keytype":"SOMETHING","magic":0}',
+        b'{"keytype":"SCHEMA","subject":"a","version":2147483648,"magic":1}',
+    ],
+)
+def test_unknown_keys_are_left_alone(content: bytes) -> None:
     assert decode_key(content) == OtherKey(content)
     assert encode_key(OtherKey(content)) == content
 
@@ -139,6 +147,9 @@ def test_the_guid_covers_references_metadata_and_rules() -> None:
     [
         b"[" * 100_000,
         b'{"id":1,"schema":"x","references":[{"name":"n","subject":"s","version":1099511627776}]}',
+        b'{"id":2147483648,"schema":"x"}',
+        b'{"id":1,"schema":"x","md5":"CV1xzxJVa51eMwrVdbPfXQ==","metadata":"x"}',
+        b'{"id":1,"schema":"x","md5":"CV1xzxJVa51eMwrVdbPfXQ==","ruleSet":["x"]}',
     ],
 )
 def test_odd_records_are_unreadable(value: bytes) -> None:

@@ -10,14 +10,13 @@ from typing import TypeVar
 from ottla.registry import errors
 from ottla.registry.decide import Proposal
 from ottla.registry.errors import RegistryError
-from ottla.registry.records import Json, Reference
+from ottla.registry.records import MOST, Json, Reference
 from ottla.registry.shapes import check_metadata, check_rule_set
 from ottla.registry.state import RegistryState
-from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, is_valid, qualified, split
+from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, is_valid, is_valid_scope, qualified, split
 
 T = TypeVar("T")
 LATEST = -1
-_MOST = 2**31 - 1
 _DIGITS = re.compile("[0-9]{1,10}")
 
 
@@ -60,6 +59,13 @@ class Call:
         if not is_valid(subject):
             raise errors.invalid_subject(subject)
         return subject
+
+    def writable_scope(self) -> str | None:
+        """The scope of a setting; 42208 where there can be none."""
+        scope = self.scope()
+        if scope is not None and not is_valid_scope(scope):
+            raise errors.invalid_subject(scope)
+        return scope
 
     def scope(self) -> str | None:
         """The scope of a setting: a subject, a context (`:.ctx:`), or everything (None)."""
@@ -118,7 +124,7 @@ class Call:
 
 def _is_number(text: str) -> bool:
     """True for a number in ASCII digits that Java's int can hold."""
-    return bool(_DIGITS.fullmatch(text)) and int(text) <= _MOST
+    return bool(_DIGITS.fullmatch(text)) and int(text) <= MOST
 
 
 def _of(fields: dict[str, Json], name: str, kind: type) -> Json:
@@ -132,8 +138,8 @@ def _of(fields: dict[str, Json], name: str, kind: type) -> Json:
 def _positive(fields: dict[str, Json], name: str) -> int | None:
     """A number above 0, or None; clients write -1 or 0 for none."""
     value = _of(fields, name, int)
-    if value is not None and value > _MOST:
-        raise RegistryError(422, f"{name} is greater than {_MOST}")
+    if value is not None and value > MOST:
+        raise RegistryError(422, f"{name} is greater than {MOST}")
     return value if value is not None and value > 0 else None
 
 

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from ottla.formats.compatibility import InvalidSchema, Level, find_incompatibilities
 from ottla.registry import errors
 from ottla.registry.parsing import ParsedSchema, Sources, parse
-from ottla.registry.records import ContextKey, ContextValue, Json, Record, Reference, SchemaKey, SchemaValue
+from ottla.registry.records import MOST, ContextKey, ContextValue, Json, Record, Reference, SchemaKey, SchemaValue
 from ottla.registry.state import READWRITE, RegistryState
 from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, qualified
 
@@ -323,6 +323,8 @@ def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> D
 def _append(state: RegistryState, value: SchemaValue) -> Decision[SchemaValue]:
     """The records that enter a version, with the context's own record if the context is new."""
     context = context_of(value.subject)
+    if max(value.id, value.version) > MOST:
+        raise errors.used_up(value.subject)
     first: tuple[Record, ...] = ()
     if context != DEFAULT_CONTEXT and context not in state.contexts:
         first = ((ContextKey(context), ContextValue()),)

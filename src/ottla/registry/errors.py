@@ -120,6 +120,10 @@ def context_not_empty(context: str) -> RegistryError:
     return RegistryError(42211, f"The specified context '{context}' is not empty")
 
 
+def used_up(subject: str) -> RegistryError:
+    return RegistryError(50001, f"No id or no version is left for subject '{subject}': the greatest are in use")
+
+
 def store_failed(why: str) -> RegistryError:
     return RegistryError(50001, f"The registry's topic cannot be written or read: {why}")
 

@@ -17,6 +17,8 @@ from ottla.registry.identity import fingerprint
 Json = Any
 """A parsed JSON document."""
 
+MOST = 2**31 - 1
+"""The greatest id and version: the wire format of values has four bytes for an id, and Java reads them signed."""
 _MD5_BYTES = 16
 CONFIG, MODE, DELETE_SUBJECT, CLEAR_SUBJECT = "CONFIG", "MODE", "DELETE_SUBJECT", "CLEAR_SUBJECT"
 _SUBJECT_KINDS = frozenset({CONFIG, MODE, DELETE_SUBJECT, CLEAR_SUBJECT})
@@ -107,6 +109,11 @@ class DeletedThrough:
 
 
 @dataclass(frozen=True, slots=True)
+class Cleared:
+    """A value of CLEAR_SUBJECT: soft-deleted versions before it are gone, so that their ids may be imported again."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContextValue:
     """A value of CONTEXT: the context of the key has subjects."""
 
@@ -118,7 +125,7 @@ class GreatestIds:
     ids: Mapping[str, int]
 
 
-Value = SchemaValue | Settings | ModeValue | DeletedThrough | ContextValue | GreatestIds | None
+Value = SchemaValue | Settings | ModeValue | DeletedThrough | Cleared | ContextValue | GreatestIds | None
 Record = tuple[Key, Value]
 
 
@@ -143,7 +150,7 @@ def decode_key(content: bytes) -> Key:
     raw = _load(content)
     kind = raw.get("keytype")
     subject, version = raw.get("subject"), raw.get("version")
-    if kind == "SCHEMA" and isinstance(subject, str) and isinstance(version, int):
+    if kind == "SCHEMA" and isinstance(subject, str) and isinstance(version, int) and abs(version) <= MOST:
         return SchemaKey(subject, version)
     if kind in _SUBJECT_KINDS and (subject is None or isinstance(subject, str)):
         return SubjectKey(kind, subject or None)
@@ -168,6 +175,8 @@ def encode_value(key: Key, value: Value) -> bytes | None:
         return _dump({**subject, **value.values})
     if isinstance(value, ModeValue):
         return _dump({**subject, "mode": value.mode})
+    if isinstance(value, Cleared):
+        return _dump(subject)
     assert isinstance(value, DeletedThrough)
     return _dump({**subject, "version": value.version})
 
@@ -201,12 +210,12 @@ def decode_value(key: Key, content: bytes | None) -> Value:
         if isinstance(key, SchemaKey):
             return _decode_schema(key, raw)
         if isinstance(key, NoopKey):
-            return GreatestIds({str(name): int(number) for name, number in raw.get("greatestIds", {}).items()})
+            return GreatestIds({str(name): _int32(number) for name, number in raw.get("greatestIds", {}).items()})
         if key.kind == CONFIG:
             return Settings({name: each for name, each in raw.items() if name != "subject" and each is not None})
         if key.kind == MODE:
             return ModeValue(str(raw["mode"]))
-        return DeletedThrough(int(raw["version"])) if key.kind == DELETE_SUBJECT else None
+        return DeletedThrough(int(raw["version"])) if key.kind == DELETE_SUBJECT else Cleared()
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
         raise UnreadableRecord(f"{content[:200]!r}: {fault}") from fault
 
@@ -216,11 +225,13 @@ def _decode_schema(key: SchemaKey, raw: dict[str, Json]) -> SchemaValue:
         Reference(str(each["name"]), str(each["subject"]), int(each["version"])) for each in raw.get("references") or ()
     )
     schema, metadata, rule_set = str(raw["schema"]), raw.get("metadata"), raw.get("ruleSet")
+    if not isinstance(metadata, dict | None) or not isinstance(rule_set, dict | None):
+        raise TypeError("metadata and rule sets are objects")
     known = base64.b64decode(raw["md5"]) if raw.get("md5") else b""
     return SchemaValue(
         key.subject,
         key.version,
-        int(raw["id"]),
+        _int32(raw["id"]),
         schema,
         str(raw.get("schemaType") or "AVRO"),
         references,
@@ -229,6 +240,14 @@ def _decode_schema(key: SchemaKey, raw: dict[str, Json]) -> SchemaValue:
         bool(raw.get("deleted", False)),
         known if len(known) == _MD5_BYTES else fingerprint(schema, references, metadata, rule_set),
     )
+
+
+def _int32(number: Json) -> int:
+    """A number that Java's int holds, as other registries and all serializers have it."""
+    found = int(number)
+    if not -MOST - 1 <= found <= MOST:
+        raise ValueError(f"{found} is out of range")
+    return found
 
 
 def _dump(content: Json) -> bytes:

@@ -11,9 +11,11 @@ from typing import TypeVar
 
 from ottla.formats.compatibility import Level
 from ottla.registry.records import (
+    CLEAR_SUBJECT,
     CONFIG,
     DELETE_SUBJECT,
     MODE,
+    Cleared,
     ContextKey,
     DeletedThrough,
     GreatestIds,
@@ -27,7 +29,7 @@ from ottla.registry.records import (
     SubjectKey,
     Value,
 )
-from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, join, qualified
+from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, join, qualified, split
 
 V = TypeVar("V")
 DEFAULT_LEVEL = Level.BACKWARD
@@ -124,6 +126,17 @@ class RegistryState:
             for version, each in list(self.subjects.get(key.subject, {}).items()):
                 if version <= value.version and not each.deleted:
                     self._apply_schema(SchemaKey(key.subject, version), replace(each, deleted=True))
+        elif key.kind == CLEAR_SUBJECT and isinstance(value, Cleared):
+            self._clear(key.subject)
+
+    def _clear(self, scope: str | None) -> None:
+        """Forget the soft-deleted versions of a subject, of a context (`:.ctx:`), or of all (None)."""
+        context, name = split(scope or "")
+        for subject in list(self.subjects):
+            if scope is None or subject == scope or (not name and context_of(subject) == context):
+                for each in self.versions(subject, deleted=True):
+                    if each.deleted:
+                        self._apply_schema(SchemaKey(subject, each.version), None)
 
     def _context(self, name: str) -> Context:
         return self.contexts.setdefault(name, Context())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 DEFAULT_CONTEXT = "."
 _RESERVED = frozenset({"__GLOBAL", "__EMPTY"})
+_GLOBAL_CONTEXT = ".__GLOBAL"
 
 
 def split(subject: str) -> tuple[str, str]:
@@ -34,12 +35,17 @@ def context_of(subject: str) -> str:
 def is_valid(subject: str) -> bool:
     """True if a subject may be registered."""
     context, name = split(subject)
-    return (
-        bool(name)
-        and name not in _RESERVED
-        and is_valid_context(context)
-        and not any(ord(letter) < 32 or ord(letter) == 127 for letter in subject)
-    )
+    return bool(name) and context != _GLOBAL_CONTEXT and is_valid_scope(subject)
+
+
+def is_valid_scope(scope: str) -> bool:
+    """True if a subject or a context may have settings."""
+    context, name = split(scope)
+    return name not in _RESERVED and is_valid_context(context) and not any(map(_is_control, scope))
+
+
+def _is_control(letter: str) -> bool:
+    return letter < " " or "\x7f" <= letter <= "\x9f"
 
 
 def is_valid_context(context: str) -> bool:

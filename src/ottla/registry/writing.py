@@ -70,7 +70,7 @@ def change_settings(state: RegistryState, call: Call) -> Decision[Json]:
         given["compatibilityLevel"] = given.pop("compatibility")
     known = {name: value for name, value in given.items() if name in decide_settings.SETTINGS}
     check_settings(known)
-    decision = decide_settings.change_settings(state, call.scope(), known)
+    decision = decide_settings.change_settings(state, call.writable_scope(), known)
     echo = dict(decision.answer)
     if "compatibilityLevel" in echo:
         echo["compatibility"] = echo.pop("compatibilityLevel")
@@ -84,7 +84,7 @@ def reset_settings(state: RegistryState, call: Call) -> Decision[Json]:
 
 def change_mode(state: RegistryState, call: Call) -> Decision[Json]:
     mode = call.fields().get("mode")
-    decision = decide_settings.change_mode(state, call.scope(), mode, force=call.flag("force"))
+    decision = decide_settings.change_mode(state, call.writable_scope(), mode, force=call.flag("force"))
     return _answer(decision, {"mode": decision.answer})
 
 
