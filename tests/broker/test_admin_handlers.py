@@ -122,6 +122,12 @@ def test_an_option_of_all_brokers_reaches_the_logs_that_do_not_set_it_themselves
     assert (described.value, described.config_source) == ("33", 2)
 
 
+@pytest.mark.parametrize("text", ["NaN", "inf", "Infinity", "1e300"])
+def test_an_interval_that_no_clock_knows_is_refused(admin: Admin, text: str) -> None:
+    assert admin.edit(BROKER, "", "ottla.scrub.interval.hours", text) == ErrorCode.INVALID_REQUEST
+    assert admin.option(BROKER, "1", "ottla.scrub.interval.hours").value == "168.0"
+
+
 def test_an_option_that_would_break_a_promise_is_refused_by_name(admin):
     admin.create("refused")
     assert admin.edit(TOPIC, "refused", "remote.storage.enable", "true") == ErrorCode.INVALID_CONFIG

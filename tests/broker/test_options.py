@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.broker.options import Options
 from ottla.config.resolve import Layers
 from ottla.kernel.ids import BrokerId, TopicId
@@ -54,6 +56,21 @@ def test_a_topics_own_options_are_followed_as_they_are_set() -> None:
     assert options.topic_config(metadata.topics[TOPIC_ID]).retention_ms != 9
     metadata.apply(metadata.version + 1, is_set(TOPIC_RESOURCE, "t", retention_ms="9"))
     assert options.topic_config(metadata.topics[TOPIC_ID]).retention_ms == 9
+
+
+def test_stored_values_that_this_version_refuses_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker of another version took them; this one must come up all the same."""
+    options = Options(Layers({"log.cleaner.backoff.ms": "1"}))
+    metadata = a_metadata(
+        is_set(BROKER_RESOURCE, ALL_BROKERS, ottla_scrub_interval_hours="NaN", log_retention_ms="2"),
+        is_set(BROKER_RESOURCE, "1", log_cleaner_backoff_ms="soon"),
+        is_set(TOPIC_RESOURCE, "t", cleanup_policy="squeeze", segment_ms="7"),
+    )
+    options.take(metadata, ME)
+    assert (options.config.log_cleaner_backoff_ms, options.config.scrub_interval_hours) == (1, 168.0)
+    topic = options.topic_config(metadata.topics[TOPIC_ID])
+    assert (topic.cleanup_policy, topic.segment_ms, topic.retention_ms) == (("delete",), 7, 2)
+    assert [record.args[0] for record in caplog.records] == ["all brokers", "broker 1", "topic t"]  # type: ignore[index]
 
 
 def test_a_deleted_topic_is_forgotten() -> None:

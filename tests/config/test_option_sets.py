@@ -66,6 +66,36 @@ def test_what_is_no_number_is_refused(text):
         Option("x", 1, Kind.INT).parse(text)
 
 
+@pytest.mark.parametrize("text", ["nan", "inf", "1_0", "٣", "", "0x10"])
+def test_what_java_does_not_read_as_a_double_is_refused(text):
+    with pytest.raises(ConfigError, match="Not a number of type DOUBLE"):
+        Option("x", 1.0, Kind.DOUBLE).parse(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ottla.scrub.interval.hours", "NaN"),
+        ("ottla.scrub.interval.hours", "Infinity"),
+        ("ottla.scrub.interval.hours", "1e300"),
+        ("log.cleaner.io.max.bytes.per.second", "NaN"),
+        ("log.cleaner.io.max.bytes.per.second", "0"),
+    ],
+)
+def test_numbers_that_no_clock_or_throttle_can_use_are_refused(name, text):
+    with pytest.raises(ConfigError, match="Value must be"):
+        BrokerConfig.of_texts({name: text})
+
+
+def test_what_a_list_names_twice_counts_once():
+    assert BrokerConfig.of_texts({"log.dirs": "/b, /a,/b"}).log_dirs == ("/b", "/a")
+
+
+def test_doubles_are_printed_as_java_prints_them():
+    declared = TopicConfig.BY_NAME["min.cleanable.dirty.ratio"]
+    assert [declared.text(value) for value in (0.5, 1.0, 0.00001)] == ["0.5", "1.0", "1.0E-5"]
+
+
 def test_every_option_says_what_it_is_for():
     for declared in (*TopicConfig.OPTIONS, *GroupConfig.OPTIONS, *broker_options().values()):
         assert len(declared.doc) > 10, declared.name

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.config.option import ConfigError
 from ottla.config.resolve import Layers
+from ottla.config.topic import TopicConfig
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE
 
 if TYPE_CHECKING:
-    from ottla.config.topic import TopicConfig
+    from ottla.config.option import Option
     from ottla.kernel.ids import BrokerId, TopicId
     from ottla.metadata.state import Metadata, Topic
+
+
+log = logging.getLogger("ottla.node")
 
 
 class Options:
@@ -29,8 +35,8 @@ class Options:
         """Take changed broker options from the metadata; topics inherit from them."""
         self.layers = Layers(
             self.layers.static,
-            metadata.config(BROKER_RESOURCE, ALL_BROKERS),
-            metadata.config(BROKER_RESOURCE, str(broker)),
+            _of_broker(metadata.config(BROKER_RESOURCE, ALL_BROKERS), "all brokers"),
+            _of_broker(metadata.config(BROKER_RESOURCE, str(broker)), f"broker {broker}"),
         )
         self.config = self.layers.broker()
 
@@ -38,9 +44,34 @@ class Options:
         """The topic's options, made once for all its partitions: making them takes longer than a change of leaders."""
         kept = self._topics.get(topic.topic_id)
         if kept is None or kept[0] is not self.layers or kept[1] is not topic.configs:
-            kept = self._topics[topic.topic_id] = (self.layers, topic.configs, self.layers.topic(topic.configs))
+            found = self.layers.topic(_usable(topic.configs, TopicConfig.BY_NAME, f"topic {topic.name}"))
+            kept = self._topics[topic.topic_id] = (self.layers, topic.configs, found)
         return kept[2]
 
     def forget(self, topic_id: TopicId) -> None:
         """Forget a deleted topic."""
         self._topics.pop(topic_id, None)
+
+
+def _of_broker(texts: Mapping[str, str], whose: str) -> Mapping[str, str]:
+    if not texts:
+        return texts
+    from ottla.config.known import broker_options  # most brokers never need it
+
+    return _usable(texts, broker_options(), whose)
+
+
+def _usable(texts: Mapping[str, str], options: Mapping[str, Option], whose: str) -> Mapping[str, str]:
+    """Stored values without those that this version refuses: a broker of another version took them.
+
+    A broker that failed at them would fail at every start.
+    """
+    wrong = {}
+    for name, text in texts.items():
+        try:
+            if name in options:
+                options[name].parse(text)
+        except ConfigError as fault:
+            wrong[name] = fault
+            log.warning("an option that is stored for %s is left out: %s", whose, fault)
+    return {name: text for name, text in texts.items() if name not in wrong} if wrong else texts

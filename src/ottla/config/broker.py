@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from ottla.config.option import Kind, OptionSet, Scope, Status, Value, at_least, one_of, option, some_of
+from ottla.config.option import (
+    Kind,
+    OptionSet,
+    Scope,
+    Status,
+    Value,
+    at_least,
+    between,
+    one_of,
+    option,
+    positive,
+    some_of,
+)
 from ottla.config.topic import DAY_MS, LONG_MAX, MiB
 
 INT_MAX = (1 << 31) - 1
+_HOURS_MOST = 1_000_000
+"""114 years."""
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 PLAIN_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
 
@@ -22,11 +36,15 @@ def _migration_policy(value: Value) -> str | None:
     return _MIGRATION_POLICIES(value.lower()) if isinstance(value, str) else None
 
 
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 65536
+
+
 def _listener_addresses(value: Value) -> str | None:
     for listener in value if isinstance(value, tuple) else ():
         name, separator, address = listener.partition("://")
         host, colon, port = address.rpartition(":")
-        if not (name and separator and colon and port.isdigit() and int(port) < 65536 and " " not in host):
+        if not (name and separator and colon and _is_port(port) and " " not in host):
             return f"{listener} is not NAME://HOST:PORT"
     return None
 
@@ -160,11 +178,12 @@ class BrokerConfig(OptionSet):
         doc="How long compaction rests when nothing is dirty enough.",
     )
     log_cleaner_io_max_bytes_per_second: float = option(
-        "log.cleaner.io.max.bytes.per.second", 1.7976931348623157e308, Kind.DOUBLE, scope=Scope.CLUSTER_WIDE,
+        "log.cleaner.io.max.bytes.per.second", 1.7976931348623157e308, Kind.DOUBLE, check=positive,
+        scope=Scope.CLUSTER_WIDE,
         doc="How fast compaction may read and write.",
     )
     scrub_interval_hours: float = option(
-        "ottla.scrub.interval.hours", 168.0, Kind.DOUBLE, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        "ottla.scrub.interval.hours", 168.0, Kind.DOUBLE, check=between(0, _HOURS_MOST), scope=Scope.CLUSTER_WIDE,
         doc="ottla's own: how long after the last pass the closed segments are checked for damage again; 0: never.",
     )
     scrub_max_bytes_per_second: int = option(

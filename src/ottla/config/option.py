@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, IntEnum
 from typing import ClassVar, Self, TypeVar, cast
 
+from ottla.kernel.java_numbers import double_text, parse_double
+
 T = TypeVar("T")
 Value = bool | int | float | str | tuple[str, ...] | None
 Check = Callable[[Value], str | None]
@@ -119,7 +121,7 @@ class Option:
             return "true" if value else "false"
         if isinstance(value, tuple):
             return ",".join(value)
-        return repr(value).replace("e+", "E") if isinstance(value, float) else str(value)
+        return double_text(value) if isinstance(value, float) else str(value)
 
     def _of_kind(self, text: str) -> Value:
         try:
@@ -147,15 +149,24 @@ def _integer_of(name: str, bits: int) -> Callable[[str], int]:
     return parse
 
 
+def integer(text: str) -> int | None:
+    """The number of 32 bits that a text is, in Java's spelling; None for any other text."""
+    try:
+        return _integer_of("INT", 32)(text)
+    except ValueError:
+        return None
+
+
 def _double(text: str) -> float:
     try:
-        return float(text)
+        return parse_double(text)
     except ValueError:
         raise ValueError("Not a number of type DOUBLE") from None
 
 
 def _list(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",")) if text else ()
+    """The parts between commas, each once, as Kafka takes them (KIP-1161)."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text else ()
 
 
 _PARSERS: dict[Kind, Callable[[str], Value]] = {
@@ -172,21 +183,30 @@ _PARSERS: dict[Kind, Callable[[str], Value]] = {
 
 
 def at_least(low: int | float) -> Check:
+    """Refuses a smaller number, and what is no number (NaN)."""
+
     def check(value: Value) -> str | None:
-        return f"Value must be at least {low}" if isinstance(value, int | float) and value < low else None
+        return f"Value must be at least {low}" if isinstance(value, int | float) and not value >= low else None
 
     return check
 
 
 def between(low: int | float, high: int | float) -> Check:
+    """Refuses a smaller number, a greater one, and what is no number (NaN)."""
+
     def check(value: Value) -> str | None:
-        if isinstance(value, int | float) and value < low:
+        if isinstance(value, int | float) and not value >= low:
             return f"Value must be at least {low}"
         if isinstance(value, int | float) and value > high:
             return f"Value must be no more than {high}"
         return None
 
     return check
+
+
+def positive(value: Value) -> str | None:
+    """A check: refuses 0, what is below it, and what is no number (NaN)."""
+    return "Value must be greater than 0" if isinstance(value, int | float) and not value > 0 else None
 
 
 def one_of(*allowed: str) -> Check:
