@@ -122,6 +122,19 @@ def test_an_option_of_all_brokers_reaches_the_logs_that_do_not_set_it_themselves
     assert (described.value, described.config_source) == ("33", 2)
 
 
+@pytest.mark.parametrize("name", ["²", "١", "--1", "01", "+1", "99999999999"])
+def test_a_broker_is_named_by_its_number_alone(admin: Admin, name: str) -> None:
+    """Options under another spelling would be stored and never be looked at."""
+    assert admin.edit(BROKER, name, "log.cleaner.backoff.ms", "20000") == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", ["²", "١", "--1", "99999999999"])
+def test_no_options_are_described_of_what_is_no_number(admin: Admin, name: str) -> None:
+    resource = DescribeConfigsResource(resource_type=BROKER, resource_name=name)
+    answer = admin.ask(DescribeConfigsRequest(resources=[resource]))
+    assert answer.results[0].error_code == ErrorCode.INVALID_REQUEST
+
+
 @pytest.mark.parametrize("text", ["NaN", "inf", "Infinity", "1e300"])
 def test_an_interval_that_no_clock_knows_is_refused(admin: Admin, text: str) -> None:
     assert admin.edit(BROKER, "", "ottla.scrub.interval.hours", text) == ErrorCode.INVALID_REQUEST

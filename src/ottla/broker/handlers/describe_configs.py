@@ -24,6 +24,7 @@ from ottla.config.describe import (
     describe_group,
     describe_topic,
 )
+from ottla.config.option import integer
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -72,9 +73,10 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
     if resource.resource_type == BROKER_RESOURCE:
         if name == "":
             return describe_broker_defaults(node.layers, keys)
-        if not name.lstrip("-").isdigit():
+        number = integer(name)
+        if number is None:
             return ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-        if int(name) != node.broker:
+        if number != node.broker:
             return ApiError(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {node.broker} or empty string, but received {name}",

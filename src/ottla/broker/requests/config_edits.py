@@ -16,7 +16,7 @@ from ottla.cluster.topics import name_error
 from ottla.config.describe import text_of
 from ottla.config.group import GroupConfig
 from ottla.config.known import broker_options
-from ottla.config.option import ConfigError, Kind, Option, Scope, nearest
+from ottla.config.option import ConfigError, Kind, Option, Scope, integer, nearest
 from ottla.config.resolve import Layers, group_problems, topic_problems
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -91,9 +91,11 @@ def _options(call: Call, resource_type: int, name: str) -> Mapping[str, Option] 
             return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return TopicConfig.BY_NAME
     if resource_type == BROKER_RESOURCE:
-        if name != ALL_BROKERS and not name.removeprefix("-").isdigit():
+        number = integer(name)
+        if name != ALL_BROKERS and number is None:
             return ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if name != ALL_BROKERS and int(name) not in node.metadata.brokers:
+        # An option under 01 would be stored where broker 1 does not look.
+        if name != ALL_BROKERS and (number not in node.metadata.brokers or str(number) != name):
             return ApiError(
                 ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node.broker}, but received {name}"
             )
