@@ -8,6 +8,7 @@ import pytest
 
 from ottla.cli.connect import parse_pairs, read_properties
 from ottla.cli.faults import BadInput, Misuse
+from ottla.cli.kafka.client_options import consumer_settings, producer_settings
 from ottla.cli.kafka.configs import parse_added
 from ottla.cli.options import Option, Parser
 
@@ -96,6 +97,47 @@ def test_escapes_and_blanks_of_properties_files_are_javas(tmp_path: Path) -> Non
     path.write_text("a=\\u00g0\n")
     with pytest.raises(BadInput, match="broken"):
         read_properties(str(path))
+    path.write_text("a=\\ud83d\\ude80\n")
+    assert read_properties(str(path)) == {"a": "🚀"}
+    path.write_text("a=\\ud83d\n")
+    with pytest.raises(BadInput, match="half a character"):
+        read_properties(str(path))
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"max.poll.records": "0"}, "Invalid value 0 for configuration max.poll.records: Value must be at least 1"),
+        ({"fetch.max.bytes": "99999999999"}, "fetch.max.bytes: Not a number of type INT"),
+        ({"fetch.min.bytes": "1_0"}, "fetch.min.bytes: Not a number of type INT"),
+        ({"heartbeat.interval.ms": "-1"}, "heartbeat.interval.ms: Value must be at least 1"),
+    ],
+)
+def test_options_of_consumers_have_kafkas_bounds(properties: dict[str, str], said: str) -> None:
+    with pytest.raises(Misuse) as refused:
+        consumer_settings(properties)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"linger.ms": "-1"}, "Invalid value -1 for configuration linger.ms: Value must be at least 0"),
+        ({"batch.size": "1e3"}, "batch.size: Not a number of type INT"),
+        ({"compression.type": "zstd", "compression.zstd.level": "high"}, "zstd.level: Not a number of type INT"),
+        ({"compression.type": "lz4", "compression.lz4.level": "18"}, "lz4.level: Value must be no more than 17"),
+        ({"compression.type": "gzip", "compression.gzip.level": "0"}, "gzip.level: Value must be between 1 and 9"),
+    ],
+)
+def test_options_of_producers_have_kafkas_bounds(properties: dict[str, str], said: str) -> None:
+    with pytest.raises(Misuse) as refused:
+        producer_settings(properties)
+    assert said in str(refused.value)
+
+
+def test_a_level_of_the_codec_is_taken() -> None:
+    assert producer_settings({"compression.type": "zstd", "compression.zstd.level": "-5"}).compression_level == -5
+    assert producer_settings({"compression.type": "snappy", "linger.ms": "9999999999"}).compression_level is None
 
 
 def test_pairs_need_a_key_and_an_equals_sign() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ottla.cli.faults import BadInput, Misuse, text_of
 from ottla.client.blocking.admin import Admin
 from ottla.client.model import ClientSettings
+from ottla.config.option import ConfigError, Kind, Option, at_least
 from ottla.config.properties import parse_properties
 
 DEFAULT_BOOTSTRAP = "localhost:9092"
@@ -41,19 +42,24 @@ def client_settings(properties: Mapping[str, str], client_id: str = "ottla-cli")
     defaults = ClientSettings()
     return ClientSettings(
         client_id=properties.get("client.id", client_id),
-        request_timeout_ms=_number(properties, "request.timeout.ms", defaults.request_timeout_ms),
-        api_timeout_ms=_number(properties, "default.api.timeout.ms", defaults.api_timeout_ms),
-        metadata_max_age_ms=_number(properties, "metadata.max.age.ms", defaults.metadata_max_age_ms),
-        retry_backoff_ms=_number(properties, "retry.backoff.ms", defaults.retry_backoff_ms),
+        request_timeout_ms=number(properties, "request.timeout.ms", defaults.request_timeout_ms),
+        api_timeout_ms=number(properties, "default.api.timeout.ms", defaults.api_timeout_ms),
+        metadata_max_age_ms=number(properties, "metadata.max.age.ms", defaults.metadata_max_age_ms, kind=Kind.LONG),
+        retry_backoff_ms=number(properties, "retry.backoff.ms", defaults.retry_backoff_ms, kind=Kind.LONG),
         bootstrap_timeout_ms=0,
     )
 
 
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+def number(properties: Mapping[str, str], name: str, default: float, *, least: int = 0, kind: Kind = Kind.INT) -> int:
+    """An option that is a whole number within Kafka's bounds; Misuse in Kafka's words if it is none."""
+    if name not in properties:
+        return int(default)
     try:
-        return int(properties.get(name, default))
-    except ValueError:
-        raise Misuse(f"{name}={properties[name]} is not a number") from None
+        found = Option(name, None, kind, check=at_least(least)).parse(properties[name])
+    except ConfigError as fault:
+        raise Misuse(str(fault)) from None
+    assert isinstance(found, int)
+    return found
 
 
 def admin(bootstrap: str, properties: Mapping[str, str] | None = None) -> Admin:

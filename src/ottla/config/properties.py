@@ -71,4 +71,8 @@ def _unescape(text: str) -> str:
             position += 4
         else:
             parts.append(_SHORT_ESCAPES.get(letter, letter))
-    return "".join(parts)
+    try:
+        # Java writes a character beyond U+FFFF as two escapes.
+        return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError(f"half a character in {text!r}") from None

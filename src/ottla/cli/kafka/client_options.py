@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.cli.connect import parse_pairs, read_properties
+from ottla.cli.connect import number, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
 from ottla.client.consume.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, Assignor
@@ -13,6 +13,8 @@ from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.model import IsolationLevel
 from ottla.client.produce.accumulator import ProducerSettings
 from ottla.client.produce.partitioners import PARTITIONERS, murmur2_partitioner
+from ottla.config.option import ConfigError, Kind
+from ottla.config.topic import TopicConfig
 from ottla.records.compression import Codec
 
 _ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
@@ -28,13 +30,6 @@ def gather(given: Given, file_options: tuple[str, ...], pair_options: tuple[str,
     for name in pair_options:
         properties |= parse_pairs(given.all(name))
     return properties
-
-
-def number(properties: Mapping[str, str], name: str, default: float) -> int:
-    try:
-        return int(properties.get(name, default))
-    except ValueError:
-        raise Misuse(f"Invalid value {properties[name]} for configuration {name}: Not a number") from None
 
 
 def switch(properties: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -61,23 +56,35 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
         raise Misuse(f"Unknown partitioner {partitioner}. Choose one of {', '.join(PARTITIONERS)}")
     defaults = ProducerSettings()
     chosen = codec(properties.get("compression.type", "none"))
-    level = properties.get(f"compression.{chosen.name.lower()}.level")
     return ProducerSettings(
         acks=_ACKS[acks],
         enable_idempotence=switch(properties, "enable.idempotence", default=True),
-        linger_ms=number(properties, "linger.ms", defaults.linger_ms),
+        linger_ms=number(properties, "linger.ms", defaults.linger_ms, kind=Kind.LONG),
         batch_size=number(properties, "batch.size", defaults.batch_size),
-        buffer_memory=number(properties, "buffer.memory", defaults.buffer_memory),
+        buffer_memory=number(properties, "buffer.memory", defaults.buffer_memory, kind=Kind.LONG),
         max_request_size=number(properties, "max.request.size", defaults.max_request_size),
         compression=chosen,
-        compression_level=int(level) if level and level.lstrip("-").isdecimal() else None,
+        compression_level=_level(properties, f"compression.{chosen.name.lower()}.level"),
         delivery_timeout_ms=number(properties, "delivery.timeout.ms", defaults.delivery_timeout_ms),
         request_timeout_ms=number(properties, "request.timeout.ms", defaults.request_timeout_ms),
-        max_block_ms=number(properties, "max.block.ms", defaults.max_block_ms),
+        max_block_ms=number(properties, "max.block.ms", defaults.max_block_ms, kind=Kind.LONG),
         partitioner=PARTITIONERS.get(partitioner, murmur2_partitioner),
         transactional_id=properties.get("transactional.id"),
         transaction_timeout_ms=number(properties, "transaction.timeout.ms", defaults.transaction_timeout_ms),
     )
+
+
+def _level(properties: Mapping[str, str], name: str) -> int | None:
+    """A codec's level, which has the bounds of the topic's option of the same name."""
+    declared = TopicConfig.BY_NAME.get(name)
+    if declared is None or name not in properties:
+        return None
+    try:
+        found = declared.parse(properties[name])
+    except ConfigError as fault:
+        raise Misuse(str(fault)) from None
+    assert isinstance(found, int)
+    return found
 
 
 def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
@@ -95,9 +102,9 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
         instance_id=properties.get("group.instance.id"),
         assignors=_assignors(properties.get("partition.assignment.strategy")),
         session_timeout_ms=number(properties, "session.timeout.ms", defaults.session_timeout_ms),
-        heartbeat_interval_ms=number(properties, "heartbeat.interval.ms", defaults.heartbeat_interval_ms),
-        max_poll_interval_ms=number(properties, "max.poll.interval.ms", defaults.max_poll_interval_ms),
-        max_poll_records=number(properties, "max.poll.records", defaults.max_poll_records),
+        heartbeat_interval_ms=number(properties, "heartbeat.interval.ms", defaults.heartbeat_interval_ms, least=1),
+        max_poll_interval_ms=number(properties, "max.poll.interval.ms", defaults.max_poll_interval_ms, least=1),
+        max_poll_records=number(properties, "max.poll.records", defaults.max_poll_records, least=1),
         enable_auto_commit=switch(properties, "enable.auto.commit", default=True),
         auto_commit_interval_ms=number(properties, "auto.commit.interval.ms", defaults.auto_commit_interval_ms),
         auto_offset_reset=reset,
