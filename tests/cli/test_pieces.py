@@ -80,6 +80,8 @@ def test_records_are_printed_as_kafkas_formatter_prints_them() -> None:
 def test_deserializers_go_by_the_names_of_kafkas_classes() -> None:
     assert deserializer("org.apache.kafka.common.serialization.IntegerDeserializer")(b"\xff\xff\xff\xfe") == b"-2"
     assert deserializer("LongDeserializer")(bytes(7) + b"\x05") == b"5"
+    assert deserializer("FloatDeserializer")(b"\x3d\xcc\xcc\xcd") == b"0.1"
+    assert deserializer("DoubleDeserializer")(b"\x41\x63\x12\xd0\x00\x00\x00\x00") == b"1.0E7"
     assert deserializer(None)(b"\x00") == b"\x00"
     with pytest.raises(Misuse, match="IntegerDeserializer is not 4"):
         deserializer("IntegerDeserializer")(b"x")

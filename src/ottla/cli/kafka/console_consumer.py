@@ -17,6 +17,7 @@ from ottla.cli.options import Given, Option, Parser
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.java_numbers import double_text, float_text
 
 _FORMATTERS = "org.apache.kafka.tools.consumer."
 _DEFAULT_FORMATTER = f"{_FORMATTERS}DefaultMessageFormatter"
@@ -143,11 +144,12 @@ def deserializer(name: str | None) -> Deserialize:
     if code is None:
         raise Misuse(f"Unknown deserializer {name}. There are String, ByteArray and {', '.join(_NUMBERS)}")
     size = struct.calcsize(code)
+    shown = {"Float": float_text, "Double": double_text}.get(short, str)
 
     def read(content: bytes) -> bytes:
         if len(content) != size:
             raise Misuse(f"Size of data received by {short}Deserializer is not {size}")
-        return str(struct.unpack(code, content)[0]).encode()
+        return shown(struct.unpack(code, content)[0]).encode()
 
     return read
 
