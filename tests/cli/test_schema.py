@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,31 @@ def test_references_and_other_types(url: str, tmp_path: Path) -> None:
     assert run_ottla("schema", "register", "outer", outer, *reference, "--url", url).returncode == 0
     assert "refers to i.proto" in run_ottla("schema", "show", "outer", "--url", url).stdout
     assert run_ottla("schema", "register", "outer", outer, "--reference", "odd", "--url", url).returncode == 2
+
+
+class _WithoutTypes(BaseHTTPRequestHandler):
+    """Answers as registries that leave out the type of Avro schemas."""
+
+    def do_GET(self) -> None:
+        version = {"subject": "a", "version": 1, "id": 7, "schema": '"int"'}
+        content = json.dumps([version] if self.path.startswith("/schemas") else version).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_registry_that_leaves_out_the_type_of_avro_is_read() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _WithoutTypes) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        listed = run_ottla("schema", "list", "--url", url, "--format", "json")
+        assert json.loads(listed.stdout) == [{"subject": "a", "version": 1, "id": 7, "schemaType": "AVRO"}]
+        assert run_ottla("schema", "list", "--url", url).stdout.endswith("a              1   7  AVRO\n")
+        assert run_ottla("schema", "show", "a", "--url", url).stdout == 'subject a  version 1  id 7  AVRO\n"int"\n'
+        server.shutdown()
 
 
 def test_faults_are_said_in_one_line(url: str) -> None:

@@ -69,14 +69,20 @@ def _list(given: Given) -> int:
     deleted = "true" if "deleted" in given else "false"
     found = _ask(given, "GET", f"/schemas?deleted={deleted}{prefix}")
     if wants_json(given):
-        print_json([{name: each[name] for name in ("subject", "version", "id", "schemaType")} for each in found])
+        names = ("subject", "version", "id")
+        print_json([{name: each[name] for name in names} | {"schemaType": _type(each)} for each in found])
         return 0
     if not found:
         sys.stderr.write("there are no schemas; `ottla schema register SUBJECT FILE` makes one\n")
         return 0
-    rows = [[each["subject"], each["version"], each["id"], each["schemaType"]] for each in found]
+    rows = [[each["subject"], each["version"], each["id"], _type(each)] for each in found]
     print_table(["SUBJECT", "VERSION", "ID", "TYPE"], rows)
     return 0
+
+
+def _type(found: dict[str, Json]) -> Json:
+    """The type of a schema; several registries leave it out where it is Avro."""
+    return found.get("schemaType", "AVRO")
 
 
 def _show(given: Given) -> int:
@@ -87,7 +93,7 @@ def _show(given: Given) -> int:
         print_json(found)
         return 0
     place = f"subject {found['subject']}  version {found['version']}  id {found['id']}"
-    sys.stdout.write(f"{place}  {found['schemaType']}\n")
+    sys.stdout.write(f"{place}  {_type(found)}\n")
     for each in found.get("references", ()):
         sys.stdout.write(f"refers to {each['name']}: subject {each['subject']}, version {each['version']}\n")
     sys.stdout.write("\n".join(_lines(found["schema"])) + "\n")
