@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from conftest import Ottla
 
@@ -36,6 +38,7 @@ def test_escapes_stand_for_characters_and_all_else_for_itself(text: str, meant: 
         (["-p", "0,9"], "there is no partition 9 in "),
         (["-n", "0"], "--count is at least 1"),
         (["-n", "-3"], "--count is at least 1"),
+        (["--from", "5"], "give --from-beginning or --from, not both"),
     ],
 )
 def test_records_other_than_those_asked_for_are_not_printed(
@@ -52,3 +55,17 @@ def test_an_unknown_reset_of_offsets_is_refused_before_anything_is_read(ottla: O
         done = ottla(*tool, "auto.offset.reset=by_duration:PT1H")
         assert done.returncode in (1, 2)
         assert "auto.offset.reset is earliest, latest or none, not by_duration:PT1H" in done.stderr
+
+
+@pytest.mark.parametrize("start", ["5", "-3", "2026-01-31T12:00:00", "nonsense"])
+def test_a_group_begins_at_no_offset_or_time(ottla: Ottla, name: str, start: str) -> None:
+    done = ottla("consume", name, "-g", name, "--from", start, "--timeout", "1")
+    assert (done.returncode, "a group goes on where it has committed" in done.stderr) == (2, True), done.stderr
+
+
+def test_options_count_more_than_a_file(ottla: Ottla, name: str, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("auto.offset.reset=odd\nisolation.level=odd\n")
+    ottla("produce", name, "one")
+    options = ("--from", "beginning", "--committed", "-e", "--command-config", str(config))
+    assert ottla("consume", name, *options).stdout == "one\n"

@@ -72,6 +72,8 @@ def test_records_that_are_no_text_are_copied_as_they_are(bootstrap: str, ottla: 
         ('{"value": "x", "timestamp": 99999999999999999999}', "is not a number of milliseconds since 1970"),
         ('{"value": "x", "headers": {"a": "b"}}', "its headers are no list of [NAME, VALUE]"),
         ('{"value": "x", "headers": ["a"]}', "its headers are no list of [NAME, VALUE]"),
+        ('{"value": "x", "headers": [[null, "b"]]}', "a name in its headers is no text"),
+        ('{"value": ' + "[" * 100_000, "not a record in JSON"),
         ('{"value_base64": "***"}', "base64"),
         ('{"value_base64": 7}', "Base64 is text"),
         ('{"value": "\\ud800"}', "surrogates not allowed"),
@@ -88,6 +90,33 @@ def test_a_line_that_is_no_record_is_one_sentence(ottla: Ottla, name: str, line:
 def test_headers_may_be_null(ottla: Ottla, name: str) -> None:
     done = ottla("produce", name, "--input", "json", stdin='{"value": "x", "headers": null}\r\n\r\n')
     assert done.stderr == f"wrote 1 record to {name} (1 to partition 0)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["x", "--tombstone"], "VALUE goes without --tombstone"),
+        (["x", "--file", "f"], "VALUE goes without --file"),
+        (["x", "-K", ":"], "VALUE goes without --key-separator"),
+        (["--tombstone", "--input", "json"], "--tombstone goes without --input"),
+        (["--input", "json", "-k", "a"], "--input json goes without --key"),
+        (["--input", "json", "-K", ":"], "--input json goes without --key-separator"),
+        (["-K", ":", "-k", "a"], "--key-separator goes without --key"),
+        (["-K", ""], "--key-separator is empty"),
+        (["x", "--input", "csv"], "--input is lines or json, not csv"),
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(ottla: Ottla, name: str, options: list[str], said: str) -> None:
+    done = ottla("produce", name, *options)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_options_count_more_than_a_file(ottla: Ottla, name: str, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("acks=odd\npartitioner=odd\n")
+    done = ottla("produce", name, "x", "--command-config", str(config), "--acks", "1", "--partitioner", "random")
+    assert done.returncode == 0, done.stderr
+    assert "acks" in ottla("produce", name, "x", "--command-config", str(config)).stderr
 
 
 def test_a_partition_that_the_topic_has_not_is_one_sentence(ottla: Ottla, name: str) -> None:

@@ -32,19 +32,19 @@ def _consume(given: Given) -> int:
     from ottla.cli.kafka.client_options import consumer_settings
     from ottla.client.blocking.consumer import Consumer
 
-    start = "beginning" if "from-beginning" in given else given.need("from")
+    start = _start(given)
     if "count" in given and given.count("count") < 1:
         raise Misuse("--count is at least 1")
     topics = [*given.all("topic"), *given.words]
     if not topics:
         raise Misuse("which topic?")
     path = given.text("command-config")
-    properties = {
-        "auto.offset.reset": "earliest" if start == "beginning" else "latest",
-        "isolation.level": "read_committed" if "committed" in given else "read_uncommitted",
-        **(read_properties(path) if path else {}),
-        **pairs(given.all("property")),
-    }
+    said: dict[str, str] = {}
+    if "from" in given or "from-beginning" in given:
+        said["auto.offset.reset"] = "earliest" if start == "beginning" else "latest"
+    if "committed" in given:
+        said["isolation.level"] = "read_committed"
+    properties = {**(read_properties(path) if path else {}), **said, **pairs(given.all("property"))}
     if "group" in given:
         properties["group.id"] = given.need("group")
     show = as_json if wants_json(given) else template(given.need("output"))
@@ -58,6 +58,19 @@ def _consume(given: Given) -> int:
         ends = _place(consumer, given, topics, start)
         _read(consumer, given, ends, show)
     return 0
+
+
+def _start(given: Given) -> str:
+    """The place where to begin; Misuse where it would be without effect."""
+    if "from-beginning" in given and "from" in given:
+        raise Misuse("give --from-beginning or --from, not both")
+    start = "beginning" if "from-beginning" in given else given.need("from")
+    if "group" in given and start not in ("beginning", "end"):
+        raise Misuse(
+            "a group goes on where it has committed: beside --group, --from is beginning or end, for partitions "
+            "without a commit; `ottla group reset` moves a group"
+        )
+    return start
 
 
 def _place(consumer: Consumer, given: Given, topics: Sequence[str], start: str) -> dict[TopicPartition, int]:

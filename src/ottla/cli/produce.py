@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from ottla.client.produce.accumulator import Delivered
 
 _CODECS = "none|gzip|snappy|lz4|zstd"
+_PROPERTIES = {
+    "acks": "acks",
+    "compression": "compression.type",
+    "partitioner": "partitioner",
+    "transactional-id": "transactional.id",
+}
+"""Options of the command that are properties of a producer. Where they are given they count more than a file's."""
 
 
 class _Outgoing(NamedTuple):
@@ -44,15 +51,14 @@ def _produce(given: Given) -> int:
 
     path = given.text("command-config")
     properties = {
-        "acks": given.need("acks"),
-        "compression.type": given.need("compression"),
-        "partitioner": given.need("partitioner"),
+        **{name: given.need(option) for option, name in _PROPERTIES.items() if given.text(option) is not None},
         "batch.size": "131072",
-        **({"transactional.id": given.need("transactional-id")} if "transactional-id" in given else {}),
         **(read_properties(path) if path else {}),
+        **{name: given.need(option) for option, name in _PROPERTIES.items() if option in given},
         **pairs(given.all("property")),
     }
     topic, values = _topic(given)
+    _check(given, values)
     try:
         producer = Producer(
             given.need("bootstrap-server"),
@@ -190,12 +196,29 @@ def _records(given: Given, values: Sequence[str]) -> Iterator[_Outgoing]:
     path = given.text("file")
     source: BinaryIO = open(path, "rb") if path is not None else sys.stdin.buffer  # noqa: SIM115
     lines = (line.removesuffix(b"\n").removesuffix(b"\r") for line in source)
-    if "input" in given and given.need("input") == "json":
+    if given.need("input") == "json":
         return (_from_json(line, common) for line in lines if line.strip())
-    if "input" in given and given.need("input") != "lines":
-        raise Misuse(f"--input is lines or json, not {given.need('input')}")
     separator = given.text("key-separator")
-    return _from_lines(lines, common, os.fsencode(unescaped(separator)) if separator else None)
+    return _from_lines(lines, common, None if separator is None else os.fsencode(unescaped(separator)))
+
+
+def _check(given: Given, values: Sequence[str]) -> None:
+    """Refuse options that would be without effect beside others."""
+    if given.need("input") not in ("lines", "json"):
+        raise Misuse(f"--input is lines or json, not {given.need('input')}")
+    if given.text("key-separator") == "":
+        raise Misuse("--key-separator is empty")
+    is_json = given.need("input") == "json"
+    beside = {
+        "VALUE": ("tombstone", "file", "input", "key-separator") if values else (),
+        "--tombstone": ("file", "input", "key-separator") if "tombstone" in given else (),
+        "--input json": ("key", "key-separator") if is_json else (),
+        "--key-separator": ("key",) if "key-separator" in given else (),
+    }
+    for one, others in beside.items():
+        for other in others:
+            if other in given:
+                raise Misuse(f"{one} goes without --{other}, which would have no effect")
 
 
 def _from_lines(lines: Iterable[bytes], common: _Outgoing, separator: bytes | None) -> Iterator[_Outgoing]:
@@ -225,7 +248,7 @@ def _from_json(line: bytes, common: _Outgoing) -> _Outgoing:
             partition if common.partition is None else common.partition,
             _whole_number(content, "timestamp"),
         )
-    except ValueError as fault:
+    except (ValueError, RecursionError) as fault:
         raise BadInput(f"not a record in JSON ({fault}): {line.decode('utf-8', 'replace')[:200]}") from None
 
 
@@ -244,8 +267,10 @@ def _headers(content: dict[str, Any]) -> list[Header]:
         if not isinstance(pairs_given, list) or not all(isinstance(one, list) and len(one) == 2 for one in pairs_given):
             raise ValueError(f"its {member} are no list of [NAME, VALUE]")
         for name, value in pairs_given:
+            if not isinstance(name, str):
+                raise ValueError(f"a name in its {member} is no text")
             in_base64 = member == "headers_base64" and value is not None
-            found.append((str(name), _bytes(None, value) if in_base64 else _bytes(value)))
+            found.append((name, _bytes(None, value) if in_base64 else _bytes(value)))
     return found
 
 
