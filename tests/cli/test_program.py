@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import re
 import stat
 import subprocess
@@ -255,6 +256,27 @@ def test_digits_that_make_no_number_are_refused(ottla: Ottla, name: str, argumen
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "create", "{}-new", "-r", "99999"),
+        ("topic", "create", "x" * 100_000),
+        ("features", "upgrade", "group.version=99999"),
+        ("kafka-get-offsets", "--topic", "{}", "--time", "9" * 20),
+        ("kafka-topics", "--create", "--topic", "{}-new", "--replica-assignment", "99999999999"),
+        ("kafka-console-consumer", "--topic", "{}", "--partition", "0", "--offset", "9" * 20, "--timeout-ms", "1000"),
+    ],
+)
+def test_numbers_that_no_request_can_hold_are_refused_in_one_line(
+    ottla: Ottla, name: str, arguments: tuple[str, ...]
+) -> None:
+    ottla("topic", "create", name)
+    done = ottla(*(word.format(name) for word in arguments))
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 2, done.stderr
+
+
 @pytest.mark.parametrize("arguments", ["--help", "--version", "topic list -b {}", "consume {} -n 1 -b {}"])
 @pytest.mark.parametrize("closed", ["| true", ">&-", "<&- >&-"])
 def test_a_closed_output_or_input_is_no_traceback(
@@ -277,3 +299,37 @@ def test_a_closed_input_has_no_records(bootstrap: str, ottla: Ottla, name: str) 
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
         assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+
+
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+"""Output is written when it is flushed, as users have it."""
+
+
+@pytest.mark.parametrize("arguments", ["--help", "topic list -b {}", "kafka-topics --list --bootstrap-server {}"])
+def test_an_output_that_takes_no_more_is_one_line(bootstrap: str, ottla: Ottla, name: str, arguments: str) -> None:
+    ottla("topic", "create", name)
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m ottla.cli.main {arguments.format(bootstrap)} > /dev/full"],
+        capture_output=True, text=True, timeout=60, check=False, env=BUFFERED,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "ottla: No space left on device\n")
+
+
+def test_the_end_of_kafkas_tools_is_quiet_where_nobody_reads() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "ottla.cli.main", "kafka-topics", "--version"]
+    done = subprocess.run(
+        command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=BUFFERED
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_that_lacks_a_character_is_shown_its_number(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla.cli.main", "shims", str(tmp_path / "→")],
+        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u2192" in done.stdout

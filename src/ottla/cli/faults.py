@@ -18,6 +18,7 @@ def explain(fault: Exception) -> str | None:
     """One line for errors that a user can mend; None for bugs, which keep their traceback."""
     from ottla.client.errors import ClientError
     from ottla.kernel.errors import ApiError
+    from ottla.schema.varints import MalformedMessage
 
     if isinstance(fault, Misuse | BadInput | ClientError):
         return f"ottla: {fault}"
@@ -26,15 +27,24 @@ def explain(fault: Exception) -> str | None:
         return f"ottla: {where}{fault.strerror or fault}"
     if isinstance(fault, ApiError):
         return f"ottla: {fault.message} [{fault.code.name}]"
-    cause: BaseException | None = fault if isinstance(fault, ValueError) else None
-    while cause is not None and not isinstance(cause, UnicodeEncodeError):
-        cause = cause.__cause__
-    if cause is not None:
-        named = cause.object.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        return f"ottla: {named} is not text in UTF-8"
+    causes = _causes(fault) if isinstance(fault, ValueError) else []
+    for cause in causes:
+        if isinstance(cause, UnicodeEncodeError):
+            named = cause.object.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            return f"ottla: {named} is not text in UTF-8"
+    if any(isinstance(cause, MalformedMessage) for cause in causes):
+        return f"ottla: a number is out of range, or a name too long: {fault}"
     if isinstance(fault, ValueError) and str(fault).startswith(("invalid bootstrap", "no bootstrap")):
         return f"ottla: {fault}"
     return None
+
+
+def _causes(fault: BaseException) -> list[BaseException]:
+    """The fault and what it came from."""
+    found = [fault]
+    while (cause := found[-1].__cause__) is not None:
+        found.append(cause)
+    return found
 
 
 def text_of(path: str) -> str:

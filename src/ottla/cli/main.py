@@ -5,6 +5,7 @@ Commands of other floors that are not in the table register by the entry point g
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -74,6 +75,8 @@ _MISUSED = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program; the result is its exit code."""
     _open_what_is_closed()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for terminals that lack a character, as stderr has it
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given[0] if given else "--help"
     if name in ("-h", "--help", "help"):
@@ -109,19 +112,29 @@ def run(command: Command, arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code or 0
     except KeyboardInterrupt as fault:
+        _finish_output()
         return _SIGNALLED + getattr(fault, "number", signal.SIGINT)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _finish_output()
         return 0
     except SystemExit:
+        _finish_output()
         raise
     except Exception as fault:
         text = explain(fault)
         if text is None:
             raise
-        sys.stdout.flush()
+        _finish_output()
         sys.stderr.write(text + "\n")
         return _MISUSED if isinstance(fault, ValueError) else 1
+
+
+def _finish_output() -> None:
+    """Write what is left; where nobody takes it, leave it out, or Python would complain of it at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overview() -> str:
