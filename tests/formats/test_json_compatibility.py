@@ -10,6 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tests.formats.json_examples import Json, changed, documents, of_2020, schemas
 
+from ottla.formats import json_facts as facts
 from ottla.formats.canonical import json_text
 from ottla.formats.compatibility import InvalidSchema
 from ottla.formats.json_compatibility import json_incompatibilities
@@ -213,3 +214,23 @@ def test_patterns_are_those_of_javascript() -> None:
 def test_thousands_of_parts_are_not_compared_one_with_each() -> None:
     parts = [{f"word{number}": 1} for number in range(50_000)]
     assert kinds({"allOf": parts, "title": "a"}, {"allOf": parts, "title": "b"}) == ["TOO_COMPLEX"]
+
+
+def test_values_of_a_long_enum_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were written out anew for each value of the writer: at 20,000 of them a registry stood still for hours."""
+    counted: list[Json] = []
+
+    def key(value: Json) -> str:
+        counted.append(value)
+        return json.dumps(value)
+
+    monkeypatch.setattr(facts, "json_key", key)
+    count = 300
+    assert kinds({"enum": list(range(count))}, {"enum": list(range(count + 1))}) == ["ENUM_ARRAY_NARROWED"]
+    assert len(counted) < 20 * count
+
+
+@pytest.mark.timeout(60)
+def test_long_enums_in_many_branches_are_not_compared_without_end() -> None:
+    branches = [{"enum": list(range(start, start + 1_000))} for start in range(0, 20_000, 1_000)]
+    assert kinds({"anyOf": branches}, {"enum": list(range(20_001))}) == ["TOO_COMPLEX"]

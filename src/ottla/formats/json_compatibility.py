@@ -36,6 +36,7 @@ class _Comparison(Openings):
         self._open: dict[tuple[int, frozenset[int]], int] = {}
         """Pairs that are being compared, and how deep in the document that began."""
         self._depth = 0
+        self._lists: dict[tuple[int, str], frozenset[str]] = {}
 
     # -- the whole ---
 
@@ -56,6 +57,7 @@ class _Comparison(Openings):
             return []
         nodes = self.opened(writers)
         values = None if nodes is None else facts.values_of(nodes)
+        self.weigh(len(values or ()))
         if nodes is None or not facts.types_of(nodes) or values == []:
             return []
         if reader is False:
@@ -136,12 +138,20 @@ class _Comparison(Openings):
                 return [Incompatibility("TYPE_NARROWED", f"{path}/type", detail)]
         for word in ("enum", "const"):
             if word in reader:
-                allowed = {facts.json_key(each) for each in (reader["enum"] if word == "enum" else [reader["const"]])}
+                allowed = self._listed(reader, word)
                 values = facts.values_of(nodes)
                 if values is None or any(facts.json_key(value) not in allowed for value in values):
                     detail = "the writer allows values that the reader does not list"
                     return [Incompatibility("ENUM_ARRAY_NARROWED", f"{path}/{word}", detail)]
         return []
+
+    def _listed(self, reader: Node, word: str) -> frozenset[str]:
+        """The values that `enum` or `const` of the reader lists; they are asked for with each value of the writer."""
+        if (id(reader), word) not in self._lists:
+            listed = reader["enum"] if word == "enum" else [reader["const"]]
+            self._lists[id(reader), word] = frozenset(map(facts.json_key, listed))
+            self._kept.append(reader)
+        return self._lists[id(reader), word]
 
     def _numbers(self, reader: Node, nodes: list[Node], path: str) -> Found:
         found = []

@@ -15,7 +15,7 @@ from ottla.formats.json_schema_tree import JsonSchema, leads_outside
 
 MAX_STEPS = 20_000
 MAX_NODES = 500_000
-"""Bounds the nodes that all steps together look at: a schema may have 100,000 parts in one allOf."""
+"""Bounds the nodes and values that all steps together look at: a schema may have 100,000 parts in one allOf or enum."""
 ALTERNATIVES = ("anyOf", "oneOf")
 
 
@@ -38,8 +38,14 @@ class Openings:
     def step(self, nodes: int = 0) -> None:
         """Count one step of the comparison, and the nodes it looks at; TooComplex after too many."""
         self._steps += 1
-        self._nodes += nodes
-        if self._steps > MAX_STEPS or self._nodes > MAX_NODES:
+        self.weigh(nodes)
+        if self._steps > MAX_STEPS:
+            raise TooComplex
+
+    def weigh(self, parts: int) -> None:
+        """Count nodes, or values that are listed, that a step looks at; TooComplex after too many."""
+        self._nodes += parts
+        if self._nodes > MAX_NODES:
             raise TooComplex
 
     def opened(self, writers: Sequence[Json]) -> list[Node] | None:
