@@ -228,6 +228,28 @@ def test_the_disk_hands_over_large_files_alone_and_only_once_their_name_is_gone(
     disk.remove(str(tmp_path / "f"))
 
 
+def test_the_disk_hands_over_a_large_file_that_another_one_replaces(tmp_path: Path) -> None:
+    taken: list[tuple[int, bytes]] = []
+    disk = LocalDisk(lambda descriptor: taken.append((os.fstat(descriptor).st_nlink, (tmp_path / "f").read_bytes())))
+    for name in ("f", "g"):
+        (tmp_path / name).touch()
+    os.truncate(tmp_path / "f", LARGE_BYTES + 1)
+    disk.rename(str(tmp_path / "g"), str(tmp_path / "f"))
+    assert taken == [(0, b"")]
+    disk.rename(str(tmp_path / "f"), str(tmp_path / "g"))
+    assert len(taken) == 1
+
+
+def test_a_large_file_that_cannot_be_replaced_keeps_its_content(tmp_path: Path) -> None:
+    taken: list[int] = []
+    (tmp_path / "f").touch()
+    os.truncate(tmp_path / "f", LARGE_BYTES + 1)
+    with pytest.raises(FileNotFoundError):
+        LocalDisk(taken.append).rename(str(tmp_path / "g"), str(tmp_path / "f"))
+    assert taken == []
+    assert (tmp_path / "f").stat().st_size == LARGE_BYTES + 1
+
+
 def test_a_large_file_that_cannot_be_removed_keeps_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
     (tmp_path / "f").touch()

@@ -226,7 +226,7 @@ def _unwritable(path: str) -> OSError:
 class LocalDisk:
     """Files and directories of this machine.
 
-    `free` gets the descriptor of each large file that is removed, and closes it once its space is free
+    `free` gets the descriptor of each large file that is removed or replaced, and closes it once its space is free
     (server/freed_space.py); without it the file system frees such a file in one go.
     """
 
@@ -289,20 +289,28 @@ class LocalDisk:
         os.makedirs(path, exist_ok=True)
 
     def rename(self, old: str, new: str) -> None:
-        self._names = None
-        os.rename(old, new)
+        with self._losing_its_name(new):
+            os.rename(old, new)
 
     def remove(self, path: str) -> None:
+        try:
+            with self._losing_its_name(path):
+                os.unlink(path)
+        except OSError as fault:
+            if fault.errno not in _ABSENT:
+                raise
+
+    @contextlib.contextmanager
+    def _losing_its_name(self, path: str) -> Iterator[None]:
+        """Free the file at `path` step by step, if it is large, once the block has taken its name."""
         self._names = None
         large = self._opened_if_large(path)
         try:
-            os.unlink(path)
-        except OSError as fault:
+            yield
+        except OSError:
             if large is not None:
                 os.close(large)
-            if fault.errno not in _ABSENT:
-                raise
-            return
+            raise
         if large is not None and self._free is not None:
             self._free(large)
 
