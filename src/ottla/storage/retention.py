@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.retention import RetentionPause
+from ottla.kernel.seams import FailedSync
 from ottla.records.header import HEADER_SIZE
 from ottla.storage.bounds import LogBounds
+from ottla.storage.checkpoint import TEMPORARY, replace_file
 from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path
@@ -16,6 +18,7 @@ from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.segment import DELETED, LOG, SUFFIXES, Doomed, Segment
 from ottla.storage.syncing import Syncing
+from ottla.storage.values import FULL_DISK
 from ottla.storage.write_gate import WriteGate
 
 
@@ -163,15 +166,28 @@ class Retention:
 
 
 def _leave_stub(folder: LogFolder, segment: Segment) -> None:
-    """Cut the renamed file behind the header of its first batch, on disk before any other file goes."""
+    """Put the header of its first batch in the place of the renamed file, on disk before any other file goes.
+
+    Connections and sockets that still send the file or its pages need them as they were (decision 0028). So the file is
+    replaced. It is cut only if there is no room for a stub, not even where the indexes were.
+    """
+    disk, path = folder.disk, segment.path(LOG) + DELETED
     segment.close()
     for suffix in SUFFIXES[1:]:
-        folder.disk.remove(segment.path(suffix) + DELETED)
-    file = folder.disk.open(segment.path(LOG) + DELETED)
+        disk.remove(segment.path(suffix) + DELETED)
+    if disk.file_size(path) <= HEADER_SIZE:
+        return
+    folder.sync()  # before that, a file system may not let the room of the indexes be used
+    file = disk.open(path)
     try:
-        if file.size() > HEADER_SIZE:
+        try:
+            replace_file(disk, path, file.read_at(0, HEADER_SIZE))
+        except OSError as fault:
+            if fault.errno not in FULL_DISK or isinstance(fault, FailedSync):
+                raise
+            disk.remove(path + TEMPORARY)
             file.truncate(HEADER_SIZE)
-        file.sync()
+            file.sync()
     finally:
         file.release()
 

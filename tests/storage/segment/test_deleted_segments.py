@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from log_desk import T0, a_batch, local_directory, new_log, put, reopened_directory, roll_and_commit, values_of
+from log_desk import (
+    T0,
+    a_batch,
+    a_directory,
+    local_directory,
+    new_log,
+    put,
+    reopened_directory,
+    roll_and_commit,
+    values_of,
+)
 
 from ottla.records.header import HEADER_SIZE
-from ottla.storage.disk.local import LocalDisk
+from ottla.sim.disk import SimDisk
 from ottla.storage.log import Log
 
 BASES = (0, 2, 4)
@@ -191,8 +204,47 @@ def test_retention_on_a_full_disk_keeps_a_stub_of_the_last_segment_whose_time_ha
     directory.close(clean=True)
 
 
+def test_a_socket_sends_the_segment_as_it_was_though_a_stub_has_taken_its_place(tmp_path: Path) -> None:
+    """sendfile() lends the socket pages of the cache: a cut in place writes zeros into the rest of the first one."""
+    directory = local_directory(tmp_path / "data")
+    log = new_log(directory, file_delete_delay_ms=0)
+    put(log, a_batch(b"x" * 5000))
+    roll_and_commit(log)
+    put(log, a_batch(b"y"))
+    path = segment(tmp_path / "data" / "t-0", 0)
+    body = path.read_bytes()
+    ours, peer = socket.socketpair()
+    with path.open("rb") as reader, ours, peer:
+        assert os.sendfile(ours.fileno(), reader.fileno(), 0, len(body)) == len(body)
+        delete_on_full_disk(log, 1, T0)
+        assert segment(path.parent, 0, ".deleted").read_bytes() == body[:HEADER_SIZE]
+        assert peer.recv(len(body), socket.MSG_WAITALL) == body
+        assert reader.read() == body
+    directory.close(clean=True)
+
+
+@pytest.mark.parametrize(
+    ("operation", "where", "skip"),
+    [("create", ".log.deleted.tmp", 0), ("write", ".log.deleted.tmp", 0), ("rename", ".log.deleted", 1)],
+)
+def test_without_room_for_a_stub_the_segment_itself_becomes_one(operation: str, where: str, skip: int) -> None:
+    disk = SimDisk()
+    log = new_log(a_directory(disk), file_delete_delay_ms=0)
+    put(log, a_batch(b"x"))
+    roll_and_commit(log)
+    put(log, a_batch(b"y"))
+    renamed = f"/data/t-0/{0:020d}.log.deleted"
+    disk.fail(operation, errno.ENOSPC, where=where, skip=skip)
+    body = disk.read(f"/data/t-0/{0:020d}.log")
+    log.delete_records_before(1)
+    log.apply_retention(T0, mono_ms=0)
+    log.purge(T0, one_by_one=True)
+    assert disk.to_fail == 0
+    assert disk.read(renamed) == body[:HEADER_SIZE]
+    assert not [name for name in disk.list("/data/t-0") if name.endswith(".tmp")]
+
+
 def delete_on_full_disk(log: Log, offset: int, wall_ms: int) -> None:
-    assert isinstance(log.disk, LocalDisk)
     log.delete_records_before(offset)
     log.apply_retention(wall_ms, mono_ms=0)
     log.purge(wall_ms, one_by_one=True)
