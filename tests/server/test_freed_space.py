@@ -200,6 +200,27 @@ def test_logs_keep_half_of_all_descriptors(tmp_path: Path, steps: list[int], mon
     freed.stop()
 
 
+def test_where_no_thread_is_to_be_had_a_file_is_only_closed(
+    tmp_path: Path, steps: list[int], closed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    freed = FreedSpace()
+    descriptor, later = a_file(tmp_path / "f"), a_file(tmp_path / "g")
+    for name in "fg":
+        os.unlink(tmp_path / name)
+    with monkeypatch.context() as without_threads:
+        without_threads.setattr(threading.Thread, "start", refused)
+        freed.take(descriptor)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    freed.take(later)
+    assert closed(later)
+    assert steps == [8000, 4000]
+    freed.stop()
+
+
 def test_a_stop_closes_all(tmp_path: Path, steps: list[int], closed) -> None:
     freed = FreedSpace()
     descriptor = a_file(tmp_path / "f")

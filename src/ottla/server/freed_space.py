@@ -46,8 +46,13 @@ class FreedSpace:
             _close(descriptor)
             return
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="ottla-free", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work, name="ottla-free", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the process may have no more threads: the next file may find one
+                _close(descriptor)
+                return
+            self._thread = thread
         self._arrived.put(descriptor)
 
     def stop(self) -> None:
