@@ -99,7 +99,8 @@ def test_who_cannot_hand_over_goes_on_coordinating_to_the_end():
 
 
 def reassigned(*replicas):
-    partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
+    """A request for a reassignment; without replicas it cancels the running one."""
+    partition = ReassignablePartition(partition_index=0, replicas=list(replicas) or None)
     topics = [ReassignableTopic(name=OFFSETS, partitions=[partition])]
     return AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=5000)
 
@@ -148,7 +149,8 @@ def test_a_coordinator_that_is_unregistered_while_it_lives_is_waited_for_until_i
     answers_as_before_until_another_commit_is_acknowledged(scene, new)
 
 
-def test_a_coordinator_that_a_reassignment_turned_to_another_aim_deposes_is_waited_for_until_its_lease_is_over():
+@pytest.mark.parametrize("then", ["redirected", "turned back", "cancelled"])
+def test_a_coordinator_that_a_reassignment_had_added_is_waited_for_until_its_lease_is_over(then):
     scene = Scene(5, auto_leader_rebalance_enable="false")
     replicas = scene.state(1).replicas
     stays = next(each for each in replicas if each != scene.old)
@@ -166,7 +168,8 @@ def test_a_coordinator_that_a_reassignment_turned_to_another_aim_deposes_is_wait
     scene.old = joins
     scene.until(lambda: scene.commit(joins, 1) == ErrorCode.NONE)
     scene.hears_slowly(joins)
-    answer = scene.ask(stays, reassigned(stays, scene.state(stays).replicas[-1], last))
+    aim = {"redirected": (stays, scene.state(stays).replicas[-1], last), "turned back": replicas, "cancelled": ()}[then]
+    answer = scene.ask(stays, reassigned(*aim))
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
     new = scene.moved_as_seen_by(stays)
     answers_as_before_until_another_commit_is_acknowledged(scene, new)

@@ -42,8 +42,8 @@ class Told:
         self.said.append("close")
 
 
-def a_partition(topic: str, index: int = 0) -> Any:
-    return SimpleNamespace(topic=topic, topic_id=topic.encode(), index=index)
+def a_partition(topic: str, index: int = 0, adding: tuple[BrokerId, ...] = ()) -> Any:
+    return SimpleNamespace(topic=topic, topic_id=topic.encode(), index=index, adding=adding)
 
 
 class Place:
@@ -91,11 +91,25 @@ def test_a12_a_lease_is_waited_for_where_nobody_waits_for_the_former_leader(befo
     assert place.groups.said == [("lead", 0, NOW_MS + LEASE_MS if waits else 0)]
 
 
-def test_a12_a_lease_is_waited_for_where_a_reassignment_has_turned_away_from_a_live_leader() -> None:
+@pytest.mark.parametrize("adding", [(), (GONE,)], ids=["cancelled", "redirected"])
+def test_a12_a_lease_is_waited_for_where_a_reassignment_no_longer_adds_a_live_leader(
+    adding: tuple[BrokerId, ...],
+) -> None:
     place = Place()
-    place.state = SimpleNamespace(replicas=(ME,), adding=(ME,), removing=())
-    place.coordinators.started_leading(a_partition(OFFSETS_TOPIC), OTHER)
+    place.state = SimpleNamespace(replicas=(ME, *adding), adding=adding, removing=())
+    place.coordinators.started_leading(a_partition(OFFSETS_TOPIC, adding=(OTHER,)), OTHER)
     assert place.groups.said == [("lead", 0, NOW_MS + LEASE_MS)]
+
+
+@pytest.mark.parametrize("adding", [(), (ME,)], ids=["it removed none", "it had added us"])
+def test_no_lease_is_waited_for_where_the_former_leader_has_completed_a_reassignment(
+    adding: tuple[BrokerId, ...],
+) -> None:
+    """It has stopped coordinating before it completed the reassignment."""
+    place = Place()
+    place.state = SimpleNamespace(replicas=(ME,), adding=(), removing=())
+    place.coordinators.started_leading(a_partition(OFFSETS_TOPIC, adding=adding), OTHER)
+    assert place.groups.said == [("lead", 0, 0)]
 
 
 def test_all_is_laid_down_and_only_what_is_led_here_still_is_taken_up() -> None:

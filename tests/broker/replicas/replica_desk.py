@@ -55,7 +55,14 @@ class Desk:
     def add(self, topic_id: bytes, partitions: int) -> None:
         states = [
             SimpleNamespace(
-                partition=index, replicas=(1,), leader=1, leader_epoch=0, partition_epoch=0, in_sync=(1,), arriving=0
+                partition=index,
+                replicas=(1,),
+                leader=1,
+                leader_epoch=0,
+                partition_epoch=0,
+                in_sync=(1,),
+                arriving=0,
+                adding=(),
             )
             for index in range(partitions)
         ]

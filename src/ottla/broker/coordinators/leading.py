@@ -67,15 +67,16 @@ class Coordinators:
         """True if the former leader may be alive and unaware that it was deposed, and cannot block commits (rule A12).
 
         Commits do not wait for a broker that is no replica any more: a live broker was unregistered, or a reassignment
-        was redirected. A leader that completes a reassignment itself has stopped coordinating before.
+        that had added it was cancelled or redirected. A leader that is removed by the completion of a reassignment
+        completes it itself, and has stopped coordinating before.
         """
         metadata = self._around.metadata
         state = metadata.partition(partition.topic_id, partition.index)
         if state is None or before in (NO_LEADER, self._around.broker):
             return False
         broker = metadata.brokers.get(before)
-        turned = before not in state.replicas and bool(state.adding or state.removing)
-        return broker is None or (turned and not broker.fenced)
+        was_dropped = before in partition.adding and before not in state.replicas
+        return broker is None or (was_dropped and not broker.fenced)
 
     def stopped_leading(self, partition: Partition) -> None:
         """This broker leads the partition no more."""

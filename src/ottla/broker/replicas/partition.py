@@ -42,28 +42,10 @@ class Partition:
     """One replica. `leader` is the machine while this broker leads, `follower` while it follows; else None."""
 
     __slots__ = (
-        "_admission",
-        "_agreed_epoch",
-        "_around",
-        "_on_disk",
-        "_suspect",
-        "config",
-        "follower",
-        "index",
-        "is_internal",
-        "keeper",
-        "leader",
-        "leader_epoch",
-        "leader_id",
-        "log",
-        "partition_epoch",
-        "readers",
-        "start_waits",
-        "topic",
-        "topic_id",
-        "traffic",
-        "waits",
-    )
+        "_admission", "_agreed_epoch", "_around", "_on_disk", "_suspect", "adding", "config", "follower", "index",
+        "is_internal", "keeper", "leader", "leader_epoch", "leader_id", "log", "partition_epoch", "readers",
+        "start_waits", "topic", "topic_id", "traffic", "waits",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -93,6 +75,8 @@ class Partition:
         self.leader_id = BrokerId(-1)
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = -1
+        self.adding: tuple[BrokerId, ...] = ()
+        """Replicas that a reassignment adds, by the metadata that was carried out here last."""
         self._agreed_epoch = -1
         """The last leader epoch whose history is known to contain our log."""
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
@@ -158,9 +142,9 @@ class Partition:
             self._advance(told)
             self._starts_moved()
 
-    def settled_in(self, partition_epoch: PartitionEpoch) -> None:
-        """Note that the metadata of this partition epoch is fully carried out here."""
-        self.partition_epoch = partition_epoch
+    def settled_in(self, state: PartitionState) -> None:
+        """Note that this state of the metadata is fully carried out here."""
+        self.partition_epoch, self.adding = state.partition_epoch, state.adding
 
     def resign(self, error: ErrorCode) -> None:
         """Stop leading: requests that wait in this epoch are answered before anything else happens (rule A9)."""

@@ -251,7 +251,7 @@ class Replicas:
             )
             self._coordinating.started_leading(partition, before)
             log.info("leads %s-%d from leader epoch %d on", partition.topic, partition.index, state.leader_epoch)
-            partition.settled_in(state.partition_epoch)
+            partition.settled_in(state)
             self._see_to_damage(partition, state)
             return
         partition.registered_changed(self._registered())
@@ -261,7 +261,7 @@ class Replicas:
             partition.in_sync_changed(state)
             if partition.follower is not None and here not in state.in_sync:
                 self.fetches.say_again(partition)  # the leader has dropped the positions of replicas that left it
-        partition.settled_in(state.partition_epoch)
+        partition.settled_in(state)
         if partition.leader is not None and len(state.replicas) > 1:
             self.in_sync.look(partition)
         self._see_to_damage(partition, state)
