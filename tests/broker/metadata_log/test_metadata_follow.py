@@ -229,6 +229,31 @@ def test_the_lease_is_renewed_by_reads_alone():
     assert cluster.store.head == head
 
 
+def test_who_reads_slower_than_others_append_goes_on_acting_on_what_it_reads():
+    """Each of its reads brings entries: it would never have come to the end, and its lease ran out."""
+    cluster = Cluster()
+    cluster.up(1, 2)
+    follow, started = cluster.follow[2], len(cluster.reconciled[2])
+    cluster.way[2].faults = cluster.way[2].faults._replace(way_us=(20_000, 20_000))
+    until_ms = cluster.loop.mono_ms() + SESSION_MS
+
+    async def append_without_a_pause() -> None:
+        made = 0
+        while cluster.loop.mono_ms() < until_ms:
+            made += 1
+            await cluster.follow[1].submit(a_topic(f"t{made}"))
+
+    appended = run_story(append_without_a_pause())
+    behind = []
+    while not appended.full:
+        assert follow.lease_valid()
+        behind.append(cluster.store.head - follow.metadata.version)
+        cluster.loop.run_for(20)
+    assert min(behind[100:]) > 0
+    assert len(cluster.reconciled[2]) - started > 10
+    assert cluster.until(lambda: follow.metadata.version == cluster.store.head)
+
+
 def test_a_dead_broker_is_fenced_by_the_caretaker_and_its_partitions_get_other_leaders():
     cluster = Cluster()
     cluster.up(1, 2, 3)

@@ -36,6 +36,7 @@ _RETRY_MS = 100
 _BACK_OFF_MS = 20
 _PATIENT_CONFLICTS = 3
 _READ_LIMIT = 1000
+_READS_TO_THE_END = 8
 
 
 class MetadataFollow:
@@ -300,25 +301,39 @@ class MetadataFollow:
         self._reading = False
 
     async def _read_to_end(self) -> None:
-        """Apply all entries in the log at the time of the call, then reconcile (rule C2). Several may read at once."""
-        while True:
-            sent_ms = self._clock.mono_ms()
-            after = self.metadata.version
-            try:
-                entries = await self._coordination.read(after, _READ_LIMIT)
-            except LookupError:
-                await self._load_snapshot()
-                if self.metadata.version <= after:
-                    why = "it is missing, and no snapshot holds it"
-                    raise StoreDamaged(self._coordination.name, f"entry {after + 1}", why) from None
-                continue
-            for entry in entries:
-                if entry.version > self.metadata.version:
-                    self._take(entry)
-            if not entries:
-                self.lease.renew(sent_ms)
+        """Apply all entries in the log at the time of the call, then reconcile (rule C2). Several may read at once.
+
+        The end is reached when a read brings nothing. While others append faster than this broker reads, that does not
+        happen: after some reads the present head counts as the end. Else the lease would run out.
+        """
+        for _ in range(_READS_TO_THE_END):
+            if await self._read_some():
                 break
+        else:
+            sent_ms, head = self._clock.mono_ms(), await self._coordination.head()
+            while self.metadata.version < head:
+                await self._read_some()
+            self.lease.renew(sent_ms)
         self._reconcile()
+
+    async def _read_some(self) -> bool:
+        """Apply the next entries; True if there were none, which renews the lease."""
+        sent_ms = self._clock.mono_ms()
+        after = self.metadata.version
+        try:
+            entries = await self._coordination.read(after, _READ_LIMIT)
+        except LookupError:
+            await self._load_snapshot()
+            if self.metadata.version <= after:
+                why = "it is missing, and no snapshot holds it"
+                raise StoreDamaged(self._coordination.name, f"entry {after + 1}", why) from None
+            return False
+        for entry in entries:
+            if entry.version > self.metadata.version:
+                self._take(entry)
+        if not entries:
+            self.lease.renew(sent_ms)
+        return not entries
 
     async def _load_snapshot(self) -> None:
         snapshot = await self._coordination.load_snapshot()
