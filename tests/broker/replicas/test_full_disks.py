@@ -10,6 +10,7 @@ from sim_broker import SimBroker
 
 from ottla.broker.replicas.full_disks import AGAIN_MS, QUIET_MS
 from ottla.kernel.errors import ErrorCode
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 FOREVER = 1 << 62
 
@@ -84,6 +85,27 @@ def test_refusals_that_do_not_end_are_said_again_with_their_count(place: Place, 
             place.pass_ms(QUIET_MS)
     assert len(said(caplog)) == 2
     assert "still full: 6" in said(caplog)[1]
+
+
+def test_where_what_was_refused_is_deleted_to_make_room_the_next_time_without_room_is_said_anew(
+    place: Place, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.WARNING, "ottla.replicas"):
+        place.room(0)
+        assert place.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
+        place.room(FOREVER)
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5000)
+        assert place.broker.ask(request).responses[0].error_code == ErrorCode.NONE
+        place.pass_ms(2 * AGAIN_MS)
+        assert said(caplog)[1:] == [
+            "the log directory /data has refused nothing for 10 minutes: 1 produces to 1 partitions were refused "
+            "within 0 s"
+        ]
+        place.broker.create_topic()
+        assert place.broker.loop.run_until(lambda: len(place.broker.here.node.replicas) == 1, within_ms=5000)
+        place.room(0)
+        assert place.produce(0) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert said(caplog)[2].startswith("the log directory /data is full")
 
 
 def test_a_directory_that_failed_is_not_called_full(place: Place, caplog: pytest.LogCaptureFixture):

@@ -1,7 +1,7 @@
 """Logs when a full log directory begins to refuse records, and when it takes them again.
 
 handlers/produce.py reports each refusal. Successful appends cost nothing: a timer checks whether a refused log has
-grown since.
+grown since. If none has, as they were deleted to make room, say, the end is a time without refusals.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ class FullDisks:
         if now_ms - full.last_ms >= QUIET_MS and any(one.end_offset > end for one, end in full.ends.items()):
             del self._full[path]
             log.warning("the log directory %s has room again: %s", path, _told(full))
+            return
+        if now_ms - full.last_ms >= AGAIN_MS:
+            del self._full[path]
+            log.warning("the log directory %s has refused nothing for %d minutes: %s", path, AGAIN_MS // 60_000,
+                        _told(full))  # fmt: skip
             return
         if now_ms - full.said_ms >= AGAIN_MS and full.last_ms > full.said_ms:
             full.said_ms = now_ms
