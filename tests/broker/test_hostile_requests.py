@@ -16,6 +16,8 @@ from ottla.messages.describe_groups import DescribeGroupsRequest
 from ottla.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.messages.heartbeat import HeartbeatRequest
+from ottla.messages.list_groups import ListGroupsRequest
+from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from ottla.messages.txn_offset_commit import (
@@ -128,6 +130,19 @@ def test_what_one_request_names_often_is_described_once():
 def test_a_request_of_very_many_transactions_lets_others_go_first(request_of: Any):
     scene = Scene(1)
     ready(scene, version=2)
+    assert turns_of(scene, request_of([f"x{number}" for number in range(10 * A_TURN)])) >= 10
+
+
+@pytest.mark.parametrize("request_", [ListGroupsRequest(), ListTransactionsRequest()], ids=["groups", "transactions"])
+def test_a_list_of_all_shards_lets_others_go_between_them(request_: Any):
+    scene = Scene(1, offsets_topic_num_partitions="20", transaction_state_log_num_partitions="20")
+    ready(scene, version=2)
+    scene.coordinator("g", key_type=0)
+    assert turns_of(scene, request_) >= 19
+
+
+def turns_of(scene: Scene, request: Any) -> int:
+    """The turns of the loop that an answer takes."""
     peer, incarnation = scene.peer(1), scene.machines[1].current
     assert incarnation is not None
     scene.wait_for(peer.ask(HeartbeatRequest(group_id="g")))
@@ -138,8 +153,8 @@ def test_a_request_of_very_many_transactions_lets_others_go_first(request_of: An
         scene.loop.call_soon(callback)
 
     incarnation.clock.call_soon = counted  # type: ignore[method-assign]
-    scene.wait_for(peer.ask(request_of([f"x{number}" for number in range(10 * A_TURN)])))
-    assert len(turns) >= 10
+    scene.wait_for(peer.ask(request))
+    return len(turns)
 
 
 def _marker(producer_id: int, epoch: int) -> WritableTxnMarker:

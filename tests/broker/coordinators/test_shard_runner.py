@@ -20,7 +20,7 @@ from ottla.groups.topics import NoTopics
 from ottla.groups.values import Caller, ConsumerSettings
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch
-from ottla.kernel.story import Slot
+from ottla.kernel.story import Slot, run_story
 from ottla.messages.group_records import OffsetCommitValue
 from ottla.messages.heartbeat import HeartbeatRequest
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -167,7 +167,7 @@ def test_every_reply_waits_for_all_that_was_written_before_it():
     first = place.commit(5, group="other")
     beat = place.heartbeat(member_id, generation)
     described = place.groups.ask("g", lambda shard, ticket, _: shard.describe_group("g", CALLER, ticket))
-    (listed,) = place.groups.ask_all(lambda shard, ticket, _: shard.list_groups(ListGroupsRequest(), ticket))
+    listed = run_story(place.groups.ask_all(lambda shard, ticket, _: shard.list_groups(ListGroupsRequest(), ticket)))
     assert not any(slot.full for slot in (first, beat, described, listed))
     place.sync()
     assert all(slot.full for slot in (first, beat, described, listed))
@@ -261,7 +261,8 @@ def test_no_answer_leaves_without_the_lease():
 def test_without_the_partition_this_is_not_the_coordinator():
     place = Place()
     assert place.commit(5).result() == ErrorCode.NOT_COORDINATOR
-    assert place.groups.ask_all(lambda shard, ticket, _: shard.list_groups(ListGroupsRequest(), ticket)) == []
+    listed = run_story(place.groups.ask_all(lambda shard, ticket, _: shard.list_groups(ListGroupsRequest(), ticket)))
+    assert listed.result() == []
 
 
 def test_without_an_offsets_topic_nobody_is_the_coordinator():

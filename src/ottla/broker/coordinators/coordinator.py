@@ -13,7 +13,7 @@ from typing import Any, Generic
 from ottla.broker.coordinators.shard_runner import Decide, Phase, S, ShardRunner
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.surroundings import Surroundings
-from ottla.broker.waiting import Deadline
+from ottla.broker.waiting import Deadline, next_turn
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import partition_for
 from ottla.kernel.story import Slot
@@ -109,9 +109,16 @@ class Coordinator(ABC, Generic[S]):
             return slot
         return runner.ask(decide)
 
-    def ask_all(self, decide: Decide[S]) -> list[Slot[Any]]:
-        """The answers of all shards here, in the order of their partitions."""
-        return [self._runners[index].ask(decide) for index in sorted(self._runners)]
+    async def ask_all(self, decide: Decide[S]) -> list[Any]:
+        """The answers of all shards here, in the order of their partitions; each is asked in a turn of its own."""
+        asked: list[Slot[Any]] = []
+        for index in sorted(self._runners):
+            if asked:
+                await next_turn(self._around.clock)
+            runner = self._runners.get(index)
+            if runner is not None:
+                asked.append(runner.ask(decide))
+        return [await slot for slot in asked]
 
     @property
     def loading(self) -> bool:

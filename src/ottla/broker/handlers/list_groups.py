@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
     response = ListGroupsResponse()
-    for slot in call.node.groups.ask_all(lambda shard, ticket, _: shard.list_groups(request, ticket)):
-        answer: list[ListedGroup] | ErrorCode = await slot
+    answers = await call.node.groups.ask_all(lambda shard, ticket, _: shard.list_groups(request, ticket))
+    answer: list[ListedGroup] | ErrorCode
+    for answer in answers:
         if not isinstance(answer, ErrorCode):
             response.groups += answer
         elif answer is not ErrorCode.NOT_COORDINATOR:

@@ -32,8 +32,10 @@ async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactio
     if request.state_filters and not known:
         return response
     request.state_filters = known
-    for slot in transactions.ask_all(lambda shard, ticket, now: shard.list_transactions(request, matches, ticket, now)):
-        answer = await slot
+    answers = await transactions.ask_all(
+        lambda shard, ticket, now: shard.list_transactions(request, matches, ticket, now)
+    )
+    for answer in answers:
         if not isinstance(answer, ErrorCode):
             response.transaction_states += answer
     return response
