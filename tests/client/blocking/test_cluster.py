@@ -134,6 +134,14 @@ def test_offsets_are_committed_without_a_membership(cluster: Cluster, bootstrap:
     assert cluster.committed_offsets(name, [place], require_stable=True) == {place: CommittedOffset(7, "note")}
 
 
+def test_of_two_connections_that_were_opened_at_once_one_is_kept(cluster: Cluster) -> None:
+    where = next(iter(cluster.brokers().values())).destination()
+    kept, late = cluster.driver.connection(where), cluster.driver.open(where)
+    assert cluster.driver.adopt(where, late) is kept
+    assert late.fileno() < 0
+    assert cluster.driver.connection(where) is kept
+
+
 def test_a_forked_process_opens_connections_of_its_own(cluster: Cluster, bootstrap: str, name: str) -> None:
     a_topic(bootstrap, name)
     place = TopicPartition(name, 0)

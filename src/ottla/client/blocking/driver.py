@@ -72,11 +72,7 @@ class Driver:
     def connection(self, where: Destination) -> Connection:
         """The open connection to a destination, made where there is none."""
         known = self.usable(where)
-        if known is not None:
-            return known
-        made = self.open(where)
-        self.adopt(where, made)
-        return made
+        return self.adopt(where, self.open(where)) if known is None else known
 
     def usable(self, where: Destination) -> Connection | None:
         """The open connection to a destination, if there is one."""
@@ -93,9 +89,14 @@ class Driver:
         """A new connection, which `adopt` keeps."""
         return Connection(where.host, where.port, settings=self.settings, security=self.security)
 
-    def adopt(self, where: Destination, made: Connection) -> None:
-        """Keep a new connection for further requests."""
+    def adopt(self, where: Destination, made: Connection) -> Connection:
+        """Keep a new connection for further requests, or close it where there is one by now; the one that is kept."""
+        known = self.usable(where)
+        if known is not None:
+            made.close()
+            return known
         self._connections[where] = made
+        return made
 
     def allowed_ms(self, ask: Ask[Any]) -> float:
         """The time that the answer to a request may take."""

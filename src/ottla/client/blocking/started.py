@@ -30,8 +30,8 @@ class Connections(Protocol):
     def open(self, where: Destination) -> Connection:
         """A new connection, for any thread."""
 
-    def adopt(self, where: Destination, made: Connection) -> None:
-        """Keep a new connection for further requests."""
+    def adopt(self, where: Destination, made: Connection) -> Connection:
+        """Keep a new connection for further requests, or close it where there is one by now; the one that is kept."""
 
     def allowed_ms(self, ask: Ask[Any]) -> float:
         """The time that the answer to a request may take."""
@@ -134,8 +134,7 @@ class Started(Begun):
             self._opening = None
             opening.end()
             if isinstance(opening.found, Connection):
-                self._connections.adopt(self.ask.destination, opening.found)
-                self._send(opening.found)
+                self._send(self._connections.adopt(self.ask.destination, opening.found))
             else:
                 self._fail(opening.found)
         if self.connection is not None and not self.done:
