@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.options import Options
+from ottla.config.describe import describe_topic
 from ottla.config.resolve import Layers
 from ottla.kernel.ids import BrokerId, TopicId
 from ottla.metadata.entries import Body, ConfigChange, ConfigsSet, TopicCreated
@@ -70,6 +71,9 @@ def test_stored_values_that_this_version_refuses_are_left_out(caplog: pytest.Log
     assert (options.config.log_cleaner_backoff_ms, options.config.scrub_interval_hours) == (1, 168.0)
     topic = options.topic_config(metadata.topics[TOPIC_ID])
     assert (topic.cleanup_policy, topic.segment_ms, topic.retention_ms) == (("delete",), 7, 2)
+    described = describe_topic(options.topic_values(metadata.topics[TOPIC_ID]), options.layers)
+    values = {each.name: each.value for each in described}
+    assert (values["cleanup.policy"], values["segment.ms"]) == ("delete", "7")
     assert [record.args[0] for record in caplog.records] == ["all brokers", "broker 1", "topic t"]  # type: ignore[index]
 
 

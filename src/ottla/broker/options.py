@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.config.option import ConfigError
 from ottla.config.resolve import Layers
@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     from ottla.kernel.ids import BrokerId, TopicId
     from ottla.metadata.state import Metadata, Topic
 
-
 log = logging.getLogger("ottla.node")
+
+
+class _TopicOptions(NamedTuple):
+    """A topic's options, with the values that they were made of."""
+
+    layers: Layers
+    stored: Mapping[str, str]
+    usable: Mapping[str, str]
+    config: TopicConfig
 
 
 class Options:
@@ -28,8 +36,7 @@ class Options:
     def __init__(self, layers: Layers) -> None:
         self.layers = layers
         self.config = layers.broker()
-        self._topics: dict[TopicId, tuple[Layers, Mapping[str, str], TopicConfig]] = {}
-        """The options of each topic, with the values that they were made of."""
+        self._topics: dict[TopicId, _TopicOptions] = {}
 
     def take(self, metadata: Metadata, broker: BrokerId) -> None:
         """Take changed broker options from the metadata; topics inherit from them."""
@@ -41,12 +48,21 @@ class Options:
         self.config = self.layers.broker()
 
     def topic_config(self, topic: Topic) -> TopicConfig:
-        """The topic's options, made once for all its partitions: making them takes longer than a change of leaders."""
+        """The topic's options."""
+        return self._kept(topic).config
+
+    def topic_values(self, topic: Topic) -> Mapping[str, str]:
+        """The values that are set for a topic, without those that this version refuses."""
+        return self._kept(topic).usable
+
+    def _kept(self, topic: Topic) -> _TopicOptions:
+        """Made once for all partitions of a topic: making them takes longer than a change of leaders."""
         kept = self._topics.get(topic.topic_id)
-        if kept is None or kept[0] is not self.layers or kept[1] is not topic.configs:
-            found = self.layers.topic(_usable(topic.configs, TopicConfig.BY_NAME, f"topic {topic.name}"))
-            kept = self._topics[topic.topic_id] = (self.layers, topic.configs, found)
-        return kept[2]
+        if kept is None or kept.layers is not self.layers or kept.stored is not topic.configs:
+            usable = _usable(topic.configs, TopicConfig.BY_NAME, f"topic {topic.name}")
+            kept = _TopicOptions(self.layers, topic.configs, usable, self.layers.topic(usable))
+            self._topics[topic.topic_id] = kept
+        return kept
 
     def forget(self, topic_id: TopicId) -> None:
         """Forget a deleted topic."""

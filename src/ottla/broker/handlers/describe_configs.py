@@ -69,7 +69,7 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
         topic = node.metadata.topic(name)
         if topic is None:
             return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(topic.configs, node.layers, keys)
+        return describe_topic(node.options.topic_values(topic), node.layers, keys)
     if resource.resource_type == BROKER_RESOURCE:
         if name == "":
             return describe_broker_defaults(node.layers, keys)
