@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import queue
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from coordination_stores import SqliteKind
 
 from ottla.coordination import database, presence
-from ottla.coordination.database import Database
+from ottla.coordination.database import JOURNAL, Database
 from ottla.coordination.presence import Doorbell, refuse_network_file_system
 from ottla.coordination.sqlite import FILE_NAME, SqliteCoordination
 from ottla.kernel.ids import BrokerId
@@ -47,6 +48,28 @@ def test_the_journal_is_one_that_stays_allocated_and_syncs_are_full(tmp_path, be
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
     assert [entry.body for entry in opened.read(0, 10)] == [*([] if before is None else [b"first"]), b"x"]
     opened.close()
+
+
+def test_a_flipped_bit_takes_entries_out_of_a_write_ahead_log_without_an_error(tmp_path):
+    """The reason why the store has none: this is SQLite's own way, and a change of it would be worth to know of."""
+    found = {}
+    for journal in ("WAL", JOURNAL):
+        path = tmp_path / journal / FILE_NAME
+        path.parent.mkdir()
+        made = Database(str(path), journal)
+        for version in range(100):
+            assert made.append([b"x" * 200], version) == Written(version + 1)
+        crashed = tmp_path / f"{journal} after a crash"
+        shutil.copytree(path.parent, crashed, ignore=shutil.ignore_patterns("*-shm"))
+        made.close()
+        written = crashed / (f"{FILE_NAME}-wal" if journal == "WAL" else FILE_NAME)
+        content = bytearray(written.read_bytes())
+        content[content.index(b"x" * 200, len(content) // 2)] ^= 1
+        written.write_bytes(content)
+        opened = Database(str(crashed / FILE_NAME), journal)
+        found[journal] = opened.head()
+        opened.close()
+    assert found["WAL"] < 100 == found[JOURNAL]
 
 
 LOCAL = "/dev/sda1 / ext4 rw 0 0\n"
