@@ -1,8 +1,6 @@
-"""Imports of Protobuf sources: those that need no reference, and names that no file can have."""
+"""Imports of Protobuf sources that need no reference."""
 
 from __future__ import annotations
-
-import errno
 
 BUILT_IN = {
     "confluent/meta.proto": """
@@ -33,9 +31,3 @@ WELL_KNOWN = frozenset(
 )
 """The files that protoc brings. No reference replaces one: protoc ends the process where descriptor.proto is another,
 and readers know the messages of some by heart."""
-_OF_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
-
-
-def is_about_name(fault: OSError | UnicodeEncodeError) -> bool:
-    """True if a file could not be written because of its name, or beside that of another one."""
-    return isinstance(fault, UnicodeEncodeError) or fault.errno in _OF_NAMES

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import importlib.resources
 import tempfile
 import threading
@@ -32,7 +33,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.message import DecodeError
 
 from ottla.formats.faults import SchemaFault
-from ottla.formats.protobuf_imports import BUILT_IN, WELL_KNOWN, is_about_name
+from ottla.formats.protobuf_imports import BUILT_IN, WELL_KNOWN
 from ottla.formats.protobuf_nesting import MAX_NESTING, is_too_deep
 from ottla.formats.writer import WriterSchema
 
@@ -132,7 +133,7 @@ def _compile(text: str, references: dict[str, str], name: str = MAIN) -> list[Fi
     with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as made, _one_at_a_time:
         directory = Path(made)
         for file, content in {**BUILT_IN, **references, name: text}.items():
-            _write(directory, file, content)
+            write_source(directory, file, content)
         folders = [made.encode(), str(included).encode()]
         try:
             _protoc_compiler.get_protos(name.encode(), folders)  # raises with protoc's own words; run_main only prints
@@ -145,20 +146,25 @@ def _compile(text: str, references: dict[str, str], name: str = MAIN) -> list[Fi
         return list(FileDescriptorSet.FromString(out.read_bytes()).file)
 
 
-def _write(directory: Path, name: str, content: str) -> None:
+_OF_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+"""Errors of a file that cannot be written because of its name, or beside that of another one."""
+
+
+def write_source(directory: Path, name: str, content: str) -> None:
+    """Write a source where protoc finds it; SchemaFault where it can have no such name, or is nested too deep."""
     place = PurePosixPath(name)
     if not place.parts or place.is_absolute() or ".." in place.parts or "\0" in name:
-        raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name!r}")
+        raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name[:100]!r}: it is no relative path")
     if str(place) in WELL_KNOWN:
         return
     if is_too_deep(content):
-        raise SchemaFault(f"the Protobuf schema has braces nested more than {MAX_NESTING} deep")
+        raise SchemaFault(f"the Protobuf schema {name} has braces nested more than {MAX_NESTING} deep")
     path = directory.joinpath(place)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
     except (OSError, UnicodeEncodeError) as fault:
-        if not is_about_name(fault):
+        if isinstance(fault, OSError) and fault.errno not in _OF_NAMES:
             raise
         raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name[:100]!r}: {fault}") from None
 

@@ -11,17 +11,18 @@ import binascii
 import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
 from ottla.formats.compatibility import InvalidSchema
+from ottla.formats.faults import SchemaFault
 from ottla.formats.protobuf_compatibility import ProtobufSchema
-from ottla.formats.protobuf_imports import BUILT_IN, WELL_KNOWN, is_about_name
-from ottla.formats.protobuf_nesting import MAX_NESTING, is_too_deep
+from ottla.formats.protobuf_imports import BUILT_IN
 from ottla.formats.protobuf_options import is_linkable
 from ottla.formats.protobuf_text import protobuf_text
+from ottla.formats.protoc import write_source
 
 _MAIN = "default.proto"
 
@@ -76,27 +77,12 @@ def _compiled(text: str, main: str, imports: Mapping[str, str]) -> ProtobufSchem
     with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as folder:
         for name, source in {**BUILT_IN, **imports, main: text}.items():
             descriptor = _descriptor(source)
-            _write(folder, name, source if descriptor is None else _printed(descriptor))
+            try:
+                write_source(Path(folder), name, source if descriptor is None else _printed(descriptor))
+            except SchemaFault as fault:
+                raise InvalidSchema(str(fault)) from fault
         files = _run(main, folder)
     return ProtobufSchema(files.pop(main), files)
-
-
-def _write(folder: str, name: str, source: str) -> None:
-    place = PurePosixPath(name)
-    if place.is_absolute() or ".." in place.parts or "\0" in name or not place.parts:
-        raise InvalidSchema(f"the import {name!r} is no relative path")
-    if str(place) in WELL_KNOWN:
-        return
-    if is_too_deep(source):
-        raise InvalidSchema(f"{name}: braces are nested more than {MAX_NESTING} deep")
-    path = Path(folder, *place.parts)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source, encoding="utf-8")
-    except (OSError, UnicodeEncodeError) as fault:
-        if not is_about_name(fault):
-            raise
-        raise InvalidSchema(f"the import {name!r} cannot be used: {fault}") from fault
 
 
 def _run(main: str, folder: str) -> dict[str, FileDescriptorProto]:
