@@ -201,22 +201,23 @@ def _field_codes(table: pa.Table, column: str | None, exact: bool) -> tuple[np.n
     values = table.column(column)
     if pa.types.is_nested(values.type):
         raise LakeRefused(f"--partition-by {column}: a field of objects or arrays cannot divide a lake")
-    if exact:
-        return _exact_codes(values.cast(pa.string()).to_pylist())
-    filled = pc.fill_null(values.cast(pa.string()), "")
-    texts = pc.if_else(pc.equal(filled, ""), NO_VALUE, filled).combine_chunks().dictionary_encode()
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    names = texts.dictionary.to_pylist()
-    ranks = np.argsort(np.argsort(np.array(names, dtype=object), kind="stable"), kind="stable")
-    codes = ranks[numbers(texts.indices, np.int32)]
-    return codes, [(None if name == NO_VALUE else name,) for name in sorted(names)]
+    texts = values.cast(pa.string())
+    if not exact:
+        filled = pc.fill_null(texts, "")
+        texts = pc.if_else(pc.or_(pc.equal(filled, ""), pc.equal(filled, NO_VALUE)), None, texts)
+    coded = texts.combine_chunks().dictionary_encode(null_encoding="encode")
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    names = coded.dictionary.to_pylist()
+    order = sorted(range(len(names)), key=lambda place: _order(names[place], exact))
+    ranks = np.empty(len(names), dtype=np.int64)
+    ranks[order] = np.arange(len(names))
+    return ranks[numbers(coded.indices, np.int32)], [(names[place],) for place in order]
 
 
-def _exact_codes(given: list[str | None]) -> tuple[np.ndarray, list[Values]]:
-    names = sorted(set(given), key=lambda name: (name is not None, name or ""))
-    place = {name: position for position, name in enumerate(names)}
-    return np.array([place[name] for name in given], dtype=np.int64), [(name,) for name in names]
+def _order(name: str | None, exact: bool) -> tuple[bool, str]:
+    """Missing values have the place of their folder's name; where they have no folder, they come first."""
+    return (name is not None, name or "") if exact else (True, NO_VALUE if name is None else name)
 
 
 def in_calendar(times: np.ndarray) -> np.ndarray:
