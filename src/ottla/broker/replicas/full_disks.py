@@ -66,8 +66,8 @@ class FullDisks:
             return
         if now_ms - full.last_ms >= AGAIN_MS:
             del self._full[path]
-            log.warning("the log directory %s has refused nothing for %d minutes: %s", path, AGAIN_MS // 60_000,
-                        _told(full))  # fmt: skip
+            quiet = f"has refused nothing for {AGAIN_MS // 60_000} minutes"
+            log.warning("the log directory %s %s: %s", path, quiet, _told(full))
             return
         if now_ms - full.said_ms >= AGAIN_MS and full.last_ms > full.said_ms:
             full.said_ms = now_ms

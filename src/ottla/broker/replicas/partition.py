@@ -42,10 +42,29 @@ class Partition:
     """One replica. `leader` is the machine while this broker leads, `follower` while it follows; else None."""
 
     __slots__ = (
-        "_admission", "_agreed_epoch", "_around", "_on_disk", "_suspect", "adding", "config", "follower", "index",
-        "is_internal", "keeper", "leader", "leader_epoch", "leader_id", "log", "partition_epoch", "readers",
-        "start_waits", "topic", "topic_id", "traffic", "waits",
-    )  # fmt: skip
+        "_admission",
+        "_agreed_epoch",
+        "_around",
+        "_on_disk",
+        "_suspect",
+        "adding",
+        "config",
+        "follower",
+        "index",
+        "is_internal",
+        "keeper",
+        "leader",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "partition_epoch",
+        "readers",
+        "start_waits",
+        "topic",
+        "topic_id",
+        "traffic",
+        "waits",
+    )
 
     def __init__(
         self,
