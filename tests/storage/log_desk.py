@@ -15,7 +15,7 @@ from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FoundPartition
 from ottla.storage.disk.local import LocalDisk
 from ottla.storage.log import Log
-from ottla.storage.values import Appended, LogRead, Origin
+from ottla.storage.values import TAIL_BYTES, Appended, LogRead, Origin
 
 TOPIC_ID = bytes(range(16))
 DAY_MS = 86_400_000
@@ -71,7 +71,13 @@ def a_log(disk: Disk | None = None, synced: list[int] | None = None, directory: 
 
 
 def reopened(
-    log: Log, *, clean: bool = False, recovery_point: int = 0, log_start_offset: int = 0, disk: Disk | None = None
+    log: Log,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    disk: Disk | None = None,
+    tail_bytes: int = TAIL_BYTES,
 ) -> Log:
     return Log.open(
         disk or log.disk,
@@ -79,6 +85,7 @@ def reopened(
         clean=clean,
         recovery_point=recovery_point,
         log_start_offset=log_start_offset,
+        tail_bytes=tail_bytes,
         **settings(log.config),  # type: ignore[arg-type]
     )
 

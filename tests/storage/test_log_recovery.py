@@ -93,7 +93,7 @@ def test_recovery_reads_the_tail_above_the_recovery_point_and_no_more(monkeypatc
             sync(log)
         tail = log.end_offset - log.recovery_point
         assert 0 <= tail < 40
-        again = reopened(log, recovery_point=log.recovery_point)
+        again = reopened(log, recovery_point=log.recovery_point, tail_bytes=0)
         assert again.end_offset == count
         assert again.recovered.scanned_bytes <= 2000 + 500 + 3 * 101
         assert again.recovered.replayed_batches <= 100
@@ -108,20 +108,21 @@ def test_sealed_segments_below_the_recovery_point_are_not_read() -> None:
         put(log, a_batch(b"%d" % at))
     log.sync_now()
     log.close(clean=False)
-    again = reopened(log, recovery_point=log.recovery_point)
+    again = reopened(log, recovery_point=log.recovery_point, tail_bytes=0)
     assert log.segments_count > 5 and again.recovered.scanned_bytes < 200
     assert again.recovered.rebuilt_indexes == 0
     assert values_of(again) == [b"%d" % at for at in range(100)]
 
 
-def test_a_clean_close_needs_no_check_at_all() -> None:
+@pytest.mark.parametrize("tail_bytes", [0, 500, 3000])
+def test_after_a_clean_close_no_more_than_the_tail_is_read(tail_bytes: int) -> None:
     log = a_log(index_interval_bytes=0, internal_segment_bytes=2000)
     for at in range(100):
         put(log, a_batch(b"%d" % at, producer_id=1, sequence=at))
     log.close(clean=True)
-    again = reopened(log, clean=True)
+    again = reopened(log, clean=True, tail_bytes=tail_bytes)
     assert again.end_offset == again.synced_offset == 100
-    assert again.recovered.scanned_bytes < 100 and again.recovered.replayed_batches == 0
+    assert tail_bytes <= again.recovered.scanned_bytes < tail_bytes + 100 and again.recovered.replayed_batches == 0
     assert again.active_producers()[0].last_sequence == 99
 
 

@@ -29,6 +29,7 @@ from ottla.storage.syncing import Syncing
 from ottla.storage.truncation import Truncation
 from ottla.storage.values import (
     FULL_DISK,
+    TAIL_BYTES,
     ActiveProducer,
     Appended,
     EpochEnd,
@@ -109,11 +110,12 @@ class Log(LogState):
         committed: int = 0,
         cache_kept: bool = False,
         compacted: bool = False,
+        tail_bytes: int = TAIL_BYTES,
     ) -> Log:
         """Open the log, and recover it unless the last close was `clean`; `.recovered` reports what was read and cut.
 
         `committed` is the high watermark of its checkpoint. `cache_kept`: no power was lost since the log was written.
-        `compacted`: it has been.
+        `compacted`: it has been. `tail_bytes`: the bytes at its end that are read in any case.
         """
         log = cls(
             disk,
@@ -130,7 +132,7 @@ class Log(LogState):
             log.chain.met_hole()
         compacted = compacted or config.compacted
         committed = committed if lasting else 0
-        known = Known(clean, recovery_point, committed, log_start_offset, cache_kept, compacted, lasting)
+        known = Known(clean, recovery_point, committed, log_start_offset, cache_kept, compacted, lasting, tail_bytes)
         log._recover(known, wall_ms)
         return log
 

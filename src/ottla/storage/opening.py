@@ -2,15 +2,16 @@
 
 Called by recovery.py; opened_segments.py carries out what is judged here. The segments are compared with what is known
 besides: the recovery point and the checkpointed high watermark say what was on disk, the log start where the first
-segment begins, names where each segment ends. Bytes that contradict them, or lie in front of whole batches, are damage:
-kept and refused, and their offsets are not given again. Only an end behind all of that, with nothing whole behind it,
-is cut.
+segment begins, names where each segment ends. The last megabytes are read in any case, also after a clean stop, since a
+disk may have dropped writes that it confirmed. Bytes that contradict all this, or lie in front of whole batches, are
+damage: kept and refused, and their offsets are not given again. Only an end behind all of that, with nothing whole
+behind it, is cut.
 """
 
 from __future__ import annotations
 
 import posixpath
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from ottla.storage.folder import LogFolder
@@ -67,11 +68,12 @@ class Opening:
     def run(self) -> None:
         """Open all segments; the last of them is sound then and may be written."""
         known, bases = self._known, self._bases()
+        tails = self._tails(bases)
         for number, base in enumerate(bases):
             following = bases[number + 1] if number + 1 < len(bases) else None
             segment = self._open(base)
             if following is not None and (known.clean or following < known.recovery_point):
-                self._take_closed(segment, following)
+                self._take_closed(segment, following, tails.get(base))
             elif torn := self._take_written(segment, following):
                 self.opened.cut_behind(segment, torn, bases[number + 1 :])
                 break
@@ -141,15 +143,31 @@ class Opening:
 
     # --- closed segments below the recovery point ---
 
-    def _take_closed(self, segment: Segment, following: int) -> None:
+    def _tails(self, bases: Sequence[int]) -> dict[int, int]:
+        """Positions from which closed segments near the end of the log are read again, by their bases."""
+        left, found = self._known.tail_bytes, {}
+        for number, base in enumerate(reversed(bases)):
+            if left <= 0:
+                break
+            size = self._folder.disk.file_size(segment_path(self._folder.path, base, LOG))
+            if number:
+                found[base] = max(0, size - left)
+            left -= size
+        return found
+
+    def _take_closed(self, segment: Segment, following: int, tail: int | None) -> None:
         """Take a segment unread if its indexes are whole and its last batches end where the next segment begins.
 
         Damage that was noted before is believed, so that no start reads such a segment again. If the notes or
-        the leader epochs are lost, it is read.
+        the leader epochs are lost, it is read. From the position `tail` on it is read in any case.
         """
         noted, whole = self._noted.of(segment.base_offset), segment.open_sealed(following)
         fits = whole and (bool(noted) or segment.ends_at(following))
-        if fits and not (self._reads_all and self._is_damaged(segment, following)):
+        if self._reads_all:
+            tail = 0
+        elif noted:
+            tail = None
+        if fits and (tail is None or not self._is_damaged(segment, following, tail)):
             return
         self._cost.rebuilt_indexes += 1
         extents = self._examine(segment, following)
@@ -182,16 +200,21 @@ class Opening:
         segment.forget_recent()
         return extents
 
-    def _is_damaged(self, segment: Segment, following: int) -> bool:
-        """Read a closed segment whose indexes are whole. Reads refuse a sector that the disk cannot read anyway."""
+    def _is_damaged(self, segment: Segment, following: int, tail: int) -> bool:
+        """Read a closed segment whose indexes are whole, from the last index entry at or below the position `tail` on.
+
+        Reads refuse a sector that the disk cannot read anyway.
+        """
         file = self._folder.disk.open(segment.path(LOG))
         try:
-            self._cost.scanned_bytes += segment.size
-            walk = Walk(file, self._closed(following), size=segment.size, expected=segment.base_offset)
+            position, expected = segment.batch_at(file, tail)
+            self._cost.scanned_bytes += segment.size - position
+            walk = Walk(file, self._closed(following), size=segment.size, position=position, expected=expected)
             return any(isinstance(step, Extent) for step in walk.steps())
         except OSError:
             return False
         finally:
+            segment.index.close()
             file.release()
 
     def _closed(self, following: int) -> Bounds:
@@ -296,10 +319,11 @@ class Opening:
         rising = segment.sound_entries(size)
         whole = len(segment.index.keys or ())
         count = bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)
+        count = bisect_right(segment.index.values, size - self._known.tail_bytes, 0, count)
         is_wrong = rising < whole and self._known.is_whole
         if self._reads_all:
             count = 0
-        is_wrong = is_wrong or count > 0
+        is_wrong = is_wrong or count > 0 or not segment.has_rising_times()
         while count:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
             for header in scan_headers(segment.file, position, size, chunk_bytes=64):

@@ -12,8 +12,17 @@ from ottla.kernel.seams import FileSlice
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 """Errors that mean that there is no room; earlier bytes are unchanged."""
+TAIL_BYTES = 4 << 20
+"""The most that a start reads again at the end of one log, though it was synced: a disk may have dropped writes."""
+ALL_TAILS_BYTES = 64 << 20
+"""The most that a start reads again at the ends of all logs of a log directory together."""
 NO_RIGHTS = (errno.EACCES, errno.EPERM, errno.EROFS)
 """Errors that mean that this process may not write there."""
+
+
+def tail_bytes(logs: int) -> int:
+    """The bytes that a start reads again at the end of each log, where a log directory has so many."""
+    return min(TAIL_BYTES, ALL_TAILS_BYTES // max(logs, 1))
 
 
 def fits(write: Callable[[], None]) -> bool:
@@ -144,6 +153,8 @@ class Known(NamedTuple):
     """True if the log was or will be compacted."""
     lasting: bool
     """True if all that was committed is on disk: it was synced before it was acknowledged, or no power was lost."""
+    tail_bytes: int = TAIL_BYTES
+    """The bytes at the end of the log that are read again at each start, also after a clean stop."""
 
     @property
     def durable_end(self) -> int:

@@ -29,7 +29,7 @@ from ottla.storage.directory.ownership import LOCK, DirectoryRefused, identified
 from ottla.storage.directory.witnesses import compared
 from ottla.storage.leftovers import set_aside_in, set_unexplained_aside
 from ottla.storage.log import Log
-from ottla.storage.values import FULL_DISK, fits
+from ottla.storage.values import FULL_DISK, fits, tail_bytes
 
 storage_log = logging.getLogger("ottla.storage")
 
@@ -183,6 +183,7 @@ class LogDirectory:
                 committed=self.offsets.committed_for_sure(place),
                 cache_kept=self.cache_kept or (self.clean and not at_start),
                 compacted=self.offsets.cleaned_to(*place) is not None,
+                tail_bytes=tail_bytes(len(self.found)),
             )
             if opened.recovered.truncated_bytes:
                 self.deletions.note_aside(set_aside_in(self.disk, found.path))

@@ -105,18 +105,29 @@ class SparseIndex:
         if self.keys is not None:
             at = bisect_right(self.keys, key)
             return (self.keys[at - 1], self.values[at - 1]) if at else None
-        low, high = 0, self.count  # entries before low are <= key, those from high on are above
+        return self._last_in_file(0, key)
+
+    def floor_value(self, value: int) -> tuple[int, int] | None:
+        """The last entry whose value is at most `value`, where values rise too."""
+        if self.keys is not None:
+            at = bisect_right(self.values, value)
+            return (self.keys[at - 1], self.values[at - 1]) if at else None
+        return self._last_in_file(1, value)
+
+    def _last_in_file(self, part: int, limit: int) -> tuple[int, int] | None:
+        """The last entry of the file whose key (part 0) or value (1) is at most `limit`."""
+        low, high = 0, self.count  # entries before low are at or below the limit, those from high on are above
         while high - low > _BLOCK_ENTRIES:
             middle = (low + high) // 2
-            if self._read(middle, 1)[0] <= key:
+            if self._read(middle, 1)[part] <= limit:
                 low = middle
             else:
                 high = middle
         found: tuple[int, int] | None = None
-        for entry_key, value in self._entry.iter_unpack(self._block(low, high - low)):
-            if entry_key > key:
+        for entry in self._entry.iter_unpack(self._block(low, high - low)):
+            if entry[part] > limit:
                 break
-            found = (entry_key, value)
+            found = (entry[0], entry[1])
         return found
 
     def entries(self) -> list[tuple[int, int]]:

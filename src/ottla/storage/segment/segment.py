@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer, Disk, OpenFile
@@ -288,6 +289,11 @@ class Segment:
                 return at
         return len(keys)
 
+    def has_rising_times(self) -> bool:
+        """True if the entries of the time index, in memory, rise in time and in offset."""
+        entries = self.times.entries()
+        return all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(entries))
+
     def load_indexes(self) -> bool:
         """Load both indexes into memory, to go on writing; False if a file is missing."""
         return self.index.load() and self.times.load()
@@ -310,6 +316,7 @@ class Segment:
         self.index.keep(entries, at_once=at_once)
         last = self.index.last()
         if last is None:
+            self.dropped = next(iter(self.times.entries()), None)
             self.times.keep(0, at_once=at_once)
         else:
             kept = self._sound_times(last[0], header)
@@ -414,6 +421,16 @@ class Segment:
                 break
             entry = self.index.floor(entry[0] - 1)
         return None
+
+    def batch_at(self, file: OpenFile, limit: int) -> tuple[int, int]:
+        """The position and base offset of the last batch at or below a position that a correct index entry names."""
+        entry = self.index.floor_value(limit)
+        while entry is not None and entry[1]:
+            header = next(scan_headers(file, entry[1], self.size, chunk_bytes=64), None)
+            if header is not None and header.last_offset == self.base_offset + entry[0]:
+                return header.position, header.base_offset
+            entry = self.index.floor_value(entry[1] // 2)
+        return 0, self.base_offset
 
     def limit_position(self, limit_offset: int) -> int:
         """The position in the file behind the batches that lie wholly below `limit_offset`."""
