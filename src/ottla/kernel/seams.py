@@ -67,6 +67,9 @@ class Disk(Protocol):
 
     def is_directory(self, path: str) -> bool: ...
 
+    def misfits(self, directory: str) -> Sequence[str]:
+        """Names in a directory that lead to no regular file: directories, pipes, sockets, devices, links to nothing."""
+
     def make_directory(self, path: str) -> None:
         """With parents; no error where it exists."""
 

@@ -213,6 +213,9 @@ class SimDisk(FailingDisk):
     def is_directory(self, path: str) -> bool:
         return isinstance(self._find(path), DirectoryNode)
 
+    def misfits(self, directory: str) -> Sequence[str]:
+        return [name for name in self.list(directory) if self.is_directory(posixpath.join(directory, name))]
+
     def make_directory(self, path: str) -> None:
         at = self.root
         for name in _names(path):

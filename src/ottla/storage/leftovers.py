@@ -47,36 +47,53 @@ def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: in
     return kept
 
 
+def set_misfits_aside(disk: Disk, directory: str, *, clean: bool, wall_ms: int) -> None:
+    """Rename what has the name of a file of a log and is no regular file: opening it may fail, or never end.
+
+    Indexes and snapshots are made anew. The offsets of a segment are refused, or fetched from another replica; for the
+    last one that is sure only after a `clean` close (set_unopenable_aside says why), else this raises.
+    """
+    for name in disk.misfits(directory):
+        path = posixpath.join(directory, name)
+        if not name.endswith((*SUFFIXES, SNAPSHOT, *_TEMPORARY)):
+            continue
+        if not clean and base_offset_of(name) == max(bases_in(disk.list(directory)), default=None):
+            raise OSError(errno.EINVAL, "is no regular file, and would be the last segment of its log", path)
+        _rename_aside(disk, path, "is no regular file", wall_ms)
+
+
+def _rename_aside(disk: Disk, path: str, why: str, wall_ms: int) -> str:
+    """Give a file of a log another name, and say what that means for the log."""
+    then = "its offsets are refused" if path.endswith(LOG) else "the log is opened without it"
+    aside = aside_name(path, wall_ms)
+    log.warning("%s %s: it is renamed to %s, and %s", path, why, posixpath.basename(aside), then)
+    disk.rename(path, aside)
+    return aside
+
+
 def set_aside_in(disk: Disk, directory: str) -> list[str]:
     """The paths of all files of a log that were set aside."""
     return _set_aside_among(directory, disk.list(directory))
 
 
-def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, clean: bool, wall_ms: int) -> str | None:
+def set_unopenable_aside(disk: Disk, directory: str, error: OSError, *, wall_ms: int) -> str | None:
     """Rename the file of a log that an error names, if the log can be opened without it; its new path, else None.
 
     Indexes and snapshots are made anew from the batches, also after a read error. The offsets of a segment are refused,
     or fetched from another replica. Without the last segment only checkpoints tell where the log ends, and they are
-    complete only after a `clean` close. After any other, the last segment stays in its place and the log is offline,
-    even if changed permissions would make the file readable again.
+    complete only after a clean close. So the last segment stays in its place and the log is offline, even if changed
+    permissions would make the file readable again.
     """
     path = str(error.filename or "")
     folder, name = posixpath.split(path)
     if folder != directory or not name.endswith((*SUFFIXES, SNAPSHOT)):
         return None
-    base, is_directory = base_offset_of(name), disk.is_directory(path)
-    cannot_be_read = error.errno in _NO_RIGHTS or (error.errno == errno.EIO and base is None)
-    if not cannot_be_read and not is_directory:
+    base = base_offset_of(name)
+    if error.errno not in _NO_RIGHTS and not (error.errno == errno.EIO and base is None):
         return None
-    others = [other for each in disk.list(directory) if (other := base_offset_of(each)) is not None]
-    if base is not None and base == max(others, default=base) and not (is_directory and clean):
+    if base is not None and base == max(bases_in(disk.list(directory)), default=base):
         return None
-    why = "is a directory" if is_directory else f"cannot be opened ({error.strerror})"
-    then = "its offsets are refused" if name.endswith(LOG) else "it is made anew"
-    aside = aside_name(path, wall_ms)
-    log.warning("%s %s: it is renamed to %s, and %s", path, why, posixpath.basename(aside), then)
-    disk.rename(path, aside)
-    return aside
+    return _rename_aside(disk, path, f"cannot be opened ({error.strerror})", wall_ms)
 
 
 def aside_name(path: str, wall_ms: int) -> str:

@@ -134,8 +134,7 @@ class Recovery:
                 self._chain.still_doomed(())
                 if isinstance(error, FailedSync):
                     raise
-                clean, wall_ms = self._known.clean, self._wall_ms
-                if set_unopenable_aside(folder.disk, folder.path, error, clean=clean, wall_ms=wall_ms) is None:
+                if set_unopenable_aside(folder.disk, folder.path, error, wall_ms=self._wall_ms) is None:
                     raise
 
     def _recover(self) -> Recovered:

@@ -27,7 +27,7 @@ from ottla.storage.directory.incarnation import Witness
 from ottla.storage.directory.noted_offsets import NotedOffsets
 from ottla.storage.directory.ownership import LOCK, DirectoryRefused, identified, refuse_foreign
 from ottla.storage.directory.witnesses import compared
-from ottla.storage.leftovers import set_aside_in, set_unexplained_aside
+from ottla.storage.leftovers import set_aside_in, set_misfits_aside, set_unexplained_aside
 from ottla.storage.log import Log
 from ottla.storage.values import FULL_DISK, fits, tail_bytes
 
@@ -163,6 +163,7 @@ class LogDirectory:
         self.disk.refuse_unwritable(found.path)
         place, clean = TopicPartition(found.topic, found.partition), self.clean and at_start
         with self.disk.alone_in(found.path):
+            set_misfits_aside(self.disk, found.path, clean=clean, wall_ms=wall_ms)
             noted = self.offsets.noted(place, clean=clean)
             start, recovery_point = compared(self.disk, found.path, str(place), noted)
             self.offsets.believe_start(place, start)

@@ -174,7 +174,7 @@ def size_of(disk: Disk, path: str) -> int:
     """Bytes of a file, or of all files below a folder."""
     if disk.is_directory(path):
         return sum(size_of(disk, posixpath.join(path, name)) for name in disk.list(path))
-    return disk.file_size(path)
+    return disk.file_size(path) if disk.exists(path) else 0  # a link may lead to nothing
 
 
 def is_due(disk: Disk, path: str, *, wall_ms: int, retention_ms: int) -> bool:

@@ -284,6 +284,10 @@ class LocalDisk:
         mode = _mode(path)
         return mode is not None and stat.S_ISDIR(mode)
 
+    def misfits(self, directory: str) -> Sequence[str]:
+        with os.scandir(directory) as entries:
+            return sorted(entry.name for entry in entries if not _is_file(entry))
+
     def make_directory(self, path: str) -> None:
         self._names = None
         os.makedirs(path, exist_ok=True)
@@ -444,6 +448,14 @@ class DirectoryLock:
             self._held.discard(self._identity)
             with _naming(self.path):
                 os.close(fd)
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """True if a name leads to a regular file. The directory itself tells so of all but links."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def _mode(path: str) -> int | None:

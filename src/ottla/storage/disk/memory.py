@@ -88,6 +88,9 @@ class MemoryDisk:
     def is_directory(self, path: str) -> bool:
         return path in self._directories
 
+    def misfits(self, directory: str) -> Sequence[str]:
+        return [name for name in self.list(directory) if self.is_directory(posixpath.join(directory, name))]
+
     def make_directory(self, path: str) -> None:
         while path not in self._directories:
             self._directories.add(path)

@@ -143,6 +143,15 @@ class OverlayDisk:
         real = self._place(path)
         return path in self._made or (real is not None and self._under.is_directory(real))
 
+    def misfits(self, directory: str) -> Sequence[str]:
+        real = self._place(directory)
+        below = self._under.misfits(real) if real is not None and self._under.exists(real) else []
+        return [
+            name
+            for name in self.list(directory)
+            if self.is_directory(path := posixpath.join(directory, name)) or (name in below and path not in self._files)
+        ]
+
     def make_directory(self, path: str) -> None:
         made = set()
         while not self.is_directory(path):
