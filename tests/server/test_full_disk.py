@@ -27,6 +27,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", place], check=True)
 
 
+@pytest.fixture
+def disk_of_few_files(tmp_path: Path) -> Iterator[Path]:
+    """A file system with much room and 100 inodes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m,nr_inodes=100", "ottla-test", place], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
 def fill(producer: Producer, acknowledged: dict[int, int]) -> KafkaError:
     """Write until a record is refused; return the error."""
     refused: list[KafkaError] = []
@@ -114,3 +126,20 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers(small_disk: Path):
                 found[int.from_bytes(message.value()[:8], "big")] = message.offset()
         assert all(found[number] == offset for number, offset in acknowledged.items())
         after.close()
+
+
+def test_doctor_sees_that_a_log_directory_takes_no_more_files(disk_of_few_files: Path):
+    with OttlaProcess(disk_of_few_files / "data") as broker:
+        healthy, told = doctor(broker)
+        assert healthy, told
+        with pytest.raises(OSError, match="No space left"):
+            for number in range(100):
+                (disk_of_few_files / str(number)).touch()
+        healthy, told = doctor(broker)
+        assert not healthy
+        assert f"WRONG broker 1: log directory {disk_of_few_files / 'data'}: there is room for bytes" in told, told
+        assert "inodes" in told
+        for number in range(100):
+            (disk_of_few_files / str(number)).unlink(missing_ok=True)
+        healthy, told = doctor(broker)
+        assert healthy, told

@@ -158,8 +158,12 @@ def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
     for one in told:
         if one.set_aside:
             report.note(f"broker {one.broker} has set {one.path} aside: {one.reason} (see `ottla log strays`)")
+        elif one.is_directory:
+            report.wrong(f"broker {one.broker}: log directory {one.path}: {one.reason}", one.advice)
         else:
-            report.wrong(f"{one.partition} on broker {one.broker} ({one.path}): {one.reason}", _LEAST_LOSS)
+            report.wrong(
+                f"{one.partition} on broker {one.broker} ({one.path}): {one.reason}", one.advice or _LEAST_LOSS
+            )
 
 
 def _look_at_leaderless(
@@ -217,8 +221,22 @@ def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[
         )
         return
     connection.close()
-    same = any((address.host, address.port) == (broker.host, broker.port) for address in reached)
+    same = any(_is_same(address, broker) for address in reached)
     report.fine(f"{advertised}: reachable{'' if same else ' (another address than the one you gave)'}")
+
+
+def _is_same(address: Destination, broker: Broker) -> bool:
+    """True if both lead to the same port of the same machine, by their names or by what the names resolve to."""
+    if address.port != broker.port:
+        return False
+    return address.host == broker.host or not _resolved(address.host).isdisjoint(_resolved(broker.host))
+
+
+def _resolved(host: str) -> set[str]:
+    try:
+        return {str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        return set()
 
 
 COMMAND = Command(

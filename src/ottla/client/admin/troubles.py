@@ -19,13 +19,20 @@ from ottla.kernel.ids import TopicPartition
 
 
 class ReplicaTrouble(NamedTuple):
-    """One replica that is not fully served, with the reason; or a folder that a start has set aside."""
+    """A replica that is not fully served, with the reason; a folder that a start has set aside; or a log directory."""
 
     broker: int
     partition: TopicPartition
     path: str
     reason: str
     set_aside: bool
+    advice: str
+    """The remedy, unless it is the one for damage."""
+
+    @property
+    def is_directory(self) -> bool:
+        """True if a whole log directory is in trouble."""
+        return not self.partition.topic and not self.set_aside
 
 
 async def replica_troubles(plan: ClusterPlan, brokers: Collection[int]) -> list[ReplicaTrouble]:
@@ -58,7 +65,12 @@ async def states(plan: ClusterPlan, brokers: Collection[int], name: str) -> dict
 def _parsed(broker: int, text: str) -> list[ReplicaTrouble]:
     return [
         ReplicaTrouble(
-            broker, TopicPartition(one["topic"], one["partition"]), one["path"], one["reason"], one["set_aside"]
+            broker,
+            TopicPartition(one["topic"], one["partition"]),
+            one["path"],
+            one["reason"],
+            one["set_aside"],
+            one.get("advice", ""),
         )
         for one in json.loads(text)
     ]
