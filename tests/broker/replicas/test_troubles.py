@@ -1,4 +1,4 @@
-"""What a broker tells `ottla doctor` of replicas and log directories that refuse writes."""
+"""Replicas and log directories that refuse writes are told to `ottla doctor`."""
 
 from __future__ import annotations
 
