@@ -5,16 +5,20 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from log_desk import a_batch, a_log, put, records_of, reopened, sync, values_of
+from log_desk import T0, a_batch, a_log, put, records_of, reopened, sync, values_of
 
 from ottla.kernel.seams import OpenFile
+from ottla.records.batch import Batch
+from ottla.records.control import Marker, build_marker
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_faults import PowerCut
 from ottla.storage.directory.refetch import Contradiction, Refetched
 from ottla.storage.log import Log
+from ottla.storage.segment.aborted import AbortedEntry
 from ottla.storage.segment.closed import ClosedSegment, check
-from ottla.storage.segment.segment import FETCHED, LOG
+from ottla.storage.segment.segment import ABORTED_INDEX, FETCHED, LOG
 from ottla.storage.segment.walk import Extent
+from ottla.storage.values import Appended, Origin
 
 BATCHES = 6
 
@@ -194,3 +198,43 @@ def test_a_segment_that_was_compacted_or_deleted_meanwhile_is_not_replaced() -> 
     log.delete_records_before(-1)
     log.chain.set(log.segments[1:])
     assert not built.fits
+
+
+def with_transactions() -> Log:
+    """Closed segments in which two producers' transactions begin and end; every other one of each is aborted."""
+    log = a_log(internal_segment_bytes=250)
+    for number in range(24):
+        producer = 1 + number % 2
+        batch = a_batch(b"%d" % number, producer_id=producer, sequence=number // 2, transactional=True)
+        put(log, batch, leader_epoch=3)
+        if number % 4 < 2:  # so that transactions of the two overlap
+            continue
+        kind = Marker.ABORT if number % 3 else Marker.COMMIT
+        marker = build_marker(kind, producer_id=producer, producer_epoch=0, coordinator_epoch=0, timestamp=T0)
+        assert isinstance(log.append(Batch(marker), leader_epoch=3, wall_ms=T0, origin=Origin.COORDINATOR), Appended)
+    log.set_high_watermark(log.end_offset)
+    sync(log)
+    return log
+
+
+def aborted_in(log: Log) -> list[list[AbortedEntry]]:
+    return [segment.aborted.entries for segment in log.segments]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("suffixes", [(LOG,), (LOG, ABORTED_INDEX)])
+def test_a_segment_that_was_lost_knows_its_aborted_transactions_again(clean: bool, suffixes: tuple[str, ...]) -> None:
+    leader = with_transactions()
+    closed = len(leader.segments) - 1
+    assert closed > 2 and sum(map(len, aborted_in(leader)[:closed])) > 2
+    for at in range(closed):
+        log = with_transactions()
+        end, paths = log.end_offset, [log.segments[at].path(suffix) for suffix in suffixes]
+        log.close(clean=clean)
+        for path in paths:
+            log.disk.remove(path)
+        again = reopened(log, clean=clean, recovery_point=end)
+        (number,) = [number for number, one in enumerate(again.segments) if one.base_offset == leader.bases[at]]
+        put_on_disk(built := fetched(again, leader, number))
+        built.install()
+        assert aborted_in(again)[number] == aborted_in(leader)[at], at

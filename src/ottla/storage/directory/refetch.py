@@ -16,6 +16,8 @@ from ottla.records.builder import BatchBuilder
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
 from ottla.storage.maintenance.compaction import swap_in
+from ottla.storage.producers.aborted_witness import producers_at
+from ottla.storage.producers.sequencing import note_header
 from ottla.storage.segment.scan import Header, parse_header
 from ottla.storage.segment.segment import FETCHED, LOG, MAX_RELATIVE_OFFSET, SUFFIXES, Segment
 
@@ -46,6 +48,8 @@ class Refetched:
         log.chain.limit(self._new)
         self._new.create_file().truncate(0)
         self._new.aborted.begin_empty()
+        self._producers = producers_at(log.chain, log.damage, old.base_offset)
+        """The producers as of `wanted`: they tell which transactions end in this segment."""
         self._synced: Slot[None] = Slot()
 
     def take(self, records: Buffer) -> int:
@@ -73,6 +77,10 @@ class Refetched:
             raise Contradiction("what is missing is too large for one segment")
         if headers:
             self._new.append_run([view[:position]], headers)
+            for header in headers:
+                if header.producer_id >= 0:
+                    batch = view[header.position : header.position + header.size] if header.is_control else view[:0]
+                    note_header(self._producers, self._new.aborted, header, batch)
         self.wanted = wanted
         if wanted >= self.end_offset:
             self._fill_up()
@@ -119,8 +127,7 @@ class Refetched:
     def begin_sync(self) -> SyncWork | None:
         files: list[OpenFile] = [self._new.file]
         try:
-            for entry in self._old.aborted.entries:
-                self._new.aborted.add(entry)
+            self._keep_compacted_entries()
             files += self._new.write_indexes()
         except OSError as fault:
             self._synced.fail(fault)
@@ -128,6 +135,15 @@ class Refetched:
         for file in files:
             file.hold()
         return SyncWork(self.end_offset, tuple(files), (self._log.directory,))
+
+    def _keep_compacted_entries(self) -> None:
+        """Keep entries of transactions of which compaction has left no records: the batches do not tell them."""
+        if self._sparse:
+            kept = {(entry.producer_id, entry.last_offset): entry for entry in self._old.aborted.entries}
+            kept.update({(entry.producer_id, entry.last_offset): entry for entry in self._new.aborted.entries})
+            self._new.aborted.begin_empty()
+            for entry in sorted(kept.values(), key=lambda one: one.last_offset):
+                self._new.aborted.add(entry)
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
         for file in work.files:

@@ -118,6 +118,22 @@ def _runs(segments: Sequence[Segment], chosen: Sequence[bool]) -> Iterator[list[
         yield run
 
 
+def producers_at(chain: SegmentChain, damage: Damage, base: int) -> Producers:
+    """The state of the producers where the segment at `base` begins: by its snapshot, or by the batches before it."""
+    folder, producers = chain.folder, Producers()
+    loaded = load_newest(folder.disk, folder.path, base)
+    start = chain.bases[0]
+    if loaded is not None:
+        start = max(loaded[0], start)
+        producers.take_over(loaded[1])
+    for segment in chain.segments:
+        if start < segment.next_offset and segment.base_offset < base and segment.size:
+            unused = AbortedIndex(folder.disk, segment.path(ABORTED_INDEX))
+            unused.begin_empty()
+            replay_segment(producers, unused, segment, damage, start, base)
+    return producers
+
+
 def _build(chain: SegmentChain, damage: Damage, run: Sequence[Segment]) -> None:
     """Read on from the newest snapshot at or below the first of them."""
     folder, producers = chain.folder, Producers()
