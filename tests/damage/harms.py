@@ -1,4 +1,4 @@
-"""Damages a file: emptied, halved, garbage, one bit, removed, unreadable, a directory, an older version."""
+"""Damages a file: emptied, halved, garbage, zeros, one bit, removed, unreadable, a directory, a link, an older one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.records.faults import CorruptRecords
 
 T = TypeVar("T")
 
-HARMS = ("emptied", "halved", "garbage", "bit", "removed", "unreadable", "directory", "older")
+HARMS = ("emptied", "halved", "garbage", "zeros", "bit", "removed", "unreadable", "directory", "link", "older")
 NOTHING = "nothing"
 """No damage, as a control: if it is condemned, a judge is wrong, or the broker is faulty without damage."""
 ON_DIRECTORIES = ("emptied", "removed", "unreadable", "older")
@@ -130,7 +130,7 @@ def applies(harm: str, path: Path, older: Path | None) -> bool:
     if path.is_dir():
         return harm in ON_DIRECTORIES
     size = path.stat().st_size
-    return size > 0 if harm in ("emptied", "garbage", "bit") else size > 1 if harm == "halved" else True
+    return size > 0 if harm in ("emptied", "garbage", "zeros", "bit") else size > 1 if harm == "halved" else True
 
 
 def do(harm: str, path: Path, random: Random, *, older: Path | None = None, bit: Bit | None = None) -> None:
@@ -167,6 +167,18 @@ def _garble(path: Path, random: Random) -> None:
     path.write_bytes(random.randbytes(path.stat().st_size))
 
 
+def _lose_the_end(path: Path, _: Random) -> None:
+    """Put zeros in place of the second half, as a disk that dropped its last writes."""
+    content = path.read_bytes()
+    kept = len(content) // 2
+    path.write_bytes(content[:kept] + bytes(len(content) - kept))
+
+
+def _link_to_nothing(path: Path, _: Random) -> None:
+    _remove(path)
+    path.symlink_to("/nothing/is/here")
+
+
 def _remove_it(path: Path, _: Random) -> None:
     _remove(path)
 
@@ -192,7 +204,9 @@ _PLAIN: dict[str, Callable[[Path, Random], None]] = {
     "emptied": _empty,
     "halved": _halve,
     "garbage": _garble,
+    "zeros": _lose_the_end,
     "removed": _remove_it,
     "unreadable": _hide,
     "directory": _make_directory,
+    "link": _link_to_nothing,
 }

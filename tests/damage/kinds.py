@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from tests.damage.harms import HARMS
+
 from ottla.kernel.ids import TopicPartition
 
 
@@ -39,7 +41,7 @@ class Kind(NamedTuple):
     """Strata (harms.py) whose names begin so: a flipped bit there may stay unnoticed."""
 
 
-EVERY = frozenset({"emptied", "halved", "garbage", "bit", "removed", "unreadable", "directory", "older"})
+EVERY = frozenset(HARMS)
 ADVISORY = "it says how far some work has come; the work begins anew"
 
 

@@ -18,7 +18,7 @@ from tests.damage.values import ALONE, CLEAN, FIRST, KILL, LAST, ONE
 NONE = "-"
 """No such case: the damage would change nothing, or no file of the kind has an older version."""
 NOT_RUN = ""
-_HEADINGS = {"bit": "one bit", "directory": "a directory", "older": "an older one"}
+_HEADINGS = {"bit": "one bit", "directory": "a directory", "link": "a link to nothing", "older": "an older one"}
 MEANING = {
     "lost": "acknowledged records are missing without an error, or with three replicas at all",
     "changed": "a record has other content, or one is there that nobody wrote",
