@@ -64,7 +64,9 @@ def set_misfits_aside(disk: Disk, directory: str, *, clean: bool, wall_ms: int) 
 
 def _rename_aside(disk: Disk, path: str, why: str, wall_ms: int) -> str:
     """Give a file of a log another name, and say what that means for the log."""
-    then = "its offsets are refused" if path.endswith(LOG) else "the log is opened without it"
+    then = "its offsets are refused" if path.endswith(LOG) else "it is made anew"
+    if path.endswith(_TEMPORARY):
+        then = "the log is opened without it"
     aside = aside_name(path, wall_ms)
     log.warning("%s %s: it is renamed to %s, and %s", path, why, posixpath.basename(aside), then)
     disk.rename(path, aside)
