@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from tests.registry.concurrent_writers import check_ids
 from tests.registry.http_client import Http, record
 
 from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
@@ -15,6 +16,7 @@ from ottla.client.blocking.admin import Admin
 from ottla.kernel.ids import TopicPartition
 from ottla.registry.given_ids import GivenIds
 from ottla.registry.server import RegistryThread
+from ottla.registry.service import Registry
 from ottla.testing import TestBroker
 
 
@@ -156,3 +158,32 @@ def test_offsets_that_a_broker_refuses_as_damaged_can_be_left_out_too(tmp_path: 
         http = Http(running.url)
         assert http("GET", "/subjects").json == ["A", "C"]
         assert http.register("D", record("D", "x")).json["id"] == 4
+
+
+def test_a_decision_is_made_again_if_records_came_while_its_id_was_noted(
+    registry_broker: TestBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next sequence number would be that of the newer state, so the broker would let the older decision in."""
+    bootstrap = registry_broker.bootstrap_servers
+    note = GivenIds.note
+    with RegistryThread(bootstrap, port=0, topic=topic) as slow:
+
+        async def overtaken(self: GivenIds, ids: dict[str, int]) -> None:
+            monkeypatch.setattr(GivenIds, "note", note)
+            await asyncio.to_thread(registers, bootstrap, topic, "B")
+            registry = slow_registry[0]
+            while not registry.state.versions("B"):  # its follower reads the other instance's record
+                await asyncio.sleep(0.01)
+            await note(self, ids)
+
+        slow_registry: list[Registry] = []
+        write = Registry._write
+
+        async def seen(self: Registry, decide: object) -> object:
+            slow_registry.append(self)
+            return await write(self, decide)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Registry, "_write", seen)
+        monkeypatch.setattr(GivenIds, "note", overtaken)
+        assert Http(slow.url).register("A", record("A", "x")).json["id"] == 2
+        assert sorted(check_ids(bootstrap, topic).values()) == [1, 2]

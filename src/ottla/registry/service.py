@@ -122,6 +122,8 @@ class Registry:
                 return decision.answer
             before = self.topic.position
             await self._given.note(ids_in(decision.records))
+            if self.topic.position != before:
+                continue  # records came while the ids were noted: an append now would not be compared with them
             if await self.topic.append(decision.records):
                 return decision.answer
             await self.topic.catch_up()
