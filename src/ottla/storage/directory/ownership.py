@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint
+from ottla.storage.directory.age import FILE as AGE
 from ottla.storage.directory.incarnation import FILES
 
 log = logging.getLogger("ottla.storage")
@@ -30,12 +31,13 @@ _OWN_NAMES = frozenset(
         checkpoint.SCRUBBED,
         checkpoint.PAGE_CACHE,
         *FILES,
+        AGE,
     }
 )
 
 
 _OF_DATA = frozenset(
-    {checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.REPLICATION, checkpoint.CLEANER, *FILES}
+    {checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.REPLICATION, checkpoint.CLEANER, *FILES, AGE}
 )
 """Names that only a log directory with records contains."""
 _MUST_HOLD = (
