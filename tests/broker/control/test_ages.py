@@ -121,37 +121,48 @@ def test_a_broker_whose_memory_went_back_stops_and_comes_back_as_an_older_copy(c
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_directory_as_it_was_left_is_never_older(caplog, clean):
-    place = SimBroker()
-    place.create_topic()
+    cluster = a_written_cluster()
+    machine = cluster.machines[2]
     with caplog.at_level(logging.WARNING, "ottla.incarnations"):
         for _ in range(6):
-            place.ask(a_produce(), most=BY_NAME)
-            place.loop.run_for(700)
-            place.restart(clean=clean)
+            cluster.until(lambda: partition(cluster, 1).leader == 1 and len(partition(cluster, 1).in_sync) == 3, 60_000)
+            produce(cluster, 1, acks=-1)
+            cluster.loop.run_for(700)
+            if clean:
+                cluster.end_of(machine.current.stop(clean=True))
+            cluster.kill(2)
+            if not clean:
+                machine.disk.lose_unsynced()
+            cluster.start(2)
     assert OLDER not in caplog.text
 
 
 def test_the_age_stands_still_while_nothing_is_written():
+    cluster = a_written_cluster()
+    held = directory(cluster, 2)
+    before = held.age.said
+    cluster.loop.run_for(20 * EVERY_MS)
+    assert held.age.said == before == cluster.store.ages[held.directory_id]
+
+
+def test_a_broker_that_is_alone_with_its_store_has_no_witness_and_notes_nothing():
+    """A copy of its whole directory, whichever file was copied first, starts as it did before there were ages."""
     place = SimBroker()
     place.create_topic()
+    place.ask(a_produce(), most=BY_NAME)
     place.loop.run_for(3 * EVERY_MS)
-    (held,) = place.here.node.replicas.directories.online
-    before = held.age.said
-    place.loop.run_for(20 * EVERY_MS)
-    assert held.age.said == before == place.store.ages[held.directory_id]
+    assert place.store.ages == {}
 
 
 @pytest.mark.parametrize("harm", ["missing", "damaged"])
 def test_a_lost_or_damaged_age_is_said_and_makes_no_directory_older(caplog, harm):
-    place = SimBroker()
-    place.create_topic()
-    place.loop.run_for(3 * EVERY_MS)
-    place.machine.vanish()
+    cluster = a_written_cluster()
+    cluster.kill(2)
     if harm == "missing":
-        place.machine.disk.remove("/data/age")
+        cluster.machines[2].disk.remove("/data/age")
     else:
-        place.machine.disk.flip_bit("/data/age", 14, 0)
+        cluster.machines[2].disk.flip_bit("/data/age", 14, 0)
     with caplog.at_level(logging.WARNING, "ottla.incarnations"):
-        place.start()
+        cluster.start(2)
     assert "could not be told from the directory itself" in caplog.text
     assert OLDER not in caplog.text

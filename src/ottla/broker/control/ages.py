@@ -35,11 +35,13 @@ class Ages:
     async def stored(self) -> dict[str, int]:
         """The ages that the store knows, by the ids of the directories that this broker had last."""
         me = self._around.metadata.brokers.get(self._around.broker)
-        known = [] if me is None else [held.directory_id for held in me.held]
+        known = [] if me is None or self._is_alone() else [held.directory_id for held in me.held]
         return {directory_id: await self._coordination.raise_age(directory_id, 0) for directory_id in known}
 
     def round(self) -> None:
         """Let the ages of directories grow that were written to; ask for those of the others."""
+        if self._is_alone():
+            return
         for directory in list(self._directories.online):
             age = directory.age
             if not age.may_grow:
@@ -52,6 +54,10 @@ class Ages:
             age.on_synced = partial(self._tell, directory)
             age.on_failed = self._around.disk_failed
             self._around.syncer.submit(age)
+
+    def _is_alone(self) -> bool:
+        """True if the store goes back with the broker: it is in a log directory, and no other broker uses it."""
+        return self._directories.needed is not None and len(self._around.metadata.brokers) <= 1
 
     def _tell(self, directory: LogDirectory, age: int) -> None:
         slot = self._coordination.raise_age(directory.directory_id, age)

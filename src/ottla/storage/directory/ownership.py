@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import posixpath
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from ottla.kernel.seams import Disk
@@ -110,6 +110,12 @@ def identified(disk: Disk, path: str, cluster_id: str, node_id: int, new_directo
         checkpoint.replace_file(disk, where, checkpoint.format_properties(values))
         disk.sync_directory(posixpath.dirname(path))
         return new_directory_id
+    return refuse_of_another(disk, path, cluster_id, node_id).get("directory.id", "")
+
+
+def refuse_of_another(disk: Disk, path: str, cluster_id: str, node_id: int) -> Mapping[str, str]:
+    """The lines of `meta.properties`; DirectoryRefused where they name another cluster or another broker."""
+    where = posixpath.join(path, checkpoint.META_PROPERTIES)
     values = checkpoint.parse_properties(disk.read(where).decode("utf-8", "replace"))
     if values.get("version") not in ("0", "1"):
         raise DirectoryRefused(f"{where} has version {values.get('version')!r}; this program knows versions 0 and 1.")
@@ -123,7 +129,7 @@ def identified(disk: Disk, path: str, cluster_id: str, node_id: int, new_directo
         raise DirectoryRefused(
             f"{where} says node.id {owner}, and this broker has {node_id}. Give it its own directory."
         )
-    return values.get("directory.id", "")
+    return values
 
 
 def _refuse_damaged_properties(disk: Disk, path: str) -> None:
