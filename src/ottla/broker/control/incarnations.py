@@ -9,14 +9,13 @@ strays, and replicas removed since would count again.
 from __future__ import annotations
 
 import logging
-import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.cluster.commands import AcceptedStore, RolledBack
 from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
 from ottla.metadata.state import BrokerState, HeldDirectory
-from ottla.storage.checkpoint import META_PROPERTIES
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.incarnation import Incarnation, read_incarnation
 from ottla.storage.directory.ownership import DirectoryRefused, refuse_of_another
@@ -245,13 +244,13 @@ async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[st
             continue  # opening the directory will report it
         if found is None or found.accepts_store:
             continue
-        if disk.exists(posixpath.join(path, META_PROPERTIES)):  # another broker's has seen other things, rightly
-            refuse_of_another(disk, path, around.metadata.cluster_id, around.broker)
         crc = None
         if found.metadata_crc is not None and found.metadata_version <= around.metadata.version:
             crc = await around.follow.entry_crc_at(found.metadata_version)
         why = why_older(found, me, around.metadata.version, crc)
         if why is not None:
+            with suppress(OSError):  # another broker's directory has seen other things, rightly
+                refuse_of_another(disk, path, around.metadata.cluster_id, around.broker)
             raise DirectoryRefused(
                 f"the metadata store is older than the log directory {path}, or another one: {why}. Was it restored "
                 "from a backup? Topics made since would be strays, and replicas would count that were dropped since. "
