@@ -13,6 +13,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.messages import incremental_alter_configs as incremental
 from ottla.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
@@ -102,6 +103,21 @@ def test_a_topic_named_both_by_name_and_by_id_is_refused_once_and_kept(admin):
     assert by_name.error_message == "The provided topic name maps to an ID that was already supplied."
     assert (other.name, other.error_code) == ("other", 0)
     assert admin.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="both")])).responses[0].error_code == 0
+
+
+def test_records_of_compacted_topics_go_where_an_administrator_lets_them(admin):
+    admin.create("kept", cleanup_policy="compact")
+    admin.create("watched", deletion_protection="true")
+    assert delete_records(admin, "kept") == delete_records(admin, "watched") == ErrorCode.POLICY_VIOLATION
+    for name in ("kept", "watched"):
+        assert admin.edit(TOPIC, name, "deletion.protection", "false") == 0
+        assert delete_records(admin, name) == 0
+
+
+def delete_records(admin: Admin, name: str) -> int:
+    partitions = [DeleteRecordsPartition(partition_index=0, offset=-1)]
+    request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=partitions)], timeout_ms=1000)
+    return int(admin.ask(request).topics[0].partitions[0].error_code)
 
 
 def test_an_edited_option_reaches_the_log_before_the_answer(admin):

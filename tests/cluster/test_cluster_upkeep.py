@@ -16,6 +16,7 @@ from ottla.cluster.upkeep import MOST_AT_ONCE, Upkeep, to_balance
 from ottla.kernel.ids import BrokerId
 
 OFFSETS = "__consumer_offsets"
+COMPACT = (("cleanup.policy", "compact"),)
 
 
 def upkeep(*, balances: bool = True) -> Upkeep:
@@ -64,7 +65,7 @@ def test_many_leaders_go_back_in_commands_of_bounded_work() -> None:
 
 def test_internal_topics_get_more_replicas_as_brokers_join() -> None:
     cluster = a_cluster(1)
-    cluster.do(CreateTopic(OFFSETS, topic_id("offsets"), 6, 3, as_far_as_possible=True))
+    cluster.do(CreateTopic(OFFSETS, topic_id("offsets"), 6, 3, configs=COMPACT, as_far_as_possible=True))
     care = upkeep()
     assert care.turn(cluster.state, first=True, now_ms=0) == []
     cluster.do(register(2))
@@ -87,6 +88,6 @@ def test_added_replicas_avoid_machines_that_have_one() -> None:
     cluster = Decisions()
     for number, host in ((1, "a"), (2, "a"), (3, "b")):
         cluster.do(register(number, host=host))
-    cluster.do(CreateTopic(OFFSETS, topic_id("offsets"), assignment=((BrokerId(1),),)))
+    cluster.do(CreateTopic(OFFSETS, topic_id("offsets"), assignment=((BrokerId(1),),), configs=COMPACT))
     cluster.do(RaiseReplication(OFFSETS, 2))
     assert cluster.partition(OFFSETS).replicas == (1, 3)

@@ -20,6 +20,7 @@ OURS = {
     "log.write.caching",
     "ottla.scrub.interval.hours",
     "ottla.scrub.max.bytes.per.second",
+    "deletion.protection",
     "write.caching",
     "log.stray.retention.ms",
     "zookeeper.digest",

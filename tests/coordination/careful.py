@@ -55,6 +55,9 @@ class Careful:
     def head(self) -> Slot[int]:
         return run_story(self._again(self.way.head))
 
+    def raise_age(self, name: str, age: int) -> Slot[int]:
+        return run_story(self._again(lambda: self.way.raise_age(name, age)))
+
     def load_snapshot(self) -> Slot[StoredSnapshot | None]:
         return run_story(self._again(self.way.load_snapshot))
 

@@ -67,6 +67,17 @@ def test_an_empty_log_is_at_version_0_and_has_no_snapshot(store):
     assert store.wait(broker.load_snapshot()) is None
 
 
+def test_a_number_under_a_name_only_grows_and_is_there_for_the_next_to_open(store):
+    broker = store.open(1)
+    assert store.wait(broker.raise_age("a", 0)) == 0
+    assert store.wait(broker.raise_age("a", 7)) == 7
+    assert store.wait(broker.raise_age("a", 5)) == 7
+    assert store.wait(broker.raise_age("b-_9", 3)) == 3
+    other = store.open(2)
+    assert store.wait(other.raise_age("a", 0)) == 7
+    assert store.wait(other.raise_age("a", 2**40)) == 2**40
+
+
 def test_entries_appended_together_are_numbered_from_1_and_read_in_order(store):
     broker = store.open(1)
     assert store.wait(broker.append([b"a", b"b"], 0)) == Written(2)

@@ -141,6 +141,7 @@ _FIRST = (
     ),
     Kind("incarnation", Concerns.BROKER),
     Kind("incarnation.second", Concerns.BROKER),
+    Kind("age", Concerns.BROKER, holds_records=True, unchecked=EVERY),
     Kind(".lock", Concerns.BROKER, may_refuse=True, silent=EVERY, reason="nothing is in it"),
     Kind(
         "log directory",

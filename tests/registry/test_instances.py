@@ -215,7 +215,7 @@ def test_records_of_another_registry_are_taken_over(registry_broker: TestBroker,
 
 
 def test_an_unfit_topic_is_refused(registry_broker: TestBroker, topic: str) -> None:
-    from ottla.registry.topic import UnusableTopic
+    from ottla.registry.topic_setup import UnusableTopic
 
     bootstrap = registry_broker.bootstrap_servers
     with Admin(bootstrap) as admin:
@@ -229,7 +229,7 @@ def test_an_unfit_topic_is_refused(registry_broker: TestBroker, topic: str) -> N
 
 def test_a_damaged_topic_is_refused(tmp_path: Path, topic: str) -> None:
     """Else a schema would be handed out with another letter in it, or be missing."""
-    from ottla.registry.topic import UnusableTopic
+    from ottla.registry.topic_setup import UnusableTopic
 
     with TestBroker(directory=tmp_path) as broker:
         with RegistryThread(broker.bootstrap_servers, port=0, topic=topic) as running:

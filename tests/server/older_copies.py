@@ -84,6 +84,17 @@ class Copied:
         shutil.copytree(self.copies / directory.name, directory)
         return newer
 
+    def age(self, number: int) -> int:
+        """The age in a broker's directory."""
+        return int((self.directory(number) / "age").read_bytes().split(b"\n")[1].removeprefix(b"age="))
+
+    def stored_age(self, number: int) -> int:
+        """The age of a broker's directory as the metadata store has it."""
+        said = (self.directory(number) / "meta.properties").read_text().splitlines()
+        (name,) = [line.partition("=")[2] for line in said if line.startswith("directory.id=")]
+        (file,) = self.copies.parent.rglob(f"brokers/{name}.age")
+        return int.from_bytes(file.read_bytes()[:8], "little")
+
     def directory(self, number: int) -> Path:
         directory = self.cluster.brokers[number].directory
         assert directory is not None

@@ -105,6 +105,8 @@ def test_a_copy_of_the_last_run_makes_no_replica_cut_what_was_acknowledged(tmp_p
         until(lambda: all(three.noted_as_committed(number) == 600 for number in (1, 2, 3)))
         three.kill()
         three.put_back(three.directory(first))
+        for age in tmp_path.rglob("brokers/*.age"):
+            age.unlink()  # as if the copy were of the last second, or of a release that knows no ages
         three.start((first, *(number for number in (1, 2, 3) if number != first)))
         three.all_in_sync()
         assert three.read() == three.acknowledged
@@ -113,6 +115,25 @@ def test_a_copy_of_the_last_run_makes_no_replica_cut_what_was_acknowledged(tmp_p
         three.produce(50)
         three.stop()
         assert [three.records_on_disk(three.directory(number)) for number in (1, 2, 3)] == [650] * 3
+
+
+def test_two_of_three_snapshots_of_the_last_run_lead_nothing_before_the_third_broker_is_there(three):
+    three.produce(360)
+    until(lambda: all((three.directory(number) / "age").exists() for number in (1, 2, 3)))
+    before = {number: three.age(number) for number in (1, 2)}
+    for number in (1, 2):
+        three.copy(three.directory(number))
+    three.produce(240)
+    until(lambda: all(three.stored_age(number) > before[number] for number in (1, 2)))
+    three.kill()
+    for number in (1, 2):
+        three.put_back(three.directory(number))
+    three.start((1, 2))
+    assert three.described(1)[0] == NO_LEADER
+    assert [three.cluster.brokers[number].log().count(OLDER) for number in (1, 2)] == [1, 1]
+    three.start((3,))
+    three.all_in_sync()
+    assert three.read() == three.acknowledged
 
 
 def test_a_directory_that_has_lost_its_mark_of_a_clean_stop_alone_is_not_older(three):

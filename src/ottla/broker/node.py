@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.broker.control.ages import Ages
 from ottla.broker.control.departure import hand_over, say_farewell
 from ottla.broker.control.doubts import Doubts
 from ottla.broker.control.early_fence import EarlyFence
@@ -112,7 +113,8 @@ class Node:
         )
         self.longest_logs = LongestLogs(around, self.peers, self._log_of)
         elections = UncleanElections(around, self.longest_logs)
-        self._rounds = Rounds(around, self.replicas, self.compactor, self.scrubber, elections)
+        self._ages = Ages(around, self._coordination, self.replicas.directories)
+        self._rounds = Rounds(around, self.replicas, self.compactor, self.scrubber, elections, self._ages)
         self.services = self._new_services()
         self.dispatch = Dispatch(self.services)
         self._topics_here: dict[bytes, str] = {}
@@ -243,6 +245,7 @@ class Node:
         await self.follow.start()
         if self.metadata.cluster_id:
             await refuse_older_store(self.around, self.replicas.directories.disk, self.replicas.directories.paths)
+            self.replicas.directories.incarnations.ages = await self._ages.stored()
             self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
             await self._register(host, listeners)
         else:  # the first broker of a new cluster: there is nothing to recover

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.broker.control import ages
 from ottla.broker.control.unclean_elections import EVERY_MS
 from ottla.broker.waiting import Deadline
 
 if TYPE_CHECKING:
+    from ottla.broker.control.ages import Ages
     from ottla.broker.control.unclean_elections import UncleanElections
     from ottla.broker.environment import Environment
     from ottla.broker.replicas.compactor import Compactor
@@ -30,12 +32,14 @@ class Rounds:
         compactor: Compactor,
         scrubber: Scrubber,
         unclean_elections: UncleanElections,
+        ages: Ages,
     ) -> None:
         self._around = around
         self._replicas = replicas
         self._compactor = compactor
         self._scrubber = scrubber
         self._unclean_elections = unclean_elections
+        self._ages = ages
         self._next: dict[str, Deadline] = {}
         self._stopped = False
 
@@ -51,6 +55,7 @@ class Rounds:
         self._every("in-sync sets", lambda: self._around.config.replica_lag_time_max_ms // 2, replicas.in_sync.round)
         self._every("scrub", self._scrubber.every_ms, self._scrubber.round)
         self._every("unclean elections", lambda: EVERY_MS, self._unclean_elections.look)
+        self._every("ages", lambda: ages.EVERY_MS, self._ages.round)
         self._every("flush", lambda: _FLUSH_EVERY_MS, logs.flush_due)
 
     def stop(self) -> None:

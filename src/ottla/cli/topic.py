@@ -20,6 +20,17 @@ _PARTITIONS = Option("partitions", "How many partitions.", "N", "Integer", short
 _CONFIG = Option("config", "A configuration; may come several times.", "KEY=VALUE", short="c")
 
 
+_PROTECTION = "deletion.protection"
+_LOST = {
+    "__consumer_offsets": "the committed offsets of all groups are gone: consumers begin where auto.offset.reset says. "
+    "A transaction that was to commit offsets may stay open; `ottla transaction find-hanging` lists such ones",
+    "__transaction_state": "the state of all transactions is gone: those that were open stay open, and hold back "
+    "readers of committed records. `ottla transaction find-hanging` lists them; `ottla transaction abort "
+    "TOPIC:PARTITION --start-offset OFFSET` ends each",
+    "_schemas": "all schemas are gone. A registry that starts again gives new ids above those it has given out",
+}
+
+
 def command(arguments: Sequence[str]) -> int:
     return noun("topic", VERBS, arguments)
 
@@ -193,16 +204,49 @@ def _alter(given: Given) -> int:
 
 def _delete(given: Given) -> int:
     with connected(given) as admin:
+        released = _release(admin, given.words) if "internal" in given else {}
         outcome = admin.delete_topics(given.words)
+        _set_protection(admin, {name: value for name, value in released.items() if outcome.get(name) is not None})
     failed = 0
     for name, fault in outcome.items():
         if fault is None:
             sys.stdout.write("" if wants_json(given) else f"deleted topic {name!s}\n")
+            sys.stderr.write(f"ottla: {_LOST[str(name)]}\n" if name in _LOST else "")
         elif fault.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or "if-exists" not in given:
             failed += _complain(fault)
     if wants_json(given):
         print_json([name for name, fault in outcome.items() if fault is None])
     return 1 if failed else 0
+
+
+def _release(admin: Admin, names: Sequence[str]) -> dict[str, str]:
+    """Let protected topics be deleted; the former value of each option changed. Apache Kafka has no such option."""
+    from ottla.client.admin.admin import Resource, ResourceType
+
+    found = admin.describe_configs([Resource(ResourceType.TOPIC, name) for name in names], keys=[_PROTECTION])
+    former = {
+        resource.name: options[0].value or ""
+        for resource, options in found.items()
+        if isinstance(options, list) and options and options[0].value != "false"
+    }
+    failed = _set_protection(admin, dict.fromkeys(former, "false"))
+    return {name: value for name, value in former.items() if name not in failed}
+
+
+def _set_protection(admin: Admin, values: Mapping[str, str]) -> list[str]:
+    """Set the option of each topic; the topics for which that failed."""
+    from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
+
+    if not values:
+        return []
+    edits = {
+        Resource(ResourceType.TOPIC, name): [(_PROTECTION, ConfigOperation.SET, value)]
+        for name, value in values.items()
+    }
+    faults = {resource.name: fault for resource, fault in admin.alter_configs(edits).items() if fault is not None}
+    for fault in faults.values():
+        _complain(fault)
+    return list(faults)
 
 
 VERBS = {
@@ -234,10 +278,13 @@ VERBS = {
         words=(1, 1),
     ),
     "delete": Command(
-        "ottla topic delete NAME...",
+        "ottla topic delete NAME... [--internal]",
         "Delete topics and all their records.",
         _delete,
-        [Option("if-exists", "No error where a topic does not exist.")],
+        [
+            Option("if-exists", "No error where a topic does not exist."),
+            Option("internal", "Protected topics too, such as __consumer_offsets and _schemas; see operations.md."),
+        ],
         words=(1, 1000),
     ),
 }

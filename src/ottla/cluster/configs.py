@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ottla.cluster.commands import MIN_IN_SYNC, ConfigEdit, ConfigOperation, EditConfigs
 from ottla.cluster.partitions import changed_entries, later, least_started_with, settled
+from ottla.cluster.protection import policy_refused
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.entries import ENTRY_LIMIT, Body, ConfigChange, ConfigsSet
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Metadata, PartitionState
@@ -23,6 +24,10 @@ def edit(command: EditConfigs, state: Metadata) -> list[Body] | ApiError:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{command.resource_name}' does not exist.")
     before = dict(state.config(command.resource_type, command.resource_name))
     after = edited(before, command.edits, replace=command.replace)
+    if command.resource_type == TOPIC_RESOURCE:
+        refused = policy_refused(command.resource_name, before, after)
+        if refused is not None:
+            return refused
     names = sorted(before.keys() | after.keys())
     changes = [ConfigChange(name=name, value=after.get(name)) for name in names if before.get(name) != after.get(name)]
     if sum(len(name) + len(value.encode()) for name, value in after.items()) > _RESOURCE_LIMIT:

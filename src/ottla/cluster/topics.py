@@ -9,6 +9,7 @@ import re
 
 from ottla.cluster.commands import Assignment, CreatePartitions, CreateTopic, DeleteTopic
 from ottla.cluster.placement import place
+from ottla.cluster.protection import deletion_refused, policy_refused
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata import entries as log
@@ -17,7 +18,6 @@ from ottla.metadata.state import Metadata, PartitionState
 
 MAX_NAME_LENGTH = 249
 MAX_NEW_PARTITIONS = 10_000
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -35,6 +35,8 @@ def create(command: CreateTopic, state: Metadata) -> list[log.Body] | ApiError:
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"Topic '{command.name}' collides with existing topic: {other}",
         )
+    if (refused := policy_refused(command.name, None, dict(command.configs))) is not None:
+        return refused
     assignment = _new_assignment(command, state)
     if isinstance(assignment, ApiError):
         return assignment
@@ -50,8 +52,11 @@ def create(command: CreateTopic, state: Metadata) -> list[log.Body] | ApiError:
 
 
 def delete(command: DeleteTopic, state: Metadata) -> list[log.Body] | ApiError:
-    if command.topic_id not in state.topics:
+    topic = state.topics.get(command.topic_id)
+    if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    if (refused := deletion_refused(topic.name, topic.configs)) is not None:
+        return refused
     return [log.TopicDeleted(topic_id=command.topic_id)]
 
 

@@ -1,4 +1,4 @@
-"""Every option of a topic. Names, types and defaults are Kafka's; `write.caching` is ours."""
+"""Every option of a topic: names, types and defaults are Kafka's, but for `deletion.protection` and `write.caching`."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ class TopicConfig(OptionSet):
     delete_retention_ms: int = option(
         "delete.retention.ms", DAY_MS, Kind.LONG, check=at_least(0), broker_name="log.cleaner.delete.retention.ms",
         doc="How long compaction keeps a tombstone, so that a reader who began earlier still sees the delete.",
+    )
+    deletion_protection: str = option(
+        "deletion.protection", "auto", Kind.STRING, check=one_of("auto", "true", "false"),
+        doc="Whether requests to delete the topic or its records are refused; auto: for internal topics and the "
+        "registry's. false: an administrator lets them be deleted, and damaged transaction states be skipped.",
     )
     file_delete_delay_ms: int = option(
         "file.delete.delay.ms", MINUTE_MS, Kind.LONG, check=at_least(0), broker_name="log.segment.delete.delay.ms",

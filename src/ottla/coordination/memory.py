@@ -15,12 +15,14 @@ from ottla.kernel.story import Slot
 class MemoryStore:
     """The log itself: every operation is atomic and ends before it returns."""
 
-    __slots__ = ("_entries", "_first", "_snapshots", "listeners", "live")
+    __slots__ = ("_entries", "_first", "_snapshots", "ages", "listeners", "live")
 
     def __init__(self) -> None:
         self._first = 1
         self._entries: list[bytes] = []
         self._snapshots: list[StoredSnapshot] = []
+        self.ages: dict[str, int] = {}
+        """By name, the greatest number that was kept."""
         self.live: dict[BrokerId, object] = {}
         """The brokers that are alive, each with the session by which it joined."""
         self.listeners: dict[BrokerId, Callable[[], None]] = {}
@@ -56,11 +58,16 @@ class MemoryStore:
             del self._entries[:cut]
             self._first += cut
 
+    def raise_age(self, name: str, age: int) -> int:
+        self.ages[name] = max(age, self.ages.get(name, 0))
+        return self.ages[name]
+
     def saved(self) -> Callable[[], None]:
         """A copy of the log, as a function that puts it back."""
-        first, entries, snapshots = self._first, list(self._entries), list(self._snapshots)
+        first, entries, snapshots, ages = self._first, list(self._entries), list(self._snapshots), dict(self.ages)
 
         def put_back() -> None:
+            self.ages = dict(ages)
             self._first, self._entries, self._snapshots = first, list(entries), list(snapshots)
 
         return put_back
@@ -122,6 +129,11 @@ class MemoryCoordination:
         slot: Slot[None] = Slot()
         self._store.save_snapshot(snapshot)
         slot.fill(None)
+        return slot
+
+    def raise_age(self, name: str, age: int) -> Slot[int]:
+        slot: Slot[int] = Slot()
+        slot.fill(self._store.raise_age(name, age))
         return slot
 
     def on_change(self, listener: Callable[[], None]) -> None:

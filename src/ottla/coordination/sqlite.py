@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from ottla.coordination.ages import raise_age
 from ottla.coordination.database import JOURNAL, Database, DatabaseFailure
 from ottla.coordination.presence import Doorbell, Presence, refuse_network_file_system
 from ottla.kernel.ids import BrokerId
@@ -48,6 +49,7 @@ class SqliteCoordination:
         os.makedirs(directory, exist_ok=True)
         refuse_network_file_system(directory)
         brokers = os.path.join(directory, "brokers")
+        self._ages = brokers
         self._presence = Presence(brokers, broker_id, session_timeout_ms=session_timeout_ms)
         self._doorbell = Doorbell(brokers, broker_id)
         self._call_soon = call_soon_threadsafe
@@ -86,6 +88,9 @@ class SqliteCoordination:
 
     def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
         return self._submit(lambda database: database.save_snapshot(snapshot))
+
+    def raise_age(self, name: str, age: int) -> Slot[int]:
+        return self._submit(lambda _: raise_age(self._ages, name, age))
 
     def on_change(self, listener: Callable[[], None]) -> None:
         self._listener = listener

@@ -101,6 +101,9 @@ class ZookeeperCoordination:
     def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
         return self._submit(lambda: self._snapshots.save_snapshot(snapshot), self._long_calls)
 
+    def raise_age(self, name: str, age: int) -> Slot[int]:
+        return self._submit(lambda: self._log.raise_age(name, age), again=True)
+
     def on_change(self, listener: Callable[[], None]) -> None:
         self._listener = listener
 
@@ -164,7 +167,7 @@ class ZookeeperCoordination:
                 raise OSError(f"ZooKeeper at {self._hosts} cannot be reached")
             self._ready = True
             try:
-                self._log.make_nodes("/live")
+                self._log.make_nodes("/live", "/ages")
                 self._connection.check_timeout(self._session_timeout_ms)
                 self._be_present()
                 self._look_at_live()

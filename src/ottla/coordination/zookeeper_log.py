@@ -114,6 +114,28 @@ class ZookeeperLog:
     def head(self) -> int:
         return self._look()[0].version
 
+    def raise_age(self, name: str, age: int) -> int:
+        """Keep a number under a name if it is greater than the one kept there; the greater of the two."""
+        path = f"{self._root}/ages/{name}"
+        while True:
+            synced, asked = self._client.sync_async(path), self._client.get_async(path)
+            self.answer(synced)
+            try:
+                data, stat = self.answer(asked)
+                kept = int(data)
+                if age <= kept:
+                    return kept
+                self.answer(self._client.set_async(path, str(age).encode(), version=stat.version))
+                return age
+            except NoNodeError:
+                if age <= 0:
+                    return 0
+                with contextlib.suppress(NodeExistsError):
+                    self.answer(self._client.create_async(path, str(age).encode()))
+                    return age
+            except BadVersionError:
+                continue
+
     def _look(self) -> tuple[Head, int]:
         """The head after all writes before this request."""
         synced = self._client.sync_async(f"{self._root}/head")

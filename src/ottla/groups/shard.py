@@ -72,6 +72,11 @@ class GroupShard:
     or offset on.
     """
 
+    bears_damage = True
+    lost_with_a_record = (
+        "Groups whose newest records these were have older offsets, or none, and their members join again"
+    )
+
     def __init__(
         self,
         settings: GroupSettings,
@@ -318,6 +323,11 @@ class GroupShard:
     def decode(self, key: bytes, value: bytes | None) -> Entry | None:
         """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
+
+    def owner(self, entry: Entry) -> str:
+        """The group that an entry is about."""
+        key = entry.key
+        return key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey) else key.group_id
 
     def is_replaced(self, key: bytes) -> bool:
         """True for offsets: a value that a later one follows leaves nothing behind."""

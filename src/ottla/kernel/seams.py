@@ -281,6 +281,9 @@ class Coordination(Protocol):
     def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
         """Keep a snapshot and cut the log below the previous one."""
 
+    def raise_age(self, name: str, age: int) -> Slot[int]:
+        """Keep a number under a name if it is greater than the one kept there; the greater of the two."""
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """`listener` runs on the loop whenever the log may have grown or the live set changed; a hint, no more."""
 

@@ -24,7 +24,7 @@ def command(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     from ottla.client.errors import ClientError
     from ottla.kernel.errors import ApiError
-    from ottla.registry.topic import UnusableTopic
+    from ottla.registry.topic_setup import UnusableTopic
 
     try:
         asyncio.run(_serve(options))
@@ -58,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     start.add_argument("--topic", default="_schemas", help="where schemas are kept (default _schemas)")
     start.add_argument(
         "--replication-factor", type=int, default=-1, metavar="N", help="of a new topic; default the cluster's own"
+    )
+    start.add_argument(
+        "--accept-damage", action="store_true", help="leave out damaged records of the topic: their schemas are gone"
     )
     start.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -93,7 +96,10 @@ async def _serve(options: argparse.Namespace) -> None:
         if options.with_parent:
             parent, _ = await loop.connect_read_pipe(lambda: _Parent(stop), sys.stdin)
         registry = Registry(
-            options.bootstrap_server, topic=options.topic, replication_factor=options.replication_factor
+            options.bootstrap_server,
+            topic=options.topic,
+            replication_factor=options.replication_factor,
+            accept_damage=options.accept_damage,
         )
         async with registry, serving(registry, bound):
             print(f"ottla registry ready: {url_of(options.host, bound)} on {options.bootstrap_server}", flush=True)

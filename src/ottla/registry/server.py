@@ -79,11 +79,12 @@ class RegistryThread:
 
     def __init__(
         self, bootstrap: str, *, host: str = "127.0.0.1", port: int = 8081, topic: str = "_schemas",
-        replication_factor: int = -1,
+        replication_factor: int = -1, accept_damage: bool = False,
     ) -> None:  # fmt: skip
         self._bootstrap = bootstrap
         self._topic = topic
         self._replication_factor = replication_factor
+        self._accept_damage = accept_damage
         self._socket = listening(host, port)
         self.url = url_of(host, self._socket)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -126,7 +127,12 @@ class RegistryThread:
 
     async def _serve(self, ready: threading.Event) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        registry = Registry(self._bootstrap, topic=self._topic, replication_factor=self._replication_factor)
+        registry = Registry(
+            self._bootstrap,
+            topic=self._topic,
+            replication_factor=self._replication_factor,
+            accept_damage=self._accept_damage,
+        )
         async with registry, serving(registry, self._socket):
             ready.set()
             await self._stop.wait()

@@ -16,8 +16,11 @@ from ottla.kernel.errors import ApiError
 from ottla.registry import errors
 from ottla.registry.decide import Decision
 from ottla.registry.errors import RegistryError
+from ottla.registry.given_ids import GivenIds, ids_in, missing_ids
+from ottla.registry.records import GreatestIds, NoopKey
 from ottla.registry.state import RegistryState
-from ottla.registry.topic import DEFAULT_TOPIC, SchemasTopic, UnusableTopic
+from ottla.registry.topic import DEFAULT_TOPIC, SchemasTopic
+from ottla.registry.topic_setup import UnusableTopic
 
 T = TypeVar("T")
 _ATTEMPTS = 100
@@ -39,6 +42,7 @@ class Registry:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
         timeout_ms: int = 30_000,
+        accept_damage: bool = False,
     ) -> None:
         self.state = RegistryState()
         self._cluster = Cluster(bootstrap, settings=settings, security=security)
@@ -49,18 +53,36 @@ class Registry:
             topic=topic,
             replication_factor=replication_factor,
             timeout_ms=timeout_ms,
+            accept_damage=accept_damage,
         )
+        self._given = GivenIds(self._cluster, topic, replication_factor=replication_factor, timeout_ms=timeout_ms)
         self._writing = asyncio.Lock()
         self._follower: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Registry:
         try:
+            await self._given.open()  # first: an instance that writes meanwhile notes an id before it appends it
             await self.topic.open()
+            await self._compare_ids()
         except BaseException:
             await self._cluster.close()
             raise
         self._follower = asyncio.create_task(self._follow())
         return self
+
+    async def _compare_ids(self) -> None:
+        """Go on above all ids that were given, also where the topic has lost some of them; note those it has."""
+        given = dict(self._given.greatest)
+        for context, (here, number) in missing_ids(self.state, given).items():
+            _log.error(
+                "the topic %s has ids through %d in context '%s', and ids through %d were given, or about to be. Was "
+                "the topic deleted, emptied, or restored from an older copy? New schemas get ids from %d on, so that "
+                "no id gets a second meaning. Values with a missing id cannot be read: restore the topic, or register "
+                "their schemas with their ids in mode IMPORT. If the ids are to begin anew, delete %s too",
+                self.topic.partition.topic, here, context, number, number + 1, self._given.topic,
+            )  # fmt: skip
+        self.state.apply(NoopKey(), GreatestIds(given))
+        await self._given.note({name: context.greatest_id for name, context in self.state.contexts.items()})
 
     async def __aexit__(self, *_: object) -> None:
         if self._follower is not None:
@@ -99,6 +121,9 @@ class Registry:
             if not decision.records:
                 return decision.answer
             before = self.topic.position
+            await self._given.note(ids_in(decision.records))
+            if self.topic.position != before:
+                continue  # records came while the ids were noted: an append now would not be compared with them
             if await self.topic.append(decision.records):
                 return decision.answer
             await self.topic.catch_up()

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ottla.client.admin import admin
-from ottla.client.admin.admin import NewTopic, Resource, ResourceType
 from ottla.client.aio.cluster import Cluster
 from ottla.client.core.transfer import produce
 from ottla.client.model import EARLIEST, LATEST, Fetched
@@ -38,6 +36,7 @@ from ottla.registry.records import (
     encode_key,
     encode_value,
 )
+from ottla.registry.topic_setup import UnusableTopic, open_topic
 
 DEFAULT_TOPIC = "_schemas"
 PRODUCER_ID = int.from_bytes(b"ottla", "big")
@@ -45,6 +44,10 @@ PRODUCER_ID = int.from_bytes(b"ottla", "big")
 NONCE_HEADER = "ottla.append"
 MAX_BYTES = 4 * 1024 * 1024
 _PARTITION = 0
+_REMEDY = (
+    "schemas would be missing or wrong. Restore the topic; or start the registry with --accept-damage, which leaves "
+    "out what is damaged: its schemas are gone, and their ids are not given again"
+)
 _SEQUENCES = 2**31
 _LAST_EPOCH = 2**15 - 1
 _CONFLICTS = frozenset(
@@ -56,10 +59,6 @@ _CONFLICTS = frozenset(
     }
 )
 _log = logging.getLogger(__name__)
-
-
-class UnusableTopic(Exception):
-    """The topic cannot hold a registry; the message names a remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,9 @@ class SchemasTopic:
         topic: str = DEFAULT_TOPIC,
         replication_factor: int = -1,
         timeout_ms: int = 30_000,
+        accept_damage: bool = False,
     ) -> None:
+        """`accept_damage`: leave out damaged batches, where a registry refuses to start otherwise."""
         self.position = 0
         """The next offset to read."""
         self._cluster = cluster
@@ -89,6 +90,8 @@ class SchemasTopic:
         self._topic = topic
         self._replication_factor = replication_factor
         self._timeout_ms = timeout_ms
+        self._accept_damage = accept_damage
+        self._topic_id = b""
         self._place = Place()
         self._awaited: set[bytes] = set()
         self._landed: set[bytes] = set()
@@ -99,31 +102,16 @@ class SchemasTopic:
 
     async def open(self) -> None:
         """Create the topic where it does not exist, check it, and read it to its end."""
-        wanted = NewTopic(self._topic, 1, self._replication_factor, {"cleanup.policy": "compact"})
-        outcome = (await self._cluster.run(admin.create_topics(self._cluster.plan, [wanted])))[self._topic]
-        if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise outcome
-        view = await self._cluster.topic(self._topic)
-        if len(view.partitions) != 1:
-            raise UnusableTopic(f"the topic {self._topic} has {len(view.partitions)} partitions; a registry needs one")
-        await self._check_policy()
+        self._topic_id = (await open_topic(self._cluster, self._topic, self._replication_factor)).topic_id
         earliest = await self._cluster.list_offsets([self.partition], EARLIEST)
         self.position = earliest[self.partition].offset
         await self.catch_up()
 
-    async def _check_policy(self) -> None:
-        resource = Resource(ResourceType.TOPIC, self._topic)
-        story = admin.describe_configs(self._cluster.plan, [resource], keys=["cleanup.policy"])
-        found = (await self._cluster.run(story))[resource]
-        policies = [each.value for each in found if each.name == "cleanup.policy"] if isinstance(found, list) else []
-        if policies and policies[0] != "compact":
-            raise UnusableTopic(
-                f"cleanup.policy of the topic {self._topic} is {policies[0]}: old schemas would be deleted; "
-                "set it to compact"
-            )
-
     async def catch_up(self) -> None:
-        """Read to where the topic ends now."""
+        """Read to where the topic ends now; UnusableTopic if it is another topic of the same name."""
+        self._cluster.plan.metadata.doubt(self._topic)
+        if (await self._cluster.topic(self._topic)).topic_id != self._topic_id:
+            raise UnusableTopic(f"the topic {self._topic} was made anew. Start the registry again")
         found = await self._cluster.list_offsets([self.partition], LATEST)
         end = found[self.partition].offset
         if end < self.position:
@@ -190,10 +178,16 @@ class SchemasTopic:
             piece = await self._cluster.fetch(
                 self._topic, _PARTITION, self.position, max_bytes=MAX_BYTES, max_wait_ms=500
             )
+            if piece.error is ErrorCode.CORRUPT_MESSAGE and self._accept_damage:
+                _log.error("%s: offset %d is damaged; what it held is left out", self._topic, self.position)
+                self.position += 1
+                continue
             self._take(piece)
 
     def _take(self, piece: Fetched) -> None:
         """Apply fetched records, unless another fetch was faster."""
+        if piece.error is ErrorCode.CORRUPT_MESSAGE:
+            raise UnusableTopic(f"offset {piece.offset} of the topic {self._topic} is damaged: {_REMEDY}")
         if piece.error:
             raise UnusableTopic(
                 f"the topic {self._topic} has lost offset {piece.offset} ({piece.error.name}): was it made anew? "
@@ -218,10 +212,11 @@ class SchemasTopic:
             fault = "its CRC does not fit"
         except CorruptRecords as error:
             fault = str(error)
-        raise UnusableTopic(
-            f"the batch at offset {batch.base_offset} of the topic {self._topic} is damaged ({fault}): "
-            "restore the topic, as schemas would be missing or wrong"
-        )
+        where = f"the batch at offset {batch.base_offset} of the topic {self._topic} is damaged ({fault})"
+        if self._accept_damage:
+            _log.error("%s; what it held is left out", where)
+            return []
+        raise UnusableTopic(f"{where}: {_REMEDY}")
 
     def _apply_record(self, record: LogRecord) -> None:
         for name, content in record.headers:

@@ -111,6 +111,9 @@ class SimCoordination:
     def save_snapshot(self, snapshot: StoredSnapshot) -> Slot[None]:
         return self._ask(lambda: self._store.save_snapshot(snapshot))
 
+    def raise_age(self, name: str, age: int) -> Slot[int]:
+        return self._ask(lambda: self._store.raise_age(name, age))
+
     def on_change(self, listener: Callable[[], None]) -> None:
         def hint() -> None:
             if not self._ended and not self.cut and self._random.random() >= self.faults.lost_hint:

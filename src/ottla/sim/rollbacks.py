@@ -1,9 +1,9 @@
 """Copies of log directories and of the metadata store, made now and then and put back later.
 
 faults.py sets them going, apart from its own draws. A directory is put back only if other replicas hold the records
-that it lacks, as with a lost disk, and if its broker has registered, or has closed it, since the copy: then the broker
-must report it, and nothing may be lost. A store is put back that is older than the directories of all brokers: no
-broker may start on it.
+that it lacks, as with a lost disk, and if since the copy its broker has registered, or has closed it, or has told the
+store a greater age: then the broker must report it, and nothing may be lost. A store is put back that is older than the
+directories of all brokers: no broker may start on it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class _Copy(NamedTuple):
     epoch: int
     """The epoch in which the broker was registered."""
     closed: bool
+    ages: dict[str, int]
+    """The age of each directory, by its id."""
 
 
 class Rollbacks:
@@ -79,14 +81,17 @@ class Rollbacks:
         whole = not disk.broken and not self._world.invariants.is_lost(machine.broker_id)
         if whole and (machine.serving is not None or (machine.current is None and closed)):
             copies = {path: disk.copied(path) for path in machine.directories}
-            self._copies[machine] = _Copy(copies, self._world.invariants.epoch(machine.broker_id), closed)
+            ages = {} if machine.current is None else _ages(machine)
+            self._copies[machine] = _Copy(copies, self._world.invariants.epoch(machine.broker_id), closed, ages)
 
     def _put_back(self, machine: Machine, copy: _Copy) -> bool:
         """Put a copy back, if this is possible now; True if it was done."""
         invariants, current = self._world.invariants, machine.current
         does_without = machine.disk.broken or (current is not None and current.node.replicas.directories.failed)
         now = invariants.epoch(machine.broker_id)
-        is_known = now not in (copy.epoch, UNREGISTERED) or (invariants.has_closed(machine) and not copy.closed)
+        stored = self._world.store.ages
+        aged = bool(copy.ages) and all(age < stored.get(name, 0) for name, age in copy.ages.items())
+        is_known = now not in (copy.epoch, UNREGISTERED) or (invariants.has_closed(machine) and not copy.closed) or aged
         if does_without or not is_known or not invariants.may_lose_disk(machine.broker_id):
             return False
         machine.vanish()
@@ -137,6 +142,12 @@ class Rollbacks:
 
 def _nothing() -> None:
     """Do nothing: the store is the right one."""
+
+
+def _ages(machine: Machine) -> dict[str, int]:
+    """The ages that the directories of a broker have on disk at the most, while it runs."""
+    assert machine.current is not None
+    return {one.directory_id: one.age.said + 1 for one in machine.current.node.replicas.directories.online}
 
 
 def _has_noted_more(machine: Machine, version: int) -> bool:

@@ -38,6 +38,13 @@ _ABORTS_PER_CHECK = 200
 class TransactionShard:
     """`take_id` gives a fresh producer id, or None where there is none at hand."""
 
+    bears_damage = False
+    """A transaction without its last state may be aborted although its client was told that it is committed."""
+    lost_with_a_record = (
+        "Transactions whose newest state this was are known by an older one: one that was to be committed may be "
+        "aborted in some partitions. One that is not known stays open; `ottla transaction find-hanging` lists it"
+    )
+
     def __init__(self, settings: TransactionSettings, take_id: TakeId) -> None:
         self.settings = settings
         self.transactions: dict[str, Transaction] = {}
@@ -234,6 +241,10 @@ class TransactionShard:
     def decode(self, key: bytes, value: bytes | None) -> Entry | None:
         """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
+
+    def owner(self, entry: Entry) -> str:
+        """The transactional id that an entry is about."""
+        return str(entry.key.transactional_id)
 
     def is_replaced(self, key: bytes) -> bool:
         """True for all: a value says everything about its transactional id."""

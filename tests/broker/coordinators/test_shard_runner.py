@@ -32,6 +32,7 @@ from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
 from ottla.records.control import Marker, build_marker
 from ottla.records.reader import Record
+from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Origin
 
 CALLER = Caller("c", "/h", 3)
@@ -628,3 +629,30 @@ def test_a_log_that_is_damaged_is_not_taken_for_its_sound_part_and_is_loaded_onc
     place.clock.run_for(2000)
     assert not place.groups.loading
     assert place.fetched() == 7
+
+
+def test_damage_of_a_log_with_other_replicas_waits_for_them_or_for_an_administrator() -> None:
+    place = Place().ready()
+    for offset in (5, 6, 7):
+        place.commit(offset)
+        place.sync()
+    place.groups.resign(0)
+    log = place.partition.log
+    log.roll(log.end_offset, 0)
+    first = log.segments[0]
+    log.damage.note(0, [Extent(0, 3, 0, first.size)])
+    first.forget_recent()
+    place.epoch += 1
+    place.partition.lead(
+        LeaderEpoch(place.epoch),
+        replicas=(BrokerId(1), BrokerId(2)),
+        in_sync=frozenset({BrokerId(1)}),
+        registered={BrokerId(1): BrokerEpoch(1), BrokerId(2): BrokerEpoch(1)},
+    )
+    place.groups.lead(place.partition)
+    place.sync()
+    place.clock.run_for(5000)
+    assert place.groups.loading, "its other replica may come back with what is damaged here"
+    place.partition.config = TopicConfig(deletion_protection="false")
+    place.clock.run_for(2000)
+    assert not place.groups.loading

@@ -1,15 +1,16 @@
 """Compares the incarnation of each log directory with what the metadata store knows (rule H2).
 
-The files are those of storage/directory/incarnation.py. A directory that is older than the store expects (restored from
-a copy, or rolled back) gives no receipt and leads nothing: its replicas leave the in-sync sets with the registration
-(cluster/partitions.py). A store that is older than a directory is refused: topics made since would become strays, and
-replicas removed since would count again.
+The files are those of storage/directory/incarnation.py and age.py. A directory that is older than the store expects
+(restored from a copy, or rolled back) gives no receipt and leads nothing: its replicas leave the in-sync sets with the
+registration (cluster/partitions.py). A store that is older than a directory is refused: topics made since would become
+strays, and replicas removed since would count again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.cluster.commands import AcceptedStore, RolledBack
@@ -17,7 +18,7 @@ from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
 from ottla.metadata.state import BrokerState, HeldDirectory
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.incarnation import Incarnation, read_incarnation
-from ottla.storage.directory.ownership import DirectoryRefused
+from ottla.storage.directory.ownership import DirectoryRefused, refuse_of_another
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
@@ -36,6 +37,10 @@ class Directories(Protocol):
 
     @property
     def online(self) -> Sequence[LogDirectory]: ...
+
+    @property
+    def needed(self) -> str | None:
+        """The directory that holds the metadata store, if one does."""
 
     @property
     def failed(self) -> Mapping[str, str]:
@@ -63,6 +68,8 @@ class Incarnations:
         """The incarnation that this run began."""
         self.older: dict[str, RolledBack] = {}
         """By path, directories that are older than their last known state; their replicas are added later."""
+        self.ages: Mapping[str, int] = {}
+        """The ages of directories that the store knows, by their ids (ages.py); read before they are opened."""
 
     # --- before the registration ---
 
@@ -77,9 +84,13 @@ class Incarnations:
                 log.info("%s was written before incarnations were noted: it is taken as it is, once", directory.path)
             return
         registered = expected.incarnation == self._around.follow.incarnation  # not made yet, in a new cluster
-        if registered or not is_older(found.incarnation, expected, closed=directory.clean):
+        if registered:
             return
-        self.older[directory.path] = RolledBack((), found_in(found.incarnation, closed=directory.clean), name(expected))
+        if not is_older(found.incarnation, expected, closed=directory.clean):
+            self._look_at_age(directory, expected)
+            return
+        names = found_in(found.incarnation, closed=directory.clean, age=directory.age.found)
+        self.older[directory.path] = RolledBack((), names, name(expected))
         if found.incarnation is None:
             why = "its files 'incarnation' are missing or damaged, so its age is unknown"
         else:
@@ -89,6 +100,28 @@ class Incarnations:
             "back. None of its replicas leads or counts before it has fetched what others hold. If that was a "
             "mistake, stop this broker and put the newer directory back",
             directory.path, why,
+        )  # fmt: skip
+
+    def _look_at_age(self, directory: LogDirectory, expected: HeldDirectory) -> None:
+        """Compare the age of a directory whose incarnation is the last one: it may be a copy from the same run."""
+        stored, age, noted = (
+            self.ages.get(directory.directory_id, 0),
+            directory.age,
+            directory.witness.found.incarnation,
+        )
+        if age.fault or (age.found is None and stored):
+            log.warning("%s: a copy from the broker's last run could not be told from the directory itself",
+                        age.fault or f"{directory.path} lacks its file 'age'")  # fmt: skip
+        if age.found is None or age.found >= stored or (noted is not None and noted.accepts_store):
+            return
+        awaited = f"{name(expected)}:{stored}"
+        self.older[directory.path] = RolledBack((), found_in(noted, closed=directory.clean, age=age.found), awaited)
+        log.warning(
+            "the log directory %s is older than what the cluster knows of it (it has age %d, and its broker's last run "
+            "had come to age %d): restored from a snapshot of that run, or the whole machine was put back. None of its "
+            "replicas leads or counts before it has fetched what others hold. If that was a mistake, stop this broker "
+            "and put the newer directory back",
+            directory.path, age.found, stored,
         )  # fmt: skip
 
     def is_older(self, directory: LogDirectory) -> bool:
@@ -139,6 +172,7 @@ class Incarnations:
         for directory in list(directories.online):
             try:
                 directory.witness.registered(self.of_this_run, follow.broker_epoch, version=version, crc=crc)
+                directory.age.begin(self.ages.get(directory.directory_id, 0))
             except OSError as error:
                 if not directories.may_go_on_without(directory):
                     raise
@@ -191,12 +225,13 @@ def name(expected: HeldDirectory) -> str:
     return topic_id_text(expected.incarnation) + (_CLOSED if expected.closed else "")
 
 
-def found_in(found: Incarnation | None, *, closed: bool) -> tuple[str, ...]:
-    """The names by which a directory may be awaited."""
+def found_in(found: Incarnation | None, *, closed: bool, age: int | None = None) -> tuple[str, ...]:
+    """The names by which a directory may be awaited. A crash may leave its age one ahead of the store's."""
     if found is None or not found.incarnation:
         return ()
-    ended = (found.incarnation + _CLOSED,) if found.closed or closed else ()
-    return (found.incarnation, *ended, *found.attempts)
+    runs = (found.incarnation, *((found.incarnation + _CLOSED,) if found.closed or closed else ()))
+    aged = tuple(f"{run}:{each}" for run in runs for each in (age, age - 1)) if age else ()
+    return (*runs, *found.attempts, *aged)
 
 
 async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[str]) -> None:
@@ -214,6 +249,8 @@ async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[st
             crc = await around.follow.entry_crc_at(found.metadata_version)
         why = why_older(found, me, around.metadata.version, crc)
         if why is not None:
+            with suppress(OSError):  # another broker's directory has seen other things, rightly
+                refuse_of_another(disk, path, around.metadata.cluster_id, around.broker)
             raise DirectoryRefused(
                 f"the metadata store is older than the log directory {path}, or another one: {why}. Was it restored "
                 "from a backup? Topics made since would be strays, and replicas would count that were dropped since. "

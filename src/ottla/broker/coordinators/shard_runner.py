@@ -7,12 +7,12 @@ new one replays the log.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from ottla.broker.coordinators.damaged_log import Loaded, behind_damage, say_unreadable
 from ottla.broker.coordinators.early_asks import EarlyAsks
 from ottla.broker.coordinators.replay import Replayed, replay
 from ottla.broker.replicas.partition import Partition
@@ -34,7 +34,7 @@ S = TypeVar("S", bound="Shard")
 Decide = Callable[[S, Ticket, Moment], Outcome[Any]]
 
 
-class Shard(Replayed, Protocol):
+class Shard(Replayed, Loaded, Protocol):
     """A machine over one log. Entries are its own; the runner hands them on."""
 
     def encode(self, entry: Any) -> tuple[bytes, bytes | None]: ...
@@ -72,8 +72,6 @@ _ENTRIES_PER_BATCH = 1000
 _REFUSED = -1
 _REFUSED_MS = 1000
 """The pause of loading if the log cannot be read: another replica leads soon, or an administrator must act."""
-
-log = logging.getLogger("ottla.coordinators")
 
 
 class Phase(Enum):
@@ -407,14 +405,18 @@ class ShardRunner(Generic[S]):
 
     def _read_log(self) -> Iterator[int]:
         """Replay the log; yield after every few records, so that the caller may pause."""
-        offset = self._partition.log.log_start_offset
+        offset, said = self._partition.log.log_start_offset, -1
         while offset < self._partition.log.end_offset:
             partition_log = self._partition.log  # a new one if the replica has moved to another log directory
             read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
             if isinstance(read, ErrorCode):
                 if offset >= partition_log.log_start_offset:
-                    log.error("%s-%d cannot be loaded at offset %d, and its clients wait: error %d",
-                              self._partition.topic, self._partition.index, offset, read)  # fmt: skip
+                    if (behind := behind_damage(self._partition, self.shard, offset)) is not None:
+                        offset = behind
+                        continue
+                    if offset != said:
+                        said = offset
+                        say_unreadable(self._partition, offset, read)
                     self._partition.suspect(offset)
                     yield _REFUSED
                 offset = max(offset, partition_log.log_start_offset)

@@ -2,7 +2,8 @@
 
 It is answered once every in-sync replica starts there too, also after a crash, so that another leader does not undo it.
 Unlike Apache Kafka, it first waits for a bounded time until records acknowledged at `acks=1` are committed: only
-committed records can be deleted.
+committed records can be deleted. Records of internal and of compacted topics are deleted where an administrator has set
+`deletion.protection=false` on the topic.
 """
 
 from __future__ import annotations
@@ -74,12 +75,16 @@ def _delete(call: Call, name: str, index: int, offset: int) -> tuple[int, ErrorC
     partition = call.node.partition(name, NO_TOPIC_ID, index)
     if isinstance(partition, ErrorCode):
         return -1, partition
-    if partition.is_internal:
+    protection = partition.config.deletion_protection
+    if protection != "false" and partition.is_internal:
         return -1, ErrorCode.INVALID_TOPIC_EXCEPTION
+    if protection == "true":
+        return -1, ErrorCode.POLICY_VIOLATION
     error = partition.epoch_error(ANY_EPOCH)
     if error:
         return -1, error
-    if "delete" not in partition.config.cleanup_policy and partition.config.cleanup_policy:
+    policy = partition.config.cleanup_policy
+    if protection != "false" and policy and "delete" not in policy:
         return -1, ErrorCode.POLICY_VIOLATION
     try:
         start = partition.log.delete_records_before(offset)

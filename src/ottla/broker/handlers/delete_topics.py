@@ -1,7 +1,11 @@
-"""DeleteTopics (key 20, versions 1 to 6): topics go by name (KIP-4), or from version 6 on by id (KIP-516)."""
+"""DeleteTopics (key 20, versions 1 to 6): topics go by name (KIP-4), or from version 6 on by id (KIP-516).
+
+Unlike in Apache Kafka, internal topics, those of a registry, and those with `deletion.protection=true` are refused.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +27,16 @@ from ottla.metadata.state import Metadata, Topic
 if TYPE_CHECKING:
     from ottla.broker.metadata_log.command_queue import Outcome
     from ottla.broker.requests.call import Call
+
+
+log = logging.getLogger("ottla.topics")
+_LOST = {
+    "__consumer_offsets": "the committed offsets of all groups are gone, and consumers begin where auto.offset.reset "
+    "says. Transactions that were to commit offsets may stay open",
+    "__transaction_state": "the state of all transactions is gone. Those that were open stay open, and hold back "
+    "readers of committed records: `ottla transaction find-hanging` lists them, and `ottla transaction abort "
+    "TOPIC:PARTITION --start-offset OFFSET` ends each",
+}
 
 
 class _Asked(NamedTuple):
@@ -51,6 +65,8 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
             outcome = await slot
             if isinstance(outcome, ApiError):
                 _refuse(result, outcome)
+            elif (lost := _LOST.get(result.name or "")) is not None:
+                log.warning("the internal topic %s was deleted by a request: %s", result.name, lost)
         response.responses.append(result)
     return response
 

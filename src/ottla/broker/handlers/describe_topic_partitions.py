@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.operations import TOPIC_OPERATIONS
 from ottla.broker.waiting import A_TURN, next_turn
-from ottla.cluster.topics import INTERNAL_TOPICS, name_error
+from ottla.cluster.protection import INTERNAL_TOPICS
+from ottla.cluster.topics import name_error
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_topic_partitions import (
     Cursor,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.replicas.admission import Admission, Refusal
 from ottla.broker.replicas.readers import Readers
 from ottla.broker.waiting import CommitWaits
-from ottla.cluster.topics import INTERNAL_TOPICS
+from ottla.cluster.protection import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
 from ottla.kernel.story import Slot

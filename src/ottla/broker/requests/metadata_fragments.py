@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cluster.topics import INTERNAL_TOPICS
+from ottla.cluster.protection import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from ottla.metadata.state import Metadata, PartitionState, Topic

@@ -21,6 +21,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint, recovery
 from ottla.storage.directory import page_cache, strays
+from ottla.storage.directory.age import Age
 from ottla.storage.directory.deletions import Deletions
 from ottla.storage.directory.found import FoundPartition, find_partitions, found_at, give_second_copy, left_of
 from ottla.storage.directory.incarnation import Witness
@@ -47,6 +48,7 @@ class LogDirectory:
         self.path = path
         self.directory_id = ""
         self.witness = Witness(disk, path)
+        self.age = Age(disk, path)
         self.clean = False
         """True if the last close was a clean one."""
         self.unopened = False
@@ -116,6 +118,7 @@ class LogDirectory:
     # -- opening ---
 
     def _remember(self, registering: str) -> None:
+        self.age.load()
         self.clean = self.witness.begin(registering, marker := posixpath.join(self.path, checkpoint.CLEAN_SHUTDOWN))
         for name in self.disk.list(self.path):
             inside = posixpath.join(self.path, name)

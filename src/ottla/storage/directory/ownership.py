@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import logging
 import posixpath
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from ottla.kernel.seams import Disk
 from ottla.storage import checkpoint
+from ottla.storage.directory.age import FILE as AGE
 from ottla.storage.directory.incarnation import FILES
 
 log = logging.getLogger("ottla.storage")
@@ -30,12 +31,13 @@ _OWN_NAMES = frozenset(
         checkpoint.SCRUBBED,
         checkpoint.PAGE_CACHE,
         *FILES,
+        AGE,
     }
 )
 
 
 _OF_DATA = frozenset(
-    {checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.REPLICATION, checkpoint.CLEANER, *FILES}
+    {checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.REPLICATION, checkpoint.CLEANER, *FILES, AGE}
 )
 """Names that only a log directory with records contains."""
 _MUST_HOLD = (
@@ -108,6 +110,12 @@ def identified(disk: Disk, path: str, cluster_id: str, node_id: int, new_directo
         checkpoint.replace_file(disk, where, checkpoint.format_properties(values))
         disk.sync_directory(posixpath.dirname(path))
         return new_directory_id
+    return refuse_of_another(disk, path, cluster_id, node_id).get("directory.id", "")
+
+
+def refuse_of_another(disk: Disk, path: str, cluster_id: str, node_id: int) -> Mapping[str, str]:
+    """The lines of `meta.properties`; DirectoryRefused where they name another cluster or another broker."""
+    where = posixpath.join(path, checkpoint.META_PROPERTIES)
     values = checkpoint.parse_properties(disk.read(where).decode("utf-8", "replace"))
     if values.get("version") not in ("0", "1"):
         raise DirectoryRefused(f"{where} has version {values.get('version')!r}; this program knows versions 0 and 1.")
@@ -121,7 +129,7 @@ def identified(disk: Disk, path: str, cluster_id: str, node_id: int, new_directo
         raise DirectoryRefused(
             f"{where} says node.id {owner}, and this broker has {node_id}. Give it its own directory."
         )
-    return values.get("directory.id", "")
+    return values
 
 
 def _refuse_damaged_properties(disk: Disk, path: str) -> None:

@@ -60,7 +60,15 @@ class Damage:
         return self._by_base.get(base_offset, ())
 
     def covers(self, offset: int) -> bool:
-        return any(one.first_offset <= offset < one.next_offset for some in self._by_base.values() for one in some)
+        return self.at(offset) is not None
+
+    def at(self, offset: int) -> tuple[int, Extent] | None:
+        """The damaged extent that holds an offset, and the base offset of its segment."""
+        for base, extents in self._by_base.items():
+            for one in extents:
+                if one.first_offset <= offset < one.next_offset:
+                    return base, one
+        return None
 
     def note(self, base_offset: int, extents: Sequence[Extent]) -> None:
         """Note the damage of a segment. It counts even if this raises, when a full disk has no room for the file."""
