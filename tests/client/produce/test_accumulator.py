@@ -190,7 +190,7 @@ def test_another_epoch_starts_every_partition_at_sequence_0() -> None:
 
 @pytest.mark.parametrize("settings", [{"acks": 1}, {"enable_idempotence": False}])
 def test_transactions_need_idempotence(settings: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="transactional id"):
+    with pytest.raises(ValueError, match="transactional_id needs"):
         ProducerSettings(transactional_id="id", **settings)  # type: ignore[arg-type]
 
 

@@ -11,8 +11,8 @@ from ottla.client.consume.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE,
 from ottla.client.consume.fetching import FetchSettings
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.model import IsolationLevel
-from ottla.client.produce.accumulator import ProducerSettings
 from ottla.client.produce.partitioners import PARTITIONERS, murmur2_partitioner
+from ottla.client.produce.settings import ProducerSettings
 from ottla.config.option import ConfigError, Kind
 from ottla.config.topic import TopicConfig
 from ottla.records.compression import Codec

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.core.effects import ClientStory
@@ -17,8 +18,9 @@ from ottla.client.model import (
     GroupMetadata,
     Header,
 )
-from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, ProducerSettings, record_size
-from ottla.client.produce.producing import Ended, Sender, with_transactions
+from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, record_size
+from ottla.client.produce.producing import Ended, Sender, settings_from
+from ottla.client.produce.settings import ProducerSettings
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -31,11 +33,11 @@ class Producer:
 
         import asyncio
 
-        from ottla.client import ProducerSettings, aio
+        from ottla.client import aio
 
 
         async def main() -> None:
-            async with aio.Producer("localhost:9092", producer=ProducerSettings(linger_ms=20)) as producer:
+            async with aio.Producer("localhost:9092", linger_ms="20ms") as producer:
                 futures = [await producer.produce("pets", name, key="anna") for name in ("cat", "dog")]
                 for delivered in await asyncio.gather(*futures):
                     print(delivered)
@@ -51,15 +53,14 @@ class Producer:
         producer: ProducerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
-        transactional_id: str | None = None,
-        transaction_timeout_ms: int | None = None,
+        **options: Any,
     ) -> None:
-        """A `transactional_id`, given here or in `producer`, puts every record into a transaction.
+        """Arguments and `options` are those of `ottla.client.Producer`.
 
-        Arguments are those of `ottla.client.Producer`. No connection is made before the first record.
+        No connection is made before the first record.
         """
-        self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
-        self.cluster = Cluster(bootstrap, settings=settings, security=security)
+        self.producer_settings, own = settings_from(producer, settings, options)
+        self.cluster = Cluster(bootstrap, settings=own, security=security)
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = asyncio.Condition()

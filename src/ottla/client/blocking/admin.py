@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ottla.client.admin import admin
 from ottla.client.admin import features as feature_admin
@@ -27,6 +27,7 @@ from ottla.client.model import (
     ClientSettings,
     CommittedOffset,
     TopicView,
+    client_settings_from,
 )
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -68,9 +69,16 @@ class Admin:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
         cluster: Cluster | None = None,
+        **options: Any,
     ) -> None:
-        """`bootstrap` is one or several HOST:PORT, as for `Cluster`. `cluster` shares its connections."""
-        self.cluster = cluster or Cluster(bootstrap, settings=settings, security=security)
+        """`bootstrap` is one or several HOST:PORT, as for `Cluster`, and so are `settings` and `options`.
+
+        `cluster` shares its connections; TypeError where settings or options are given beside it.
+        """
+        own = client_settings_from("Admin", settings, options)
+        if cluster is not None and (settings is not None or options):
+            raise TypeError("Admin shares the connections of cluster=, with their settings: give no others")
+        self.cluster = cluster or Cluster(bootstrap, settings=own, security=security)
 
     def __enter__(self) -> Admin:
         return self

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from ottla.client.blocking.cluster import Cluster, Driver
 from ottla.client.blocking.sockets import now_ms
 from ottla.client.consume import offsets
 from ottla.client.consume.consuming import ConsumerCore, Listener
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, settings_from
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
 from ottla.client.model import (
@@ -34,12 +35,11 @@ class Consumer:
     not assigned.
     `cluster` is the `Cluster` whose connections the calls use.
 
-        from ottla.client import Consumer, ConsumerSettings, Producer
+        from ottla.client import Consumer, Producer
 
         with Producer("localhost:9092") as producer:
             producer.produce("birds", "owl")
-        settings = ConsumerSettings(group_id="watchers", auto_offset_reset="earliest")
-        with Consumer("localhost:9092", consumer=settings) as consumer:
+        with Consumer("localhost:9092", group_id="watchers", auto_offset_reset="earliest") as consumer:
             consumer.subscribe(["birds"])
             for record in consumer.poll(timeout_ms=10_000):
                 print(record.topic, record.partition, record.offset, record.value)
@@ -52,10 +52,18 @@ class Consumer:
         consumer: ConsumerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
+        **options: Any,
     ) -> None:
-        """`bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before it is needed."""
-        self.cluster = Cluster(bootstrap, settings=settings, security=security)
-        self.core = ConsumerCore(self.cluster.plan, consumer or ConsumerSettings())
+        """`options` are single settings of `ConsumerSettings`, its `fetch`, and `ClientSettings`; they override those.
+
+        `bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before it is needed.
+
+            with Consumer("localhost:9092", group_id="watchers", isolation_level="read_committed") as consumer:
+                print(consumer.assignment)
+        """
+        chosen, own = settings_from(consumer, settings, options)
+        self.cluster = Cluster(bootstrap, settings=own, security=security)
+        self.core = ConsumerCore(self.cluster.plan, chosen)
         self._heartbeats = Driver(self.cluster.settings, security)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None

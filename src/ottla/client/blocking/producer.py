@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.blocking.stories import Stories
@@ -18,10 +19,10 @@ from ottla.client.produce.accumulator import (
     Delivered,
     OutgoingBatch,
     Place,
-    ProducerSettings,
     record_size,
 )
-from ottla.client.produce.producing import Ended, Sender, with_transactions
+from ottla.client.produce.producing import Ended, Sender, settings_from
+from ottla.client.produce.settings import ProducerSettings
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -69,9 +70,9 @@ class Producer:
     that a callback raises is logged, as `ottla.client`, and the producer goes on.
     `cluster` is the `Cluster` whose connections the calls use.
 
-        from ottla.client import Producer, ProducerSettings
+        from ottla.client import Producer
 
-        with Producer("localhost:9092", producer=ProducerSettings(linger_ms=20)) as producer:
+        with Producer("localhost:9092", acks="all", compression="zstd", linger_ms="20ms") as producer:
             deliveries = [producer.produce("pets", name, key="anna") for name in ("cat", "dog")]
             for delivery in deliveries:
                 print(delivery.result())
@@ -84,16 +85,15 @@ class Producer:
         producer: ProducerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
-        transactional_id: str | None = None,
-        transaction_timeout_ms: int | None = None,
+        **options: Any,
     ) -> None:
-        """A `transactional_id`, given here or in `producer`, puts every record into a transaction.
+        """`options` are single settings of `ProducerSettings` and `ClientSettings`; they override those in both.
 
         `bootstrap` is one or several HOST:PORT, with commas between or as a sequence; ValueError where it is not. No
-        connection is made before the first record. `transaction_timeout_ms` overrides the one in `producer`.
+        connection is made before the first record. A `transactional_id` puts every record into a transaction.
         """
-        self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
-        self.cluster = Cluster(bootstrap, settings=settings, security=security)
+        self.producer_settings, own = settings_from(producer, settings, options)
+        self.cluster = Cluster(bootstrap, settings=own, security=security)
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = threading.Condition()

@@ -8,66 +8,14 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.client.model import Header, Produced, ProducerIdentity
-from ottla.client.produce.partitioners import Partitioner, murmur2_partitioner
+from ottla.client.produce.settings import ProducerSettings
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import BatchBuilder, estimate_size
-from ottla.records.compression import Codec
 
 _SEQUENCES = 2**31
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    """Settings of a producer; names and defaults follow Kafka's producer options.
-
-    ValueError for a transactional id that is empty or without `acks=-1` and idempotence.
-    """
-
-    acks: int = -1
-    """-1: every in-sync replica has the record; 1: its leader has; 0: nothing is answered."""
-    enable_idempotence: bool = True
-    """A retry writes nothing twice. Without effect unless `acks` is -1."""
-    linger_ms: float = 5
-    """A batch that is not full waits so long for more records."""
-    batch_size: int = 16_384
-    """The size of a full batch. A larger record has a batch of its own."""
-    buffer_memory: int = 32 * 1024 * 1024
-    """The bytes of records that may wait; `produce` blocks beyond."""
-    max_request_size: int = 1024 * 1024
-    """Batches for one broker go in requests of this size, at least one batch in each."""
-    compression: Codec = Codec.NONE
-    """The codec of the batches."""
-    compression_level: int | None = None
-    """None: the codec's own default."""
-    delivery_timeout_ms: float = 120_000
-    """The longest time of a batch, with all attempts; then its records fail with RequestTimedOut."""
-    request_timeout_ms: int = 30_000
-    """The time that a broker may take to have a batch replicated; its answer is awaited 5 seconds longer."""
-    max_block_ms: float = 60_000
-    """The longest time that `produce` waits for metadata, and for room."""
-    partitioner: Partitioner = field(default=murmur2_partitioner)
-    """The partition of a key."""
-    allow_auto_create_topics: bool = True
-    """Ask the broker to make a topic that does not exist; it does so if `auto.create.topics.enable` is on there."""
-    transactional_id: str | None = None
-    """With one, every record belongs to a transaction."""
-    transaction_timeout_ms: int = 60_000
-    """The coordinator aborts a transaction that is open for longer."""
-
-    def __post_init__(self) -> None:
-        if self.transactional_id is not None and not self.idempotent:
-            raise ValueError("a transactional id needs acks=-1 and enable_idempotence")
-        if self.transactional_id == "":
-            raise ValueError("a transactional id must not be empty")
-
-    @property
-    def idempotent(self) -> bool:
-        """True if a retry writes nothing twice: `enable_idempotence` with `acks` -1."""
-        return self.enable_idempotence and self.acks == -1
 
 
 class OutgoingBatch:

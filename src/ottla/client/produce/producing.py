@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -24,15 +23,18 @@ from ottla.client.errors import (
     may_retry,
     refused,
 )
-from ottla.client.model import Broker, Produced
-from ottla.client.produce.accumulator import Accumulator, OutgoingBatch, ProducerSettings
+from ottla.client.model import Broker, ClientSettings, Produced
+from ottla.client.produce.accumulator import Accumulator, OutgoingBatch
+from ottla.client.produce.settings import ProducerSettings
 from ottla.client.produce.transacting import Transactor
+from ottla.client.settings import completed, field_names, require_kind, require_known
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.produce import ProduceRequest, ProduceResponse
 
 Outcome = tuple[OutgoingBatch, Produced | Exception]
 
+_ARGUMENTS = ("bootstrap", "producer", "settings", "security")
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID,)
 
 
@@ -55,14 +57,17 @@ class Ended(NamedTuple):
     prepared: Sequence[OutgoingBatch] = ()
 
 
-def with_transactions(
-    settings: ProducerSettings | None, transactional_id: str | None, timeout_ms: int | None
-) -> ProducerSettings:
-    """The settings, completed by the given arguments about transactions."""
-    chosen = settings or ProducerSettings()
-    if transactional_id is not None:
-        chosen = replace(chosen, transactional_id=transactional_id)
-    return chosen if timeout_ms is None else replace(chosen, transaction_timeout_ms=timeout_ms)
+def settings_from(
+    producer: ProducerSettings | None, settings: ClientSettings | None, options: Mapping[str, object]
+) -> tuple[ProducerSettings, ClientSettings]:
+    """The settings of a producer and of its connections, completed by single ones; TypeError for those there are not.
+
+    `request_timeout_ms` is one of both.
+    """
+    require_kind("producer", producer, ProducerSettings)
+    require_kind("settings", settings, ClientSettings)
+    require_known("Producer", options, [*field_names(ProducerSettings), *field_names(ClientSettings), *_ARGUMENTS])
+    return completed(producer or ProducerSettings(), options), completed(settings or ClientSettings(), options)
 
 
 class Sender:
