@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from ottla.client.aio.cluster import Cluster
@@ -113,7 +114,9 @@ class Consumer:
         """
         self.core.assign(partitions)
 
-    async def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
+    async def poll(
+        self, timeout_ms: float | str | timedelta = 1_000, max_records: int | None = None
+    ) -> list[ConsumedRecord]:
         """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
 
         Also joins the group, calls the listeners and commits if that is automatic, which may take longer than

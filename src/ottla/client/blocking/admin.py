@@ -13,6 +13,7 @@ from ottla.client.admin import groups as group_admin
 from ottla.client.admin import replicas as replica_admin
 from ottla.client.admin import transactions as transaction_admin
 from ottla.client.admin.admin import NewTopic
+from ottla.client.admin.given import check_call
 from ottla.client.admin.loads import Told, broker_loads
 from ottla.client.admin.transactions import OpenTransaction
 from ottla.client.admin.troubles import ReplicaTrouble, replica_troubles
@@ -43,6 +44,7 @@ def _blocking(story: Callable[Concatenate[ClusterPlan, P], ClientStory[R]]) -> C
 
     @wraps(story)
     def method(self: Admin, /, *arguments: P.args, **named: P.kwargs) -> R:
+        check_call(story, arguments, named)
         return self.cluster.run(story(self.cluster.plan, *arguments, **named))
 
     return method
@@ -97,7 +99,7 @@ class Admin:
         name: str,
         partitions: int = -1,
         replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, str | int | float] | None = None,
     ) -> CreatableTopicResult:
         """Create one topic, or raise its `ApiError`; -1 leaves a number to the broker's defaults."""
         result = self.create_topics([NewTopic(name, partitions, replication_factor, configs or {})])[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from ottla.client.blocking.cluster import Cluster, Driver
@@ -127,7 +128,7 @@ class Consumer:
         """
         self.core.assign(partitions)
 
-    def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
+    def poll(self, timeout_ms: float | str | timedelta = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
         """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
 
         Also joins the group, calls the listeners and commits if that is automatic, which may take longer than
