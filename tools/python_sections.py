@@ -148,6 +148,12 @@ SECTIONS = (
         ),
     ),
     Section(
+        "ottla.client.produce.record",
+        "For `Producer.produce`.",
+        ("Content", "Headers"),
+        Form.NAMES,
+    ),
+    Section(
         "ottla.client.produce.partitioners",
         "For `partitioner` in `ProducerSettings`.",
         (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.client.model import Header, Produced, ProducerIdentity
@@ -28,6 +28,7 @@ class OutgoingBatch:
         "attempts",
         "builder",
         "created_ms",
+        "faults",
         "frame",
         "identity",
         "listeners",
@@ -40,8 +41,16 @@ class OutgoingBatch:
         "under_way",
     )
 
-    def __init__(self, partition: TopicPartition, builder: BatchBuilder, created_ms: float) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        builder: BatchBuilder,
+        created_ms: float,
+        faults: Mapping[TopicPartition, Exception],
+    ) -> None:
+        """`faults` are those of the accumulator: the last error of each partition."""
         self.partition = partition
+        self.faults = faults
         self.builder = builder
         self.created_ms = created_ms
         self.sealed = False
@@ -54,6 +63,12 @@ class OutgoingBatch:
         self.outcome: Produced | Exception | None = None
         self.listeners: list[Callable[[], None]] = []
         self.told = False
+
+    @property
+    def last_fault(self) -> str:
+        """ "; the last error: ...", to complete a sentence, or nothing: of this batch or of one before it."""
+        fault = self.faults.get(self.partition)
+        return "" if fault is None else f"; the last error: {str(fault).rstrip('.')}"
 
     @property
     def was_sent(self) -> bool:
@@ -103,6 +118,8 @@ class Accumulator:
         self._sticky: dict[str, int] = {}
         self._identities: dict[TopicPartition, ProducerIdentity] = {}
         self._sequences: dict[TopicPartition, int] = {}
+        self._faults: dict[TopicPartition, Exception] = {}
+        """The last error of each partition whose batches are tried again, until one is delivered."""
 
     @property
     def unfinished(self) -> list[OutgoingBatch]:
@@ -112,6 +129,12 @@ class Accumulator:
     def has_room(self, size: int) -> bool:
         """True if a record of this size may be taken now; one always may."""
         return not self._queues or self.waiting_bytes + size <= self.settings.buffer_memory
+
+    def why_full(self) -> str:
+        """Completes the sentence that there is no room: how much waits, and the last error if there was one."""
+        why = next((batch.last_fault for batch in self.unfinished if batch.last_fault), "")
+        held = f"{self.waiting_bytes} bytes wait, buffer_memory is {self.settings.buffer_memory}"
+        return f"{held}{why or '; the broker takes records too slowly'}"
 
     def choose(self, topic: str, key: bytes | None, available: Sequence[int], count: int) -> int:
         """The partition of a record; those without a key stay with one partition for a batch (KIP-480)."""
@@ -133,14 +156,18 @@ class Accumulator:
         headers: Sequence[Header],
         *,
         now_ms: float,
+        most: int | None = None,
     ) -> Place:
-        """Put a record into the partition's open batch, or into a new one; ValueError for an impossible timestamp."""
+        """Put a record into the partition's open batch, or into a new one; ValueError for an impossible timestamp.
+
+        `most` is the record's `record_size`, where the caller knows it.
+        """
         if not 0 <= timestamp < 1 << 63:
             raise ValueError(f"timestamp {timestamp} is not a number of milliseconds since 1970")
-        queue = self._queues.get(partition, deque())
+        queue = self._queues.get(partition)
         batch = queue[-1] if queue and not queue[-1].sealed else None
         before = batch.builder.size if batch is not None else 0
-        if batch is None or not batch.builder.add(timestamp, key, value, headers):
+        if batch is None or not batch.builder.add(timestamp, key, value, headers, most=most):
             if batch is not None:
                 self._seal(batch)
             builder = BatchBuilder(
@@ -150,11 +177,13 @@ class Accumulator:
             )
             before = 0
             builder.add(timestamp, key, value, headers)
-            batch = OutgoingBatch(partition, builder, now_ms)
+            batch = OutgoingBatch(partition, builder, now_ms, self._faults)
+            queue = deque() if queue is None else queue
             queue.append(batch)  # with its first record: a signal's handler may raise before
             self._queues[partition] = queue
-        self.waiting_bytes += batch.builder.size - before
-        if batch.builder.size >= self.settings.batch_size:
+        size = batch.builder.size
+        self.waiting_bytes += size - before
+        if size >= self.settings.batch_size:
             self._seal(batch)
         return Place(batch, batch.builder.records_count - 1, timestamp)
 
@@ -215,9 +244,12 @@ class Accumulator:
         """Let a batch that was not sent wait again, first of its partition."""
         batch.under_way = False
 
-    def again(self, batch: OutgoingBatch, retry_at_ms: float, *, fresh_identity: bool = False) -> None:
+    def again(
+        self, batch: OutgoingBatch, retry_at_ms: float, fault: Exception, *, fresh_identity: bool = False
+    ) -> None:
         """Keep the batch first of its partition, to be sent again; `fresh_identity`: the broker forgot the producer."""
         batch.under_way = False
+        self._faults[batch.partition] = fault
         batch.attempts += 1
         batch.retry_at_ms = retry_at_ms
         if fresh_identity:
@@ -236,7 +268,9 @@ class Accumulator:
         if not queue:
             del self._queues[batch.partition]
         self.waiting_bytes -= batch.builder.size
-        if isinstance(outcome, Exception) and batch.was_sent:
+        if not isinstance(outcome, Exception):
+            self._faults.pop(batch.partition, None)
+        elif batch.was_sent:
             self._identities.pop(batch.partition, None)
         batch.outcome = outcome
         batch.frame = None
