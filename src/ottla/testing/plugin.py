@@ -71,11 +71,13 @@ def ottla_topic(ottla_broker: TestBroker, request: pytest.FixtureRequest) -> str
 
 @pytest.fixture(scope="session")
 def kafka(ottla_broker: TestBroker) -> TestBroker:
-    """The same as `ottla_broker`, for tests that do not `import kafka`: a parameter of that name would hide the module.
+    """The same as `ottla_broker`, for tests that do not `import kafka`.
 
-    def test_an_order_is_written_here_too(kafka):
-        with Producer(kafka.bootstrap_servers) as producer:
-            assert producer.produce("orders", "one book").result(timeout=10).offset >= 0
+    A parameter of that name would hide the module.
+
+        def test_an_order_is_written_here_too(kafka):
+            with Producer(kafka.bootstrap_servers) as producer:
+                assert producer.produce("orders", "one book").result(timeout=10).offset >= 0
     """
     return ottla_broker
 
@@ -84,8 +86,10 @@ def kafka(ottla_broker: TestBroker) -> TestBroker:
 def kafka_topic(ottla_topic: str) -> str:
     """The same as `ottla_topic`.
 
-    def test_a_topic_begins_empty_here_too(kafka, kafka_topic):
-        assert kafka.records(kafka_topic) == []
+    It goes with `kafka`.
+
+        def test_a_topic_begins_empty_here_too(kafka, kafka_topic):
+            assert kafka.records(kafka_topic) == []
     """
     return ottla_topic
 

@@ -58,9 +58,6 @@ class Consumer:
         """`options` are single settings of `ConsumerSettings`, its `fetch`, and `ClientSettings`; they override those.
 
         `bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before it is needed.
-
-            with Consumer("localhost:9092", group_id="watchers", isolation_level="read_committed") as consumer:
-                print(consumer.assignment)
         """
         chosen, own = settings_from(consumer, settings, options)
         self.cluster = Cluster(bootstrap, settings=own, security=security)
@@ -140,8 +137,7 @@ class Consumer:
         FENCED_INSTANCE_ID where another member has the `instance_id`, INVALID_TOPIC_EXCEPTION or
         TOPIC_AUTHORIZATION_FAILED for a subscribed topic that can never be read.
 
-            settings = ConsumerSettings(auto_offset_reset="earliest")
-            with Consumer("localhost:9092", consumer=settings) as consumer:
+            with Consumer("localhost:9092", auto_offset_reset="earliest") as consumer:
                 consumer.assign([TopicPartition("birds", 0)])
                 while records := consumer.poll(timeout_ms=2_000, max_records=100):
                     print(len(records), "records up to offset", records[-1].offset)
@@ -194,8 +190,8 @@ class Consumer:
         Raises ValueError without a `group_id`, and the first partition's error: REBALANCE_IN_PROGRESS,
         ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID where the group has moved on, and the partitions perhaps with it.
 
-            settings = ConsumerSettings(group_id="counters", auto_offset_reset="earliest", enable_auto_commit=False)
-            with Consumer("localhost:9092", consumer=settings) as consumer:
+            settings = {"group_id": "counters", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+            with Consumer("localhost:9092", **settings) as consumer:
                 consumer.subscribe(["birds"])
                 records = consumer.poll(timeout_ms=10_000)
                 consumer.commit()
