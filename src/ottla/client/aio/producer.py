@@ -318,7 +318,7 @@ def _tell(batches: Sequence[OutgoingBatch]) -> None:
 def _resolve(future: asyncio.Future[Delivered], place: Place) -> None:
     if future.done():
         return
-    outcome = place.batch.outcome
+    outcome = place.outcome
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
     else:

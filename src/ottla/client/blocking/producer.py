@@ -43,7 +43,7 @@ class Delivery:
     @property
     def done(self) -> bool:
         """True once the record is delivered or has failed; `result` then returns or raises at once."""
-        return self._place.batch.outcome is not None
+        return self._place.outcome is not None
 
     def result(self, timeout: float | None = None) -> Delivered:
         """Wait for the record's place in the log, at most `timeout` seconds; None waits without end.
@@ -456,5 +456,5 @@ def _ms(seconds: float | None) -> float | None:
 
 
 def _outcome(place: Place) -> Delivered | Exception:
-    outcome = place.batch.outcome
+    outcome = place.outcome
     return outcome if isinstance(outcome, Exception) else place.delivered()

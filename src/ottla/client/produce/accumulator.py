@@ -12,19 +12,21 @@ from typing import NamedTuple
 
 from ottla.client.model import Header, Produced, ProducerIdentity
 from ottla.client.produce.settings import ProducerSettings
+from ottla.client.settings import INT32_MAX
 from ottla.kernel.ids import TopicPartition
+from ottla.records.batch import Batch
 from ottla.records.builder import BatchBuilder, estimate_size
+from ottla.records.reader import Record, read_records
 
 _SEQUENCES = 2**31
 
 
 class OutgoingBatch:
-    """One batch: first being filled, then waiting or under way, at last delivered or failed (`outcome`).
-
-    `told` once its listeners have been called, too.
-    """
+    """One batch: first being filled, then waiting or under way, at last delivered or failed (`outcome`)."""
 
     __slots__ = (
+        "_outcome",
+        "_told",
         "attempts",
         "builder",
         "created_ms",
@@ -32,12 +34,11 @@ class OutgoingBatch:
         "frame",
         "identity",
         "listeners",
-        "outcome",
         "partition",
+        "parts",
         "retry_at_ms",
         "sealed",
         "sequence",
-        "told",
         "under_way",
     )
 
@@ -60,9 +61,29 @@ class OutgoingBatch:
         self.identity: ProducerIdentity | None = None
         self.sequence = -1
         self.frame: bytes | None = None
-        self.outcome: Produced | Exception | None = None
+        self._outcome: Produced | Exception | None = None
         self.listeners: list[Callable[[], None]] = []
-        self.told = False
+        self._told = False
+        self.parts: Sequence[OutgoingBatch] = ()
+        """The batches that took this one's place, as it was too large for the topic. The last one ends last."""
+
+    @property
+    def outcome(self) -> Produced | Exception | None:
+        """None until the batch, with all its parts, is delivered or has failed."""
+        return self.parts[-1].outcome if self.parts else self._outcome
+
+    @outcome.setter
+    def outcome(self, found: Produced | Exception) -> None:
+        self._outcome = found
+
+    @property
+    def told(self) -> bool:
+        """True once the listeners have been called."""
+        return self.parts[-1].told if self.parts else self._told
+
+    @told.setter
+    def told(self, told: bool) -> None:
+        self._told = told
 
     @property
     def last_fault(self) -> str:
@@ -95,15 +116,33 @@ class Place(NamedTuple):
     delta: int
     timestamp: int
 
+    @property
+    def final(self) -> Place:
+        """The place in the part that has the record, where the batch was split."""
+        batch, delta = self.batch, self.delta
+        while batch.parts:
+            for part in batch.parts:
+                if delta < part.builder.records_count:
+                    batch = part
+                    break
+                delta -= part.builder.records_count
+        return self if batch is self.batch else Place(batch, delta, self.timestamp)
+
+    @property
+    def outcome(self) -> Produced | Exception | None:
+        """The outcome of the batch that has the record; None until there is one."""
+        return self.final.batch.outcome
+
     def delivered(self) -> Delivered:
         """The record's place in the log; raises the error of a failure. Only once the batch has its outcome."""
-        outcome = self.batch.outcome
+        batch, delta, timestamp = self.final
+        outcome = batch.outcome
         assert outcome is not None
         if isinstance(outcome, Exception):
             raise outcome
-        offset = outcome.base_offset + self.delta if outcome.base_offset >= 0 else -1
-        timestamp = outcome.timestamp if outcome.timestamp >= 0 else self.timestamp
-        return Delivered(self.batch.partition.topic, self.batch.partition.partition, offset, timestamp)
+        offset = outcome.base_offset + delta if outcome.base_offset >= 0 else -1
+        logged = outcome.timestamp if outcome.timestamp >= 0 else timestamp
+        return Delivered(batch.partition.topic, batch.partition.partition, offset, logged)
 
 
 class Accumulator:
@@ -118,6 +157,8 @@ class Accumulator:
         self._sticky: dict[str, int] = {}
         self._identities: dict[TopicPartition, ProducerIdentity] = {}
         self._sequences: dict[TopicPartition, int] = {}
+        self._most_bytes: dict[str, int] = {}
+        """Half the size of the last batch that a topic refused as too large."""
         self._faults: dict[TopicPartition, Exception] = {}
         """The last error of each partition whose batches are tried again, until one is delivered."""
 
@@ -173,7 +214,7 @@ class Accumulator:
             builder = BatchBuilder(
                 codec=self.settings.compression,
                 level=self.settings.compression_level,
-                max_bytes=self.settings.batch_size,
+                max_bytes=min(self.settings.batch_size, self._most_bytes.get(partition.topic, INT32_MAX)),
             )
             before = 0
             builder.add(timestamp, key, value, headers)
@@ -183,7 +224,7 @@ class Accumulator:
             self._queues[partition] = queue
         size = batch.builder.size
         self.waiting_bytes += size - before
-        if size >= self.settings.batch_size:
+        if size >= batch.builder.max_bytes:
             self._seal(batch)
         return Place(batch, batch.builder.records_count - 1, timestamp)
 
@@ -256,6 +297,33 @@ class Accumulator:
             batch.frame = batch.identity = None
             batch.sequence = -1
             self._identities.pop(batch.partition, None)
+
+    def split(self, batch: OutgoingBatch) -> None:
+        """Put two halves in the place of a batch that was refused as too large, and make smaller ones from now on.
+
+        Nothing of it was appended, so the halves have its sequences.
+        """
+        records = list(read_records(Batch(self.frame(batch))))
+        middle = len(records) // 2
+        queue = self._queues[batch.partition]
+        assert queue[0] is batch
+        queue.popleft()
+        batch.parts = [self._part(batch, records[:middle]), self._part(batch, records[middle:])]
+        batch.parts[-1].listeners, batch.listeners = batch.listeners, []
+        queue.extendleft(reversed(batch.parts))
+        self.waiting_bytes += sum(part.builder.size for part in batch.parts) - batch.builder.size
+        self._most_bytes[batch.partition.topic] = max(batch.builder.size // 2, 1)
+        if batch.was_sent:
+            self._sequences[batch.partition] = batch.sequence
+        batch.frame = None
+
+    def _part(self, batch: OutgoingBatch, records: Sequence[Record]) -> OutgoingBatch:
+        builder = BatchBuilder(codec=batch.builder.codec, level=batch.builder.level)
+        for record in records:
+            builder.add(record.timestamp, record.key, record.value, record.headers)
+        part = OutgoingBatch(batch.partition, builder, batch.created_ms, self._faults)
+        part.sealed = True
+        return part
 
     def finish(self, batch: OutgoingBatch, outcome: Produced | Exception) -> None:
         """Note the batch's outcome. If it was sent and failed, its partition goes on under another producer id.

@@ -39,6 +39,7 @@ log = logging.getLogger("ottla.client")
 Outcome = tuple[OutgoingBatch, Produced | Exception]
 
 _ARGUMENTS = ("bootstrap", "producer", "settings", "security")
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID,)
 
 
@@ -164,6 +165,9 @@ class Sender:
 
     def _finish(self, batch: OutgoingBatch, outcome: Produced | Exception, now_ms: float) -> bool:
         """Finish a batch; False where it waits to be tried again."""
+        if self._is_divisible(batch, outcome):
+            self.accumulator.split(batch)
+            return False
         if isinstance(outcome, Exception):
             forgotten = self._is_forgotten(outcome)
             if may_retry(outcome) or forgotten:
@@ -181,6 +185,14 @@ class Sender:
         self._troubled.pop(batch.partition, None)
         self.accumulator.finish(batch, outcome)
         return True
+
+    def _is_divisible(self, batch: OutgoingBatch, outcome: Produced | Exception) -> bool:
+        """True if a batch was refused as too large, at its first attempt, and smaller ones may not be.
+
+        After a further attempt the broker may hold it, if the topic's limit has changed meanwhile.
+        """
+        too_large = isinstance(outcome, ApiError) and outcome.code in _TOO_LARGE
+        return too_large and batch.builder.records_count > 1 and not batch.attempts
 
     def _tell_trouble(self, batch: OutgoingBatch, fault: Exception) -> None:
         """Say once what keeps a partition's records from being delivered; the first retry often mends it, unsaid."""

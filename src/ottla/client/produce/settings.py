@@ -38,8 +38,8 @@ class ProducerSettings(Settings):
     """A retry writes nothing twice. Without effect unless `acks` is "all"."""
     linger_ms: FineMilliseconds = FineMilliseconds(5)
     """A batch that is not full waits so long for more records."""
-    batch_size: Size = Size(16_384)
-    """The size of a full batch. A larger record has a batch of its own."""
+    batch_size: Size = Size(128 * 1024)
+    """The size of a full batch. A larger record has a batch of its own; a batch too large for its topic is split."""
     buffer_memory: Size = Size(32 * 1024 * 1024, most=INT64_MAX)
     """The bytes of records that may wait; `produce` blocks beyond."""
     max_request_size: Size = Size(1024 * 1024)
