@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.client.sending import P0, World
 
-from ottla.client import Admin, ApiError, ErrorCode, Producer, aio
+from ottla.client import Admin, ApiError, Consumer, ErrorCode, Producer, TopicPartition, aio
 from ottla.client.errors import refused
 from ottla.client.model import Produced, ProducerIdentity
 from ottla.client.produce.accumulator import Accumulator
@@ -26,13 +26,24 @@ def test_records_of_a_batch_that_is_too_large_arrive_in_order(ours: str, name: s
     a_topic_of_small_batches(ours, name)
     told: list[Any] = []
     with Producer(ours, linger_ms="1h", enable_idempotence=idempotent) as producer:
-        given = [producer.produce(name, f"{number:0100}", on_delivery=told.append) for number in range(200)]
+        given = [
+            producer.produce(name, f"{number:0100}", f"k{number}", headers={"n": str(number)}, on_delivery=told.append)
+            for number in range(200)
+        ]
         producer.flush(60)
         assert [delivery.result(60).offset for delivery in given] == list(range(200))
         assert [delivered.offset for delivered in told] == list(range(200))
         later = producer.produce(name, "later")
         producer.flush(60)
         assert later.result(60).offset == 200
+    found: list[Any] = []
+    with Consumer(ours, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(name, 0)])
+        while len(found) < 201:
+            found += consumer.poll(10_000)
+    assert [(each.value, each.key, each.headers) for each in found[:-1]] == [
+        (f"{number:0100}".encode(), f"k{number}".encode(), (("n", str(number).encode()),)) for number in range(200)
+    ]
 
 
 def test_one_record_that_does_not_fit_fails_alone(ours: str, name: str):
@@ -88,6 +99,12 @@ def test_parts_take_the_sequences_of_the_batch_and_later_batches_are_smaller():
     for _ in range(5):
         last = accumulator.append(P0, 5, None, b"x" * 100, [], now_ms=0)
     assert last.delta < 4
+
+
+def test_batches_stay_small_where_the_broker_answers_nothing():
+    assert ProducerSettings(acks=0).full_batch_bytes == 16 * 1024
+    assert ProducerSettings(acks=0, batch_size="64KiB").full_batch_bytes == 64 * 1024
+    assert ProducerSettings(acks=1).full_batch_bytes == ProducerSettings().batch_size == 128 * 1024
 
 
 def test_a_batch_that_may_be_in_the_log_is_not_split():

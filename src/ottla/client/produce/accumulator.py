@@ -87,7 +87,7 @@ class OutgoingBatch:
 
     @property
     def last_fault(self) -> str:
-        """ "; the last error: ...", to complete a sentence, or nothing: of this batch or of one before it."""
+        """Completes a sentence by the last error of this batch, or of one before it; empty where there was none."""
         fault = self.faults.get(self.partition)
         return "" if fault is None else f"; the last error: {str(fault).rstrip('.')}"
 
@@ -214,7 +214,7 @@ class Accumulator:
             builder = BatchBuilder(
                 codec=self.settings.compression,
                 level=self.settings.compression_level,
-                max_bytes=min(self.settings.batch_size, self._most_bytes.get(partition.topic, INT32_MAX)),
+                max_bytes=min(self.settings.full_batch_bytes, self._most_bytes.get(partition.topic, INT32_MAX)),
             )
             before = 0
             builder.add(timestamp, key, value, headers)
@@ -335,6 +335,7 @@ class Accumulator:
         queue.popleft()
         if not queue:
             del self._queues[batch.partition]
+            self._faults.pop(batch.partition, None)
         self.waiting_bytes -= batch.builder.size
         if not isinstance(outcome, Exception):
             self._faults.pop(batch.partition, None)

@@ -21,6 +21,7 @@ from ottla.client.settings import (
 )
 from ottla.records.compression import Codec
 
+_UNANSWERED = 16 * 1024
 _LEVELS = {Codec.GZIP: (1, 9), Codec.LZ4: (1, 17), Codec.ZSTD: (-131_072, 22)}
 
 
@@ -39,7 +40,8 @@ class ProducerSettings(Settings):
     linger_ms: FineMilliseconds = FineMilliseconds(5)
     """A batch that is not full waits so long for more records."""
     batch_size: Size = Size(128 * 1024)
-    """The size of a full batch. A larger record has a batch of its own; a batch too large for its topic is split."""
+    """The size of a full batch. A larger record has a batch of its own; a batch too large for its topic is split. With
+    `acks=0` nobody would tell of that, so that the default is 16 KiB then."""
     buffer_memory: Size = Size(32 * 1024 * 1024, most=INT64_MAX)
     """The bytes of records that may wait; `produce` blocks beyond."""
     max_request_size: Size = Size(1024 * 1024)
@@ -74,6 +76,15 @@ class ProducerSettings(Settings):
     def idempotent(self) -> bool:
         """True if a retry writes nothing twice: `enable_idempotence` with `acks` -1."""
         return self.enable_idempotence and self.acks == -1
+
+    @property
+    def full_batch_bytes(self) -> int:
+        """The size of a full batch; smaller by default where the broker does not answer that it was too large."""
+        return (
+            _UNANSWERED
+            if self.acks == 0 and self.batch_size == self._declared["batch_size"].default
+            else self.batch_size
+        )
 
 
 def _check_level(codec: Codec, level: int) -> None:
