@@ -76,7 +76,13 @@ SECTIONS = (
         "ottla.testing",
         "A broker inside the test process, and the fixtures of the pytest plugin, which pytest finds by itself; "
         "[the guide](../guide/testing.md) introduces them.",
-        ("TestBroker", "ottla.testing.plugin:kafka", "ottla.testing.plugin:kafka_topic"),
+        (
+            "TestBroker",
+            "ottla.testing.plugin:ottla_broker",
+            "ottla.testing.plugin:ottla_topic",
+            "ottla.testing.plugin:kafka",
+            "ottla.testing.plugin:kafka_topic",
+        ),
     ),
     Section(
         "ottla.spark",
@@ -146,6 +152,12 @@ SECTIONS = (
             "ottla.client.admin.troubles:ReplicaTrouble",
             "ottla.client.admin.loads:Told",
         ),
+    ),
+    Section(
+        "ottla.client.produce.record",
+        "For `Producer.produce`.",
+        ("Content", "Headers"),
+        Form.NAMES,
     ),
     Section(
         "ottla.client.produce.partitioners",

@@ -148,12 +148,29 @@ def fields(found: Found) -> list[Field]:
     listed = []
     for node in found.node.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            kind, default = _source(found.module, node.annotation), _default(found.module, node.value)
+            kind, default = _kind_and_default(found.module, node)
             listed.append(Field(node.target.id, kind, default, _text_behind(found.node.body, node)))
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             doc = _text_behind(found.node.body, node)
             listed.append(Field(node.targets[0].id, "", _source(found.module, node.value), doc))
     return [field for field in listed if not field.name.startswith("_")]
+
+
+def _kind_and_default(module: str, node: ast.AnnAssign) -> tuple[str, str]:
+    """The type and default of a field; of a setting what may be given for it (`Setting` of ottla.client.settings)."""
+    declared = node.annotation.value if isinstance(node.annotation, ast.Subscript) else node.annotation
+    if isinstance(node.value, ast.Call) and isinstance(declared, ast.Name) and declared.id == _called(node.value):
+        default = _source(module, node.value.args[0])
+        base = find(module, declared.id).node.bases[0]  # type: ignore[union-attr]
+        assert isinstance(base, ast.Subscript) and isinstance(base.slice, ast.Tuple | ast.Name)
+        if isinstance(base.slice, ast.Name):
+            return f"str | {base.slice.id}", default
+        taken = base.slice.elts[1]
+        kind = str(taken.value) if isinstance(taken, ast.Constant) else ast.unparse(taken)
+        if isinstance(node.annotation, ast.Subscript):
+            kind = kind.replace("Kept_co", ast.unparse(node.annotation.slice))
+        return " | ".join(dict.fromkeys(kind.split(" | "))), default
+    return _source(module, node.annotation), _default(module, node.value)
 
 
 def call(found: Found, owner: str = "") -> str:

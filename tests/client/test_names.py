@@ -34,3 +34,10 @@ def test_the_package_alone_imports_none_of_its_modules():
     program = "import sys, ottla.client; print([name for name in sys.modules if name.startswith('ottla.client.')])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_everything_that_is_public_comes_with_a_star():
+    program = "from ottla.client import *; print(Producer, Consumer, Admin, ProducerSettings, ErrorCode, aio.Producer)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "blocking.producer.Producer" in done.stdout
+    assert set(ottla.client.__all__) == {*ottla.client._PLACES, "aio"}

@@ -13,7 +13,7 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
 from ottla.client.consume.settings import ConsumerSettings
-from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.settings import ProducerSettings
 
 RECORDS = 1_500
 KILLS = 2

@@ -18,7 +18,7 @@ from ottla.client.blocking.producer import Producer
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.errors import RequestTimedOut
 from ottla.client.model import LATEST
-from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.settings import ProducerSettings
 from ottla.kernel.ids import TopicPartition
 
 IN_TIME_S = 60

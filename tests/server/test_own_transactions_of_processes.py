@@ -17,7 +17,7 @@ from ottla.client.consume.fetching import FetchSettings
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.errors import ConnectionLost, RequestTimedOut, TransactionMustAbort
 from ottla.client.model import CommittedOffset, IsolationLevel
-from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.settings import ProducerSettings
 from ottla.kernel.ids import TopicPartition
 
 PLACES = [TopicPartition("source", partition) for partition in range(PARTITIONS)]

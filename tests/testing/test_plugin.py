@@ -176,10 +176,20 @@ def test_a_broker_given_a_directory_keeps_what_it_was_told(tmp_path: object) -> 
 
 def test_an_unknown_api_or_error_is_named() -> None:
     with TestBroker() as broker:
-        with pytest.raises(ValueError, match="no API is called 'Produces'"):
+        with pytest.raises(ValueError, match=r"no API is called 'Produces'; did you mean Produce\?"):
             broker.fail("Produces", "NOT_LEADER_OR_FOLLOWER")
-        with pytest.raises(KeyError):
-            broker.fail("Produce", "NO_SUCH_ERROR")
+        with pytest.raises(ValueError, match=r"no API is called 'Zzz'; there are .*Produce.*"):
+            broker.fail("Zzz", "NOT_LEADER_OR_FOLLOWER")
+        with pytest.raises(ValueError, match=r"no error is called 'NOT_LEADER'; did you mean NOT_LEADER_OR_FOLLOWER\?"):
+            broker.fail("Produce", "NOT_LEADER")
+        with pytest.raises(ValueError, match=r"did you mean KAFKA_STORAGE_ERROR\?"):
+            broker.fail("Produce", "KAFKA_STORAGE_EROR")
+        with pytest.raises(ValueError, match="no error has the number 9999"):
+            broker.fail("Produce", 9999)
+        with pytest.raises(ValueError, match="NONE is no failure"):
+            broker.fail("Produce", 0)
+        with pytest.raises(ValueError, match="times is at least 1, not 0"):
+            broker.fail("Produce", 6, times=0)
 
 
 def test_a_broker_that_is_not_running_says_so() -> None:

@@ -110,7 +110,7 @@ def examples() -> dict[str, str]:
     return found
 
 
-FIXTURES = ("kafka", "kafka_topic")
+FIXTURES = ("ottla_broker", "ottla_topic", "kafka", "kafka_topic")
 PROGRAMS = {
     name: program for name, program in examples().items() if name not in FIXTURES and "ottla.spark" not in program
 }
@@ -132,9 +132,9 @@ def test_the_examples_of_the_python_reference_run(program: str, broker: TestBrok
 
 def test_the_example_tests_of_the_python_reference_pass(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("\n\n".join(examples()[name] for name in FIXTURES))
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
 
 
 def test_the_tests_of_the_testing_guide_pass(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("\n\n".join(blocks("docs/guide/testing.md", "python")))
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)

@@ -16,10 +16,12 @@ class BadInput(Exception):
 
 def explain(fault: Exception) -> str | None:
     """One line for errors that a user can mend; None for bugs, which keep their traceback."""
-    from ottla.client.errors import ClientError
+    from ottla.client.errors import ClientError, NoBrokerAnswers
     from ottla.kernel.errors import ApiError
     from ottla.schema.varints import MalformedMessage
 
+    if isinstance(fault, NoBrokerAnswers):
+        return f"ottla: {fault}, with --bootstrap-server HOST:PORT"
     if isinstance(fault, Misuse | BadInput | ClientError):
         return f"ottla: {fault}"
     if isinstance(fault, OSError):

@@ -2,8 +2,8 @@
 
 `blocking/` drives the stories over sockets, `aio/` over asyncio. Most programs need only these names:
 
-    from ottla.client import Admin, Consumer, ConsumerSettings, Producer
-    from ottla.client import aio  # aio.Producer, aio.Consumer, aio.Cluster
+    from ottla.client import Admin, Consumer, Producer
+    from ottla.client import aio  # aio.Producer, aio.Consumer, aio.Admin, aio.Cluster
 """
 
 from importlib import import_module
@@ -17,38 +17,78 @@ if TYPE_CHECKING:
     from ottla.client.blocking.producer import Producer as Producer
     from ottla.client.consume.fetching import FetchSettings as FetchSettings
     from ottla.client.consume.settings import ConsumerSettings as ConsumerSettings
+    from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
     from ottla.client.errors import ClientError as ClientError
+    from ottla.client.errors import ProducerFenced as ProducerFenced
+    from ottla.client.errors import RequestTimedOut as RequestTimedOut
+    from ottla.client.errors import TransactionMustAbort as TransactionMustAbort
     from ottla.client.model import ClientSettings as ClientSettings
     from ottla.client.model import CommittedOffset as CommittedOffset
+    from ottla.client.model import ConsumedRecord as ConsumedRecord
     from ottla.client.model import IsolationLevel as IsolationLevel
     from ottla.client.produce.accumulator import Delivered as Delivered
-    from ottla.client.produce.accumulator import ProducerSettings as ProducerSettings
     from ottla.client.produce.audit_trail import AuditTrail as AuditTrail
+    from ottla.client.produce.settings import ProducerSettings as ProducerSettings
     from ottla.kernel.errors import ApiError as ApiError
+    from ottla.kernel.errors import ErrorCode as ErrorCode
     from ottla.kernel.ids import TopicPartition as TopicPartition
+
+__all__ = [
+    "Admin",
+    "ApiError",
+    "AuditTrail",
+    "BrokerUnreachable",
+    "ClientError",
+    "ClientSettings",
+    "Cluster",
+    "CommittedOffset",
+    "ConsumedRecord",
+    "Consumer",
+    "ConsumerSettings",
+    "Delivered",
+    "ErrorCode",
+    "FetchSettings",
+    "IsolationLevel",
+    "NewTopic",
+    "Producer",
+    "ProducerFenced",
+    "ProducerSettings",
+    "RequestTimedOut",
+    "TopicPartition",
+    "TransactionMustAbort",
+    "aio",
+]
 
 _PLACES = {
     "Admin": "ottla.client.blocking.admin",
     "ApiError": "ottla.kernel.errors",
     "AuditTrail": "ottla.client.produce.audit_trail",
+    "BrokerUnreachable": "ottla.client.errors",
     "ClientError": "ottla.client.errors",
     "ClientSettings": "ottla.client.model",
     "Cluster": "ottla.client.blocking.cluster",
     "CommittedOffset": "ottla.client.model",
+    "ConsumedRecord": "ottla.client.model",
     "Consumer": "ottla.client.blocking.consumer",
     "ConsumerSettings": "ottla.client.consume.settings",
     "Delivered": "ottla.client.produce.accumulator",
+    "ErrorCode": "ottla.kernel.errors",
     "FetchSettings": "ottla.client.consume.fetching",
     "IsolationLevel": "ottla.client.model",
     "NewTopic": "ottla.client.admin.admin",
     "Producer": "ottla.client.blocking.producer",
-    "ProducerSettings": "ottla.client.produce.accumulator",
+    "ProducerFenced": "ottla.client.errors",
+    "ProducerSettings": "ottla.client.produce.settings",
+    "RequestTimedOut": "ottla.client.errors",
     "TopicPartition": "ottla.kernel.ids",
+    "TransactionMustAbort": "ottla.client.errors",
 }
 """The module of each name: it is imported with the first use, so that a command imports only its own part."""
 
 
 def __getattr__(name: str) -> object:
+    if name == "aio":
+        return import_module("ottla.client.aio")
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found: object = getattr(import_module(_PLACES[name]), name)

@@ -23,6 +23,10 @@ class BrokerUnreachable(ClientError):
     retriable = True
 
 
+class NoBrokerAnswers(BrokerUnreachable):
+    """No connection could be made to any address: those given first, and those of the brokers known since."""
+
+
 class ConnectionLost(ClientError):
     """The connection ended while an answer was due: whether the request took effect is not known."""
 

@@ -7,6 +7,17 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from ottla.client.settings import (
+    INT64_MAX,
+    Choice,
+    Milliseconds,
+    Settings,
+    Text,
+    completed,
+    field_names,
+    require_kind,
+    require_known,
+)
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 
@@ -28,6 +39,13 @@ class IsolationLevel(IntEnum):
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
+
+
+class Isolation(Choice[IsolationLevel]):
+    """The setting for it, which takes its words too."""
+
+    def __init__(self, default: IsolationLevel) -> None:
+        super().__init__(default, {level.name.lower(): level for level in IsolationLevel})
 
 
 class Destination(NamedTuple):
@@ -176,24 +194,38 @@ class ConsumedRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientSettings:
-    """Settings of clients. Times in milliseconds; names follow Kafka's client options."""
+class ClientSettings(Settings):
+    """Settings of clients; names follow Kafka's client options.
 
-    client_id: str = "ottla"
+    Times are milliseconds, or text such as "5s", or a timedelta. ValueError or TypeError names a setting that is wrong.
+    """
+
+    client_id: Text = Text("ottla")
     """The name under which brokers know this client."""
-    request_timeout_ms: int = 30_000
+    request_timeout_ms: Milliseconds = Milliseconds(30_000)
     """For one answer."""
-    api_timeout_ms: int = 60_000
+    api_timeout_ms: Milliseconds = Milliseconds(60_000)
     """For a call with all its attempts (`default.api.timeout.ms`)."""
-    connect_timeout_ms: int = 10_000
+    connect_timeout_ms: Milliseconds = Milliseconds(10_000)
     """For one connection to be made."""
-    bootstrap_timeout_ms: int = 10_000
+    bootstrap_timeout_ms: Milliseconds = Milliseconds(10_000)
     """The longest try for the first connection; 0: one attempt at each address."""
-    retry_backoff_ms: int = 100
+    retry_backoff_ms: Milliseconds = Milliseconds(100, most=INT64_MAX)
     """The first pause between two attempts; each further one is twice as long."""
-    retry_backoff_max_ms: int = 1_000
+    retry_backoff_max_ms: Milliseconds = Milliseconds(1_000, most=INT64_MAX)
     """The longest pause between two attempts."""
-    metadata_max_age_ms: int = 300_000
+    metadata_max_age_ms: Milliseconds = Milliseconds(300_000, most=INT64_MAX)
     """A consumer looks for new topics and partitions so often, a producer for partitions of topics that it sends to."""
     ignored: Mapping[str, str] = field(default_factory=dict)
     """Options of Kafka's clients that were given, are known and have no effect here."""
+
+    def __post_init__(self) -> None:
+        Settings.__post_init__(self)
+        require_kind("ignored", self.ignored, Mapping)
+
+
+def client_settings_from(caller: str, settings: ClientSettings | None, options: Mapping[str, object]) -> ClientSettings:
+    """The settings of connections, completed by single ones; TypeError for those that there are not."""
+    require_kind("settings", settings, ClientSettings)
+    require_known(caller, options, ["bootstrap", "settings", "security", *field_names(ClientSettings)])
+    return completed(settings or ClientSettings(), options)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.client.blocking.producer import Producer
-from ottla.client.produce.accumulator import ProducerSettings
 from ottla.client.produce.audit_trail import WINDOW_MS, AuditMessage
+from ottla.client.produce.settings import ProducerSettings
 from ottla.lake.plans import Publication
 from ottla.lake.tiers import LAKE_TIER
 from ottla.lake.windows import MOST_WINDOWS, OLDER, Tally

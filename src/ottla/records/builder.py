@@ -86,12 +86,14 @@ class BatchBuilder:
         headers: Sequence[tuple[str | Buffer, Buffer | None]] = (),
         *,
         offset: int | None = None,
+        most: int | None = None,
     ) -> bool:
         """Add one record at the next offset, or at a later one; False, and nothing added, where it does not fit.
 
+        `most` is its `estimate_size`, where the caller knows it.
         An exception of a signal's handler, such as KeyboardInterrupt, leaves the record out or adds it whole.
         """
-        if self._count and self.size + estimate_size(key, value, headers) > self.max_bytes:
+        if self._count and self._size + (most or estimate_size(key, value, headers)) > self.max_bytes:
             return False
         delta = self._last_delta + 1 if offset is None else offset - self.base_offset
         if delta <= self._last_delta:

@@ -1,4 +1,4 @@
-"""A real broker inside the test process: the pytest plugin (`kafka`, `kafka_topic`) and the class behind it.
+"""A real broker inside the test process: the pytest plugin (`ottla_broker`, `ottla_topic`) and the class behind it.
 
     from ottla.testing import TestBroker
 

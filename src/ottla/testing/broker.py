@@ -9,10 +9,12 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from ottla.client.admin.given import config_text
 from ottla.config.resolve import read_static
 from ottla.kernel.errors import ErrorCode
 from ottla.server.broker_server import BrokerServer
@@ -21,6 +23,7 @@ from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
     from ottla.broker.requests.dispatch import Dispatch
+    from ottla.client.model import ConsumedRecord, IsolationLevel
 
 T = TypeVar("T")
 _START_S = 30.0
@@ -43,13 +46,16 @@ class TestBroker:
 
     __test__ = False  # pytest takes classes named Test* for tests
 
-    def __init__(self, options: Mapping[str, str] | None = None, *, directory: Path | str | None = None) -> None:
-        """Every option of a broker may be set, in Kafka's names, with text as in a `server.properties`.
+    def __init__(
+        self, options: Mapping[str, str | int | float] | None = None, *, directory: Path | str | None = None
+    ) -> None:
+        """Every option of a broker may be set, in Kafka's names: numbers, True, False, or text as in a properties file.
 
         The broker listens on a free port of 127.0.0.1 unless `listeners` is among the options. With a `directory` it
         keeps its data there, and a later broker goes on from it; without one everything is in memory.
         """
-        self._options = {"listeners": "PLAINTEXT://127.0.0.1:0", **_DEFAULTS, **(options or {})}
+        given = {name: _option_text(name, value) for name, value in (options or {}).items()}
+        self._options = {"listeners": "PLAINTEXT://127.0.0.1:0", **_DEFAULTS, **given}
         if directory is not None:
             self._options["log.dirs"] = str(directory)
         self._memory = directory is None
@@ -120,11 +126,51 @@ class TestBroker:
         """A name that no other call of this broker returns. The topic is not made by it."""
         return f"{prefix}-{next(self._topics)}"
 
-    def fail(self, api: str, error: ErrorCode | str, *, times: int = 1) -> None:
+    def records(
+        self,
+        topic: str,
+        *,
+        at_least: int = 0,
+        isolation_level: IsolationLevel | str = "read_uncommitted",
+        timeout: float = 30,
+    ) -> list[ConsumedRecord]:
+        """All records of a topic, by partition and offset; none where the topic does not exist.
+
+        Waits until there are `at_least` so many, TimeoutError after `timeout` seconds. With "read_committed" records of
+        transactions that are open or aborted are left out.
+
+            with TestBroker() as broker:
+                with Producer(broker.bootstrap_servers) as producer:
+                    producer.produce("orders", "one book", key="anna")
+                [record] = broker.records("orders", at_least=1)
+                print(record.key, record.value)
+        """
+        from ottla.testing.reading import read_topic
+
+        return read_topic(
+            self.bootstrap_servers, topic, at_least=at_least, isolation_level=isolation_level, timeout=timeout
+        )
+
+    def wait_for(self, condition: Callable[[], T], *, timeout: float = 30, what: str | None = None) -> T:
+        """Return what `condition` returns as soon as that is true: for what happens in another thread or process.
+
+        An AssertionError, and an error of the client, mean "not yet". TimeoutError after `timeout` seconds has `what`,
+        and what the condition returned or raised last.
+
+            with TestBroker() as broker:
+                with Producer(broker.bootstrap_servers) as producer:
+                    producer.produce("orders", "one book")
+                    broker.wait_for(lambda: broker.requests("Produce") >= 1, what="the order was sent")
+        """
+        from ottla.testing.reading import wait_for
+
+        return wait_for(condition, timeout, what)
+
+    def fail(self, api: str, error: ErrorCode | str | int, *, times: int = 1) -> None:
         """Answer the next `times` requests of an API (`Produce`, `Fetch`, ...) with an error, and do nothing else.
 
-        `error` is one of Kafka's codes or its name. Raises ValueError for an API that there is not, KeyError for a name
-        that is no error's, RuntimeError where the broker is not running.
+        `error` is one of Kafka's codes, its name or its number. Raises ValueError for an API or an error that there is
+        not, with the nearest one, and for `times` below 1, RuntimeError where the broker is not running.
 
             with TestBroker() as broker:
                 broker.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
@@ -132,8 +178,9 @@ class TestBroker:
                     producer.produce("orders", "one book").result()
                 print(broker.requests("Produce"))
         """
-        code = ErrorCode[error] if isinstance(error, str) else error
-        key = _key(api)
+        code, key = _code(error), _key(api)
+        if times < 1:
+            raise ValueError(f"times is at least 1, not {times}")
 
         def inject() -> None:
             self._dispatch.injected.setdefault(key, []).extend([code] * times)
@@ -187,7 +234,40 @@ class TestBroker:
         self.stop()
 
 
+def _option_text(name: str, value: object) -> str:
+    """The value of an option as text."""
+    text = config_text(name, value)
+    if text is None:
+        raise TypeError(f"the option {name!r} is text or a number, not None: leave it out for its default")
+    return text
+
+
 def _key(api: str) -> int:
     if api not in _KEYS:
-        raise ValueError(f"no API is called {api!r}; there are {', '.join(sorted(_KEYS))}")
+        raise ValueError(f"no API is called {api!r}; {_nearest(api, sorted(_KEYS))}")
     return _KEYS[api]
+
+
+def _code(error: ErrorCode | str | int) -> ErrorCode:
+    """An error by its name or number; ValueError where there is none, and for NONE, which is success."""
+    names = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
+    if isinstance(error, str):
+        if error in names:
+            return ErrorCode[error]
+        raise ValueError(f"no error is called {error!r}; {_nearest(error, names)}")
+    try:
+        code = ErrorCode(error)
+    except ValueError:
+        raise ValueError(f"no error has the number {error!r}; see ottla.client.ErrorCode") from None
+    if code is ErrorCode.NONE:
+        raise ValueError("NONE is no failure: give the error to answer, for example NOT_LEADER_OR_FOLLOWER")
+    return code
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    """The remedy for a name that is not known: the nearest one, by its beginning or its letters, or all of them."""
+    folded = {each.lower().replace("_", ""): each for each in known}
+    wanted = name.lower().replace("_", "")
+    near = [folded[each] for each in folded if wanted and each.startswith(wanted)]
+    near = near or [folded[each] for each in get_close_matches(wanted, folded, n=1)]
+    return f"did you mean {min(near, key=len)}?" if near else f"there are {', '.join(known)}"

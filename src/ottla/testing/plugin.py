@@ -1,4 +1,5 @@
-"""The pytest plugin, found through its entry point: `kafka`, one broker for the session, and `kafka_topic`.
+"""The pytest plugin, found through its entry point: `ottla_broker`, one broker for the session, and `ottla_topic`;
+`kafka` and `kafka_topic` are shorter names of both.
 
 Every pytest run of the environment loads this file, so it imports the broker only where a test asks for one.
 """
@@ -33,17 +34,18 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
-    """A broker in memory for all tests of the session; `kafka.bootstrap_servers` is its address.
+def ottla_broker(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
+    """A broker in memory for all tests of the session; `ottla_broker.bootstrap_servers` is its address.
 
     Faults that a test asked for and did not use up end with that test.
 
         from ottla.client import Producer
 
 
-        def test_an_order_is_written(kafka):
-            with Producer(kafka.bootstrap_servers) as producer:
-                assert producer.produce("orders", "one book").result(timeout=10).offset >= 0
+        def test_an_order_is_written(ottla_broker):
+            with Producer(ottla_broker.bootstrap_servers) as producer:
+                producer.produce("orders", "one book")
+            assert ottla_broker.records("orders")[-1].value == b"one book"
     """
     from ottla.testing.broker import TestBroker
 
@@ -54,17 +56,42 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[TestBroker]:
 
 
 @pytest.fixture
-def kafka_topic(kafka: TestBroker, request: pytest.FixtureRequest) -> str:
+def ottla_topic(ottla_broker: TestBroker, request: pytest.FixtureRequest) -> str:
     """A name that no other test uses. The topic comes into being when a client first asks for it.
 
     It begins with the test's own name, as far as that may be a topic's.
 
-        def test_a_topic_begins_empty(kafka, kafka_topic):
-            with Producer(kafka.bootstrap_servers) as producer:
-                assert producer.produce(kafka_topic, "one book").result(timeout=10).offset == 0
+        def test_a_topic_begins_empty(ottla_broker, ottla_topic):
+            with Producer(ottla_broker.bootstrap_servers) as producer:
+                assert producer.produce(ottla_topic, "one book").result(timeout=10).offset == 0
     """
     name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in request.node.name)
-    return kafka.new_topic_name(name[:_LONGEST_NAME])
+    return ottla_broker.new_topic_name(name[:_LONGEST_NAME])
+
+
+@pytest.fixture(scope="session")
+def kafka(ottla_broker: TestBroker) -> TestBroker:
+    """The same as `ottla_broker`, for tests that do not `import kafka`.
+
+    A parameter of that name would hide the module.
+
+        def test_an_order_is_written_here_too(kafka):
+            with Producer(kafka.bootstrap_servers) as producer:
+                assert producer.produce("orders", "one book").result(timeout=10).offset >= 0
+    """
+    return ottla_broker
+
+
+@pytest.fixture
+def kafka_topic(ottla_topic: str) -> str:
+    """The same as `ottla_topic`.
+
+    It goes with `kafka`.
+
+        def test_a_topic_begins_empty_here_too(kafka, kafka_topic):
+            assert kafka.records(kafka_topic) == []
+    """
+    return ottla_topic
 
 
 @pytest.hookimpl(trylast=True)

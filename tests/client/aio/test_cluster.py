@@ -15,7 +15,7 @@ from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.transport import PLAINTEXT
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut
 from ottla.client.model import LATEST, ClientSettings, CommittedOffset, Destination
-from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.settings import ProducerSettings
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.records.builder import build_batch

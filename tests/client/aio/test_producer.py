@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client import aio
 from ottla.client.errors import ClientError
-from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.settings import ProducerSettings
 from ottla.testing import TestBroker
 
 

@@ -22,7 +22,7 @@ from ottla.client.consume.assignors import ASSIGNORS, Assignor
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.errors import ConnectionLost, ProtocolViolation, RequestTimedOut
 from ottla.client.model import EARLIEST, LATEST, MAX_TIMESTAMP, ClientSettings, CommittedOffset
-from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.settings import ProducerSettings
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.list_groups import ListGroupsRequest

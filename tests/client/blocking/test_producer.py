@@ -9,7 +9,7 @@ import pytest
 from ottla.client.blocking.producer import Producer
 from ottla.client.errors import ClientError, RequestTimedOut
 from ottla.client.model import ClientSettings
-from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.settings import ProducerSettings
 from ottla.testing import TestBroker
 
 

@@ -178,7 +178,7 @@ def test_where_no_broker_answers_the_error_names_the_addresses_and_the_way_out()
         raise BrokerUnreachable(f"cannot connect to {where}")
 
     script = Script(answer, bootstrap_timeout_ms=0)
-    with pytest.raises(BrokerUnreachable, match=r"boot:1.*ottla start.*--bootstrap-server"):
+    with pytest.raises(BrokerUnreachable, match=r"boot:1.*ottla start.*address of another, HOST:PORT"):
         script.run(script.plan.refresh())
     assert len(script.asked) == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.errors import RequestTimedOut, TransactionAborted
+from ottla.client.errors import ConnectionLost, RequestTimedOut, TransactionAborted
 from ottla.client.model import Produced, ProducerIdentity
 from ottla.client.produce.accumulator import Accumulator, Place, ProducerSettings
 from ottla.kernel.ids import TopicPartition
@@ -12,6 +12,7 @@ from ottla.records.batch import Batch
 from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_records
 
+LOST = ConnectionLost("the connection was lost")
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -61,7 +62,7 @@ def test_sequences_follow_one_another_and_a_retry_sends_the_same_bytes() -> None
         put(accumulator, value)
     (batch,) = accumulator.ready(0)
     frame = accumulator.frame(batch)
-    accumulator.again(batch, retry_at_ms=50)
+    accumulator.again(batch, 50, LOST)
     put(accumulator, b"d")
     assert accumulator.ready(49) == []
     assert accumulator.ready(50) == [batch]
@@ -95,7 +96,7 @@ def test_a_producer_id_that_the_broker_forgot_is_replaced_and_the_batch_goes_aga
     place = put(accumulator, b"a")
     (batch,) = accumulator.ready(0)
     accumulator.frame(batch)
-    accumulator.again(batch, retry_at_ms=0, fresh_identity=True)
+    accumulator.again(batch, 0, LOST, fresh_identity=True)
     assert accumulator.needs_identity(batch)
     accumulator.identify(ONE, ProducerIdentity(9, 0))
     assert accumulator.ready(0) == [batch]
@@ -148,7 +149,7 @@ def test_an_aborted_transaction_drops_what_waits_and_leaves_what_is_under_way() 
     sent, waiting = put(accumulator, b"x" * 90), put(accumulator, b"y" * 90)
     other = put(accumulator, b"z", TWO)
     (under_way,) = [batch for batch in accumulator.ready(0) if batch.partition == ONE]
-    accumulator.again(other.batch, retry_at_ms=10)
+    accumulator.again(other.batch, 10, LOST)
     fault = TransactionAborted("aborted")
     assert accumulator.drop_waiting(fault) == [waiting.batch, other.batch]
     assert waiting.batch.outcome is fault and sent.batch.outcome is None
@@ -190,7 +191,7 @@ def test_another_epoch_starts_every_partition_at_sequence_0() -> None:
 
 @pytest.mark.parametrize("settings", [{"acks": 1}, {"enable_idempotence": False}])
 def test_transactions_need_idempotence(settings: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="transactional id"):
+    with pytest.raises(ValueError, match="transactional_id needs"):
         ProducerSettings(transactional_id="id", **settings)  # type: ignore[arg-type]
 
 

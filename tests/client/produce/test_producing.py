@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.client.stories import VirtualTime, topic_led_by
+from tests.client.sending import ONE, P0, P1, P2, World
+from tests.client.stories import topic_led_by
 
-from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import (
     BrokerUnreachable,
     ConnectionLost,
@@ -15,69 +15,9 @@ from ottla.client.errors import (
     RequestTimedOut,
     TransactionAborted,
 )
-from ottla.client.model import Broker, ClientSettings, Produced, ProducerIdentity
-from ottla.client.produce.accumulator import Accumulator, OutgoingBatch, ProducerSettings
-from ottla.client.produce.producing import Ended, Errand, Sender
+from ottla.client.model import ClientSettings, Produced, ProducerIdentity
+from ottla.client.produce.producing import Ended, Errand
 from ottla.kernel.ids import TopicPartition
-from ottla.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
-from ottla.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from ottla.messages.init_producer_id import InitProducerIdResponse
-from ottla.messages.metadata import MetadataResponse
-from ottla.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-
-P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
-ONE = Broker(1, "b", 1)
-
-
-class World(VirtualTime):
-    """A cluster under a sender: every record goes to offset 0, unless `fault` has an error for its leader."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__()
-        self.asked: list[tuple[str, int]] = []
-        """The requests, and the ports that they went to."""
-        self.metadata: MetadataResponse | Exception = topic_led_by(1, 1)
-        self.fault: dict[int, Exception] = {}
-        plan = ClusterPlan("boot:9", ClientSettings(), lambda: self.time)
-        self.accumulator = Accumulator(ProducerSettings(**{"enable_idempotence": False, **settings}))
-        self.sender = Sender(plan, self.accumulator)
-
-    def add(self, partition: TopicPartition) -> OutgoingBatch:
-        """A batch of one record."""
-        value = b"x" * self.accumulator.settings.batch_size
-        return self.accumulator.append(partition, 5, None, value, [], now_ms=self.time).batch
-
-    def know(self) -> None:
-        """Let the sender know the leaders."""
-        self.run(self.sender.find_partitions("t"))
-        self.asked.clear()
-
-    def send(self) -> dict[OutgoingBatch, Produced | Exception]:
-        """Send what may leave until nothing more may; the outcomes of all attempts, which are settled."""
-        outcomes: dict[OutgoingBatch, Produced | Exception] = {}
-        while stories := self.sender.begin(flush=True):
-            ended: list[Ended] = [self.run(story) for story in stories]
-            for each in ended:
-                outcomes.update(each.outcomes)
-            self.sender.settle(ended)
-        return outcomes
-
-    def attempt(self, ask: Any) -> Any:
-        name, port = ask.request.__name__.removesuffix("Request"), ask.destination.port
-        self.asked.append((name, port))
-        if port in self.fault:
-            return self.fault[port]
-        if name == "Metadata":
-            return self.metadata
-        if name == "FindCoordinator":
-            return FindCoordinatorResponse(coordinators=[Coordinator(key="id", node_id=3, host="b", port=3)])
-        if name == "InitProducerId":
-            return InitProducerIdResponse(producer_id=7, producer_epoch=0)
-        if name == "AddPartitionsToTxn":
-            return AddPartitionsToTxnResponse()
-        (topic,) = ask.build(9).topic_data
-        parts = [PartitionProduceResponse(index=each.index, base_offset=0) for each in topic.partition_data]
-        return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=parts)])
 
 
 def test_a_batch_does_not_wait_for_the_leader_of_another_partition() -> None:

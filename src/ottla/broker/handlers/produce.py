@@ -70,11 +70,12 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
                 partitions.append((index, 0, outcome.base_offset, outcome.append_time_ms, outcome.log_start_offset))
             else:
                 failed = True
+                outcome = _with_reason(partition, outcome)  # type: ignore[arg-type]
                 if outcome.__class__ is Refusal:
                     from ottla.broker.requests.produce_refused import RefusedAt
 
                     explained.append(RefusedAt(len(answers) - 1, len(partitions), outcome))
-                partitions.append(not_produced(index, _refused(call, partition, outcome)))  # type: ignore[arg-type]
+                partitions.append(not_produced(index, _refused(call, partition, outcome)))
     # All waits begin now: they belong to this epoch (rule A9), and share one timeout.
     waits = [partition.committed(appended.next_offset, request.timeout_ms) for _, _, partition, appended in pending]
     for (partitions, place, _, _), committed in zip(pending, waits, strict=True):
@@ -91,6 +92,15 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
 
         return explain(call, answers, explained)
     return [encode_produced(call.correlation_id, call.api_version, answers, 0)]
+
+
+def _with_reason(partition: Partition | ErrorCode, why: ErrorCode | Refusal) -> ErrorCode | Refusal:
+    """The same error; where the disk is the cause it says so, as clients try again for minutes."""
+    if why is not ErrorCode.KAFKA_STORAGE_ERROR or not isinstance(partition, Partition):
+        return why
+    if partition.log.refusing:
+        return Refusal(why, "The log takes no records since a fault of its disk; the broker's log says which.")
+    return Refusal(why, "The disk of the log directory is full: records are refused until there is room.")
 
 
 def _refused(call: Call, partition: Partition | ErrorCode, why: ErrorCode | Refusal) -> ErrorCode:

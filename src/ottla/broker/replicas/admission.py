@@ -107,7 +107,7 @@ class Admission:
             return batch
         error = check_batch(batch, max_bytes=self._max_bytes)
         if error:
-            return error
+            return self._too_large(batch) if error == ErrorCode.MESSAGE_TOO_LARGE else error
         if batch.is_transactional and not transactional:
             return Refusal(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -127,10 +127,16 @@ class Admission:
         if wanted != "producer" and _CODECS[wanted] != batch.compression:
             batch = _recompressed(batch, _CODECS[wanted], self._config)
             if batch.size > self._max_bytes:
-                return ErrorCode.MESSAGE_TOO_LARGE
+                return self._too_large(batch)
         if not self._append_time and (seen.max_timestamp != batch.max_timestamp or batch.is_append_time):
             return batch.stamped(max_timestamp=seen.max_timestamp, append_time=False)
         return batch
+
+    def _too_large(self, batch: Batch) -> Refusal:
+        return Refusal(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The batch has {batch.size} bytes, and the topic takes at most {self._max_bytes} (max.message.bytes).",
+        )
 
 
 def _recompressed(batch: Batch, codec: Codec, config: TopicConfig) -> Batch:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TypeVar
 
 from ottla.cli.connect import number, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
@@ -11,11 +13,13 @@ from ottla.client.consume.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE,
 from ottla.client.consume.fetching import FetchSettings
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.model import IsolationLevel
-from ottla.client.produce.accumulator import ProducerSettings
 from ottla.client.produce.partitioners import PARTITIONERS, murmur2_partitioner
+from ottla.client.produce.settings import ProducerSettings
 from ottla.config.option import ConfigError, Kind
 from ottla.config.topic import TopicConfig
 from ottla.records.compression import Codec
+
+S = TypeVar("S")
 
 _ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
@@ -46,6 +50,20 @@ def codec(name: str) -> Codec:
         raise Misuse(f"Unknown compression name: {name}. Choose none, gzip, snappy, lz4 or zstd") from None
 
 
+def _refusals_in_words(make: Callable[[Mapping[str, str]], S]) -> Callable[[Mapping[str, str]], S]:
+    """Settings that the client refuses are a mistake of the command line: one line instead of a traceback."""
+
+    @wraps(make)
+    def made(properties: Mapping[str, str]) -> S:
+        try:
+            return make(properties)
+        except ValueError as fault:
+            raise Misuse(str(fault)) from None
+
+    return made
+
+
+@_refusals_in_words
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
     """Settings of a producer."""
     acks = properties.get("acks", "all").lower()
@@ -87,6 +105,7 @@ def _level(properties: Mapping[str, str], name: str) -> int | None:
     return found
 
 
+@_refusals_in_words
 def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
     """Settings of a consumer."""
     defaults = ConsumerSettings()

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from ottla.client.admin.given import config_text, require_number
 from ottla.client.consume.offsets import by_topic
 from ottla.client.core.effects import Ask, VersionsOf
 from ottla.client.core.plan import ClusterPlan
@@ -109,7 +110,7 @@ class NewTopic(NamedTuple):
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    configs: Mapping[str, str] = {}
+    configs: Mapping[str, str | int | float] = {}
     assignments: Mapping[int, Sequence[int]] = {}
 
 
@@ -127,10 +128,9 @@ async def create_topics(
             for name, result in admin.create_topics([NewTopic("boats", 2), NewTopic("no/name")]).items():
                 print(name, result.code.name if isinstance(result, ApiError) else result.num_partitions)
     """
-    least = 4 if any(topic.partitions < 0 or topic.replication_factor < 0 for topic in topics) else 2
-    request = CreateTopicsRequest(
-        topics=[_creatable(topic) for topic in topics], timeout_ms=timeout_ms, validate_only=validate_only
-    )
+    creatable = [_creatable(topic) for topic in topics]
+    least = 4 if any(topic.num_partitions < 0 or topic.replication_factor < 0 for topic in creatable) else 2
+    request = CreateTopicsRequest(topics=creatable, timeout_ms=timeout_ms, validate_only=validate_only)
     response = await plan.ask_controller(
         CreateTopicsRequest,
         CreateTopicsResponse,
@@ -151,13 +151,15 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     given = bool(topic.assignments)
     return CreatableTopic(
         name=topic.name,
-        num_partitions=-1 if given else topic.partitions,
-        replication_factor=-1 if given else topic.replication_factor,
+        num_partitions=-1 if given else require_number("partitions", topic.partitions),
+        replication_factor=-1 if given else require_number("replication_factor", topic.replication_factor),
         assignments=[
             CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
             for index, brokers in topic.assignments.items()
         ],
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        configs=[
+            CreatableTopicConfig(name=name, value=config_text(name, value)) for name, value in topic.configs.items()
+        ],
     )
 
 
@@ -398,7 +400,7 @@ async def alter_configs(
                     resource_type=int(member.type),
                     resource_name=member.name,
                     configs=[
-                        AlterableConfig(name=name, config_operation=int(operation), value=value)
+                        AlterableConfig(name=name, config_operation=int(operation), value=config_text(name, value))
                         for name, operation, value in changes[member]
                     ],
                 )

@@ -42,6 +42,7 @@ from ottla.client.model import (
     Produced,
     ProducerIdentity,
     TopicView,
+    client_settings_from,
 )
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -196,9 +197,10 @@ class Cluster:
         *,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
+        **options: Any,
     ) -> None:
-        """Arguments are those of `ottla.client.Cluster`. No connection is made before the first call."""
-        self.settings = settings or ClientSettings()
+        """Arguments and `options` are those of `ottla.client.Cluster`. No connection is made before the first call."""
+        self.settings = client_settings_from("Cluster", settings, options)
         self.plan = ClusterPlan(bootstrap, self.settings, now_ms)
         self.driver = Driver(self.settings, security)
 

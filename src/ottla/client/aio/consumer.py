@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.consume import offsets
 from ottla.client.consume.consuming import ConsumerCore, Listener
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, settings_from
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
 from ottla.client.model import (
@@ -32,14 +34,13 @@ class Consumer:
 
         import asyncio
 
-        from ottla.client import ConsumerSettings, aio
+        from ottla.client import aio
 
 
         async def main() -> None:
             async with aio.Producer("localhost:9092") as producer:
                 await producer.produce("fish", "carp")
-            settings = ConsumerSettings(group_id="anglers", auto_offset_reset="earliest")
-            async with aio.Consumer("localhost:9092", consumer=settings) as consumer:
+            async with aio.Consumer("localhost:9092", group_id="anglers", auto_offset_reset="earliest") as consumer:
                 consumer.subscribe(["fish"])
                 for record in await consumer.poll(timeout_ms=10_000):
                     print(record.topic, record.partition, record.offset, record.value)
@@ -56,10 +57,12 @@ class Consumer:
         consumer: ConsumerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
+        **options: Any,
     ) -> None:
-        """Arguments are those of `ottla.client.Consumer`. No connection is made before it is needed."""
-        self.cluster = Cluster(bootstrap, settings=settings, security=security)
-        self.core = ConsumerCore(self.cluster.plan, consumer or ConsumerSettings())
+        """Arguments and `options` are those of `ottla.client.Consumer`. No connection is made before it is needed."""
+        chosen, own = settings_from(consumer, settings, options)
+        self.cluster = Cluster(bootstrap, settings=own, security=security)
+        self.core = ConsumerCore(self.cluster.plan, chosen)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -111,7 +114,9 @@ class Consumer:
         """
         self.core.assign(partitions)
 
-    async def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
+    async def poll(
+        self, timeout_ms: float | str | timedelta = 1_000, max_records: int | None = None
+    ) -> list[ConsumedRecord]:
         """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
 
         Also joins the group, calls the listeners and commits if that is automatic, which may take longer than

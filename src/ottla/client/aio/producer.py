@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.core.effects import ClientStory
@@ -15,10 +16,11 @@ from ottla.client.model import (
     ClientSettings,
     CommittedOffset,
     GroupMetadata,
-    Header,
 )
-from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, ProducerSettings, record_size
-from ottla.client.produce.producing import Ended, Sender, with_transactions
+from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, record_size
+from ottla.client.produce.producing import Ended, Sender, settings_from
+from ottla.client.produce.record import Content, Headers, read_record
+from ottla.client.produce.settings import ProducerSettings
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -31,11 +33,11 @@ class Producer:
 
         import asyncio
 
-        from ottla.client import ProducerSettings, aio
+        from ottla.client import aio
 
 
         async def main() -> None:
-            async with aio.Producer("localhost:9092", producer=ProducerSettings(linger_ms=20)) as producer:
+            async with aio.Producer("localhost:9092", linger_ms="20ms") as producer:
                 futures = [await producer.produce("pets", name, key="anna") for name in ("cat", "dog")]
                 for delivered in await asyncio.gather(*futures):
                     print(delivered)
@@ -51,15 +53,14 @@ class Producer:
         producer: ProducerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
-        transactional_id: str | None = None,
-        transaction_timeout_ms: int | None = None,
+        **options: Any,
     ) -> None:
-        """A `transactional_id`, given here or in `producer`, puts every record into a transaction.
+        """Arguments and `options` are those of `ottla.client.Producer`.
 
-        Arguments are those of `ottla.client.Producer`. No connection is made before the first record.
+        No connection is made before the first record.
         """
-        self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
-        self.cluster = Cluster(bootstrap, settings=settings, security=security)
+        self.producer_settings, own = settings_from(producer, settings, options)
+        self.cluster = Cluster(bootstrap, settings=own, security=security)
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = asyncio.Condition()
@@ -78,11 +79,11 @@ class Producer:
     async def produce(
         self,
         topic: str,
-        value: bytes | str | None = None,
-        key: bytes | str | None = None,
+        value: Content | None = None,
+        key: Content | None = None,
         *,
         partition: int | None = None,
-        headers: Iterable[Header] = (),
+        headers: Headers | None = (),
         timestamp: int | None = None,
     ) -> asyncio.Future[Delivered]:
         """Take one record; await the future for its place.
@@ -99,14 +100,12 @@ class Producer:
             asyncio.run(produce_one())
         """
         self._sender.require_open()
-        key_bytes = key.encode() if isinstance(key, str) else key
-        value_bytes = value.encode() if isinstance(value, str) else value
-        header_list = list(headers)
+        value_bytes, key_bytes, pairs = read_record(topic, value, key, headers, partition, timestamp)
         at = int(time.time() * 1000) if timestamp is None else timestamp
         available, count = await self._partitions(topic, partition)
         if partition is not None and not 0 <= partition < count:
             raise ValueError(f"topic {topic!r} has no partition {partition}: it has {count}")
-        size = record_size(key_bytes, value_bytes, header_list)
+        size = record_size(key_bytes, value_bytes, pairs)
         async with self._changed:
             await self._wait_for_room(size)
             self._sender.require_open()
@@ -117,11 +116,11 @@ class Producer:
                 at,
                 key_bytes,
                 value_bytes,
-                header_list,
+                pairs,
                 now_ms=self.cluster.plan.now_ms(),
+                most=size,
             )
-            begins = place.batch.sealed or place.batch.builder.records_count == 1
-            if begins and self._sender.may_begin(place.batch.partition):
+            if self._sender.begins(place.batch):
                 self._stirred.set()
         future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
         place.batch.listeners.append(lambda: _resolve(future, place))
@@ -251,7 +250,10 @@ class Producer:
             async with asyncio.timeout(self.producer_settings.max_block_ms / 1000):
                 await self._changed.wait_for(lambda: self._closed or self._accumulator.has_room(size))
         except TimeoutError as fault:
-            raise RequestTimedOut("no room for a record: the broker takes them too slowly") from fault
+            allowed = self.producer_settings.max_block_ms / 1000
+            raise RequestTimedOut(
+                f"no room for a record within {allowed:.0f} s: {self._accumulator.why_full()}"
+            ) from fault
         if self._closed:
             raise ClientError("the producer is closed")
         if self._task is None:
@@ -316,7 +318,7 @@ def _tell(batches: Sequence[OutgoingBatch]) -> None:
 def _resolve(future: asyncio.Future[Delivered], place: Place) -> None:
     if future.done():
         return
-    outcome = place.batch.outcome
+    outcome = place.outcome
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ottla.client.admin import admin
 from ottla.client.admin import features as feature_admin
@@ -13,6 +13,7 @@ from ottla.client.admin import groups as group_admin
 from ottla.client.admin import replicas as replica_admin
 from ottla.client.admin import transactions as transaction_admin
 from ottla.client.admin.admin import NewTopic
+from ottla.client.admin.given import check_call
 from ottla.client.admin.loads import Told, broker_loads
 from ottla.client.admin.transactions import OpenTransaction
 from ottla.client.admin.troubles import ReplicaTrouble, replica_troubles
@@ -27,6 +28,7 @@ from ottla.client.model import (
     ClientSettings,
     CommittedOffset,
     TopicView,
+    client_settings_from,
 )
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -42,6 +44,7 @@ def _blocking(story: Callable[Concatenate[ClusterPlan, P], ClientStory[R]]) -> C
 
     @wraps(story)
     def method(self: Admin, /, *arguments: P.args, **named: P.kwargs) -> R:
+        check_call(story, arguments, named)
         return self.cluster.run(story(self.cluster.plan, *arguments, **named))
 
     return method
@@ -68,9 +71,16 @@ class Admin:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
         cluster: Cluster | None = None,
+        **options: Any,
     ) -> None:
-        """`bootstrap` is one or several HOST:PORT, as for `Cluster`. `cluster` shares its connections."""
-        self.cluster = cluster or Cluster(bootstrap, settings=settings, security=security)
+        """`bootstrap` is one or several HOST:PORT, as for `Cluster`, and so are `settings` and `options`.
+
+        `cluster` shares its connections; TypeError where settings or options are given beside it.
+        """
+        own = client_settings_from("Admin", settings, options)
+        if cluster is not None and (settings is not None or options):
+            raise TypeError("Admin shares the connections of cluster=, with their settings: give no others")
+        self.cluster = cluster or Cluster(bootstrap, settings=own, security=security)
 
     def __enter__(self) -> Admin:
         return self
@@ -89,7 +99,7 @@ class Admin:
         name: str,
         partitions: int = -1,
         replication_factor: int = -1,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, str | int | float] | None = None,
     ) -> CreatableTopicResult:
         """Create one topic, or raise its `ApiError`; -1 leaves a number to the broker's defaults."""
         result = self.create_topics([NewTopic(name, partitions, replication_factor, configs or {})])[name]

@@ -36,6 +36,7 @@ from ottla.client.model import (
     Produced,
     ProducerIdentity,
     TopicView,
+    client_settings_from,
 )
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -70,12 +71,14 @@ class Cluster:
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
         clock: Callable[[], float] = now_ms,
+        **options: Any,
     ) -> None:
         """`bootstrap` is one or several HOST:PORT, with commas between or as a sequence; ValueError where it is not.
 
-        No connection is made before the first call. `clock` gives milliseconds that only grow.
+        No connection is made before the first call. `clock` gives milliseconds that only grow. `options` are single
+        settings of `ClientSettings`; they override those in `settings`.
         """
-        self.settings = settings or ClientSettings()
+        self.settings = client_settings_from("Cluster", settings, options)
         self.plan = ClusterPlan(bootstrap, self.settings, clock)
         self.driver = Driver(self.settings, security)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
 
 from ottla.client.blocking.cluster import Cluster, Driver
 from ottla.client.blocking.sockets import now_ms
 from ottla.client.consume import offsets
 from ottla.client.consume.consuming import ConsumerCore, Listener
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, settings_from
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
 from ottla.client.model import (
@@ -34,12 +36,11 @@ class Consumer:
     not assigned.
     `cluster` is the `Cluster` whose connections the calls use.
 
-        from ottla.client import Consumer, ConsumerSettings, Producer
+        from ottla.client import Consumer, Producer
 
         with Producer("localhost:9092") as producer:
             producer.produce("birds", "owl")
-        settings = ConsumerSettings(group_id="watchers", auto_offset_reset="earliest")
-        with Consumer("localhost:9092", consumer=settings) as consumer:
+        with Consumer("localhost:9092", group_id="watchers", auto_offset_reset="earliest") as consumer:
             consumer.subscribe(["birds"])
             for record in consumer.poll(timeout_ms=10_000):
                 print(record.topic, record.partition, record.offset, record.value)
@@ -52,10 +53,15 @@ class Consumer:
         consumer: ConsumerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
+        **options: Any,
     ) -> None:
-        """`bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before it is needed."""
-        self.cluster = Cluster(bootstrap, settings=settings, security=security)
-        self.core = ConsumerCore(self.cluster.plan, consumer or ConsumerSettings())
+        """`options` are single settings of `ConsumerSettings`, its `fetch`, and `ClientSettings`; they override those.
+
+        `bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before it is needed.
+        """
+        chosen, own = settings_from(consumer, settings, options)
+        self.cluster = Cluster(bootstrap, settings=own, security=security)
+        self.core = ConsumerCore(self.cluster.plan, chosen)
         self._heartbeats = Driver(self.cluster.settings, security)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -119,7 +125,7 @@ class Consumer:
         """
         self.core.assign(partitions)
 
-    def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
+    def poll(self, timeout_ms: float | str | timedelta = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
         """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
 
         Also joins the group, calls the listeners and commits if that is automatic, which may take longer than
@@ -131,8 +137,7 @@ class Consumer:
         FENCED_INSTANCE_ID where another member has the `instance_id`, INVALID_TOPIC_EXCEPTION or
         TOPIC_AUTHORIZATION_FAILED for a subscribed topic that can never be read.
 
-            settings = ConsumerSettings(auto_offset_reset="earliest")
-            with Consumer("localhost:9092", consumer=settings) as consumer:
+            with Consumer("localhost:9092", auto_offset_reset="earliest") as consumer:
                 consumer.assign([TopicPartition("birds", 0)])
                 while records := consumer.poll(timeout_ms=2_000, max_records=100):
                     print(len(records), "records up to offset", records[-1].offset)
@@ -185,8 +190,8 @@ class Consumer:
         Raises ValueError without a `group_id`, and the first partition's error: REBALANCE_IN_PROGRESS,
         ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID where the group has moved on, and the partitions perhaps with it.
 
-            settings = ConsumerSettings(group_id="counters", auto_offset_reset="earliest", enable_auto_commit=False)
-            with Consumer("localhost:9092", consumer=settings) as consumer:
+            settings = {"group_id": "counters", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+            with Consumer("localhost:9092", **settings) as consumer:
                 consumer.subscribe(["birds"])
                 records = consumer.poll(timeout_ms=10_000)
                 consumer.commit()

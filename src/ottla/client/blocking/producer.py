@@ -6,22 +6,24 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.blocking.stories import Stories
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, InvalidTransactionState, RequestTimedOut, TransactionAborted
-from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata, Header
+from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata
 from ottla.client.produce.accumulator import (
     Accumulator,
     Delivered,
     OutgoingBatch,
     Place,
-    ProducerSettings,
     record_size,
 )
-from ottla.client.produce.producing import Ended, Sender, with_transactions
+from ottla.client.produce.producing import Ended, Sender, settings_from
+from ottla.client.produce.record import Content, Headers, read_record, require_callback
+from ottla.client.produce.settings import ProducerSettings
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
@@ -41,7 +43,7 @@ class Delivery:
     @property
     def done(self) -> bool:
         """True once the record is delivered or has failed; `result` then returns or raises at once."""
-        return self._place.batch.outcome is not None
+        return self._place.outcome is not None
 
     def result(self, timeout: float | None = None) -> Delivered:
         """Wait for the record's place in the log, at most `timeout` seconds; None waits without end.
@@ -58,7 +60,8 @@ class Delivery:
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self.done, timeout):
-                raise RequestTimedOut(f"the record was not delivered within {timeout} s; it is still being tried")
+                why = self._place.batch.last_fault
+                raise RequestTimedOut(f"the record was not delivered within {timeout} s and is still being tried{why}")
         return self._place.delivered()
 
 
@@ -69,9 +72,9 @@ class Producer:
     that a callback raises is logged, as `ottla.client`, and the producer goes on.
     `cluster` is the `Cluster` whose connections the calls use.
 
-        from ottla.client import Producer, ProducerSettings
+        from ottla.client import Producer
 
-        with Producer("localhost:9092", producer=ProducerSettings(linger_ms=20)) as producer:
+        with Producer("localhost:9092", acks="all", compression="zstd", linger_ms="20ms") as producer:
             deliveries = [producer.produce("pets", name, key="anna") for name in ("cat", "dog")]
             for delivery in deliveries:
                 print(delivery.result())
@@ -84,16 +87,15 @@ class Producer:
         producer: ProducerSettings | None = None,
         settings: ClientSettings | None = None,
         security: Security = PLAINTEXT,
-        transactional_id: str | None = None,
-        transaction_timeout_ms: int | None = None,
+        **options: Any,
     ) -> None:
-        """A `transactional_id`, given here or in `producer`, puts every record into a transaction.
+        """`options` are single settings of `ProducerSettings` and `ClientSettings`; they override those in both.
 
         `bootstrap` is one or several HOST:PORT, with commas between or as a sequence; ValueError where it is not. No
-        connection is made before the first record. `transaction_timeout_ms` overrides the one in `producer`.
+        connection is made before the first record. A `transactional_id` puts every record into a transaction.
         """
-        self.producer_settings = with_transactions(producer, transactional_id, transaction_timeout_ms)
-        self.cluster = Cluster(bootstrap, settings=settings, security=security)
+        self.producer_settings, own = settings_from(producer, settings, options)
+        self.cluster = Cluster(bootstrap, settings=own, security=security)
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = threading.Condition()
@@ -118,44 +120,46 @@ class Producer:
     def produce(
         self,
         topic: str,
-        value: bytes | str | None = None,
-        key: bytes | str | None = None,
+        value: Content | None = None,
+        key: Content | None = None,
         *,
         partition: int | None = None,
-        headers: Iterable[Header] = (),
+        headers: Headers | None = (),
         timestamp: int | None = None,
         on_delivery: Callable[[Delivered | Exception], None] | None = None,
     ) -> Delivery:
         """Take one record and return at once; it is sent in the background.
 
-        Text is encoded as UTF-8. A `value` of None is a tombstone where the topic is compacted. Without `partition` the
-        partitioner of the settings chooses. `headers` are pairs of a name and bytes or None. `timestamp` is in
-        milliseconds since 1970, by default now. `on_delivery` is called with the `Delivered` or the error, by the
-        thread that sends, which waits for it.
+        Text is encoded as UTF-8, also in headers. A `value` of None is a tombstone where the topic is compacted.
+        Without `partition` the partitioner of the settings chooses. `headers` are a dict, or pairs of a name and a
+        value. `timestamp` is in milliseconds since 1970, by default now. `on_delivery` is called with the `Delivered`
+        or the error, by the thread that sends, which waits for it.
 
         Blocks for the topic's metadata and while `buffer_memory` is full, each at most `max_block_ms`; then raises
         `ApiError` UNKNOWN_TOPIC_OR_PARTITION or RequestTimedOut. Also raises BrokerUnreachable where no broker answers,
-        ValueError for a partition that the topic does not have and for a negative timestamp, ClientError once the
-        producer is being closed, and with a transactional id InvalidTransactionState where no transaction is open.
+        ValueError for a partition that the topic does not have and for a negative timestamp, TypeError for what is
+        neither bytes nor text, ClientError once the producer is being closed, and with a transactional id
+        InvalidTransactionState where no transaction is open.
 
             def tell(outcome: object) -> None:
                 print("failed" if isinstance(outcome, Exception) else "delivered", outcome)
 
 
             with Producer("localhost:9092") as producer:
-                producer.produce("pets", "cat", key="anna", headers=[("source", b"page")], on_delivery=tell)
+                producer.produce("pets", "cat", key="anna", headers={"source": "page"}, on_delivery=tell)
         """
         self._sender.require_open()
-        key_bytes = key.encode() if isinstance(key, str) else key
-        value_bytes = value.encode() if isinstance(value, str) else value
-        header_list = list(headers)
+        value_bytes, key_bytes, pairs = read_record(topic, value, key, headers, partition, timestamp)
+        require_callback(on_delivery)
         at = int(time.time() * 1000) if timestamp is None else timestamp
         known = self._sender.known_partitions(topic, partition)
         available, count = known or self.cluster.run(self._sender.find_partitions(topic, partition))
         if partition is not None and not 0 <= partition < count:
             raise ValueError(f"topic {topic!r} has no partition {partition}: it has {count}")
         with self._changed:
-            self._wait_for_room(record_size(key_bytes, value_bytes, header_list))
+            size = record_size(key_bytes, value_bytes, pairs)
+            if not self._has_room_now(size):
+                self._wait_for_room(size)
             self._sender.require_open()
             if partition is None:
                 partition = self._accumulator.choose(topic, key_bytes, available, count)
@@ -164,13 +168,13 @@ class Producer:
                 at,
                 key_bytes,
                 value_bytes,
-                header_list,
+                pairs,
                 now_ms=self.cluster.plan.now_ms(),
+                most=size,
             )
             if on_delivery is not None:
                 place.batch.listeners.append(lambda: on_delivery(_outcome(place)))
-            begins = place.batch.sealed or place.batch.builder.records_count == 1
-            if begins and self._sender.may_begin(place.batch.partition):
+            if self._sender.begins(place.batch):
                 self._rouse()
         return Delivery(place, self._changed)
 
@@ -298,7 +302,8 @@ class Producer:
             self._rouse()
             try:
                 if not self._changed.wait_for(all_told, timeout):
-                    raise RequestTimedOut(f"records still wait after {timeout} s")
+                    why = next((batch.last_fault for batch in waiting if batch.last_fault), "")
+                    raise RequestTimedOut(f"records still wait after {timeout} s{why}")
             finally:
                 self._flushing -= 1
 
@@ -366,6 +371,10 @@ class Producer:
             self._changed.notify_all()
         self._tell(abandoned)
 
+    def _has_room_now(self, size: int) -> bool:
+        """True if a record of this size may be taken without a wait, and the sending thread is there to send it."""
+        return not self._closing and not self._closed and self._thread is not None and self._accumulator.has_room(size)
+
     def _wait_for_room(self, size: int) -> None:
         sends_itself = threading.current_thread() is self._thread
 
@@ -377,7 +386,7 @@ class Producer:
         if refused():
             raise ClientError("the producer is closed")
         if not room:
-            raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: the broker takes them too slowly")
+            raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: {self._accumulator.why_full()}")
         if self._thread is None:
             self._stories = Stories(self.cluster.settings, self.cluster.driver.security)
             self._thread = threading.Thread(target=self._work, args=[self._stories], name="ottla-producer", daemon=True)
@@ -447,5 +456,5 @@ def _ms(seconds: float | None) -> float | None:
 
 
 def _outcome(place: Place) -> Delivered | Exception:
-    outcome = place.batch.outcome
+    outcome = place.outcome
     return outcome if isinstance(outcome, Exception) else place.delivered()

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from ottla.client.consume import offsets
 from ottla.client.consume.beside import COMMIT, GROUP, Beside
 from ottla.client.consume.fetching import Fetcher
+from ottla.client.consume.given import records_from, require_offsets, require_partitions, timeout_from
 from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
 from ottla.client.consume.positions import choose_offsets, find_committed
 from ottla.client.consume.settings import NO_RESET, ConsumerSettings
@@ -127,17 +129,17 @@ class ConsumerCore:
         self.require_open()
         if self._shares:
             raise ValueError("this consumer shares partitions with its group: read others with a consumer of their own")
+        self.fetcher.assign(set(require_partitions(partitions)))
         self._manual = True
-        self.fetcher.assign(set(partitions))
 
-    async def poll(self, timeout_ms: float, max_records: int | None = None) -> list[ConsumedRecord]:
+    async def poll(self, timeout_ms: float | str | timedelta, max_records: int | None = None) -> list[ConsumedRecord]:
         """Records as soon as there are some, at most `max_poll_records`; none after `timeout_ms`.
 
         Joining a group may take longer than the timeout.
         """
         self.require_open()
-        limit = max_records or self.settings.max_poll_records
-        deadline = self.plan.now_ms() + timeout_ms
+        limit = records_from(max_records, self.settings.max_poll_records)
+        deadline = self.plan.now_ms() + timeout_from(timeout_ms)
         while True:
             self.last_poll_ms = self.plan.now_ms()
             await self._keep_up_until(deadline)
@@ -174,7 +176,7 @@ class ConsumerCore:
         """Commit these offsets, or the position of every partition; raises the error of a failure."""
         self.require_open()
         await self.beside.drop(COMMIT)
-        await self._commit(committed)
+        await self._commit(None if committed is None else require_offsets(committed))
 
     async def _commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
         if self.membership is None:

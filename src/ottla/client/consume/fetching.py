@@ -15,7 +15,8 @@ from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, Finish, Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import ClientError, refused
-from ottla.client.model import Broker, ConsumedRecord, Fetched, IsolationLevel
+from ottla.client.model import Broker, ConsumedRecord, Fetched, Isolation, IsolationLevel
+from ottla.client.settings import Flag, Milliseconds, Settings, Size
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicPartition
 from ottla.messages.fetch import (
@@ -43,20 +44,23 @@ _SESSION_ERRORS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """Settings of a consumer's fetches; names and defaults follow Kafka's consumer options."""
+class FetchSettings(Settings):
+    """Settings of a consumer's fetches; names and defaults follow Kafka's consumer options.
 
-    min_bytes: int = 1
+    ValueError or TypeError names a setting that is wrong.
+    """
+
+    min_bytes: Size = Size(1)
     """A broker answers once it has so many bytes."""
-    max_wait_ms: int = 500
+    max_wait_ms: Milliseconds = Milliseconds(500)
     """A broker answers after so long with what it has."""
-    max_bytes: int = 50 * 1024 * 1024
+    max_bytes: Size = Size(50 * 1024 * 1024)
     """The size of an answer. It always has one whole batch, if that is larger too."""
-    max_partition_bytes: int = 1024 * 1024
+    max_partition_bytes: Size = Size(1024 * 1024)
     """The size of one partition's part of an answer."""
-    isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    """With READ_COMMITTED aborted records are left out, and nothing is read beyond the first open transaction."""
-    check_crcs: bool = True
+    isolation_level: Isolation = Isolation(IsolationLevel.READ_UNCOMMITTED)
+    """With "read_committed" aborted records are left out, and nothing is read beyond the first open transaction."""
+    check_crcs: Flag = Flag(True)
     """Raise CORRUPT_MESSAGE for a batch that fails its CRC."""
 
 

@@ -2,47 +2,103 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
+from ottla.client.consume.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, Assignor
 from ottla.client.consume.fetching import FetchSettings
+from ottla.client.model import ClientSettings
+from ottla.client.settings import (
+    Choice,
+    FineMilliseconds,
+    Flag,
+    Milliseconds,
+    Named,
+    Number,
+    OptionalText,
+    Setting,
+    Settings,
+    completed,
+    field_names,
+    refused,
+    require_kind,
+    require_known,
+)
 
 NO_RESET = "none"
 _RESETS = ("earliest", "latest", NO_RESET)
+_ARGUMENTS = ("bootstrap", "consumer", "settings", "security")
+_ASSIGNOR = Named(RANGE, ASSIGNORS, lambda given: isinstance(given, Assignor), "an Assignor")
+
+
+class Assignors(Setting[tuple[Assignor, ...], Sequence[Assignor | str] | str]):
+    """Assignors of a group, the preferred one first, each given as such or by its name."""
+
+    def read(self, name: str, given: Any) -> tuple[Assignor, ...]:
+        if not given or not isinstance(given, str | list | tuple):
+            allowed = f"a sequence of assignors, of {', '.join(map(repr, ASSIGNORS))}"
+            raise refused(name, given, allowed, wrong_type=bool(given))
+        each = [given] if isinstance(given, str) else given
+        return tuple(_ASSIGNOR.read(name, one) for one in each)
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerSettings:
-    """Settings of a consumer; names and defaults follow Kafka's consumer options."""
+class ConsumerSettings(Settings):
+    """Settings of a consumer; names and defaults follow Kafka's consumer options.
 
-    group_id: str | None = None
+    Times are milliseconds, or text such as "5s", or a timedelta. ValueError or TypeError names a setting that is wrong.
+    """
+
+    group_id: OptionalText = OptionalText(None)
     """None: no group; partitions are assigned by hand and nothing is committed."""
-    instance_id: str | None = None
+    instance_id: OptionalText = OptionalText(None)
     """Makes a static member: it keeps its partitions through a restart that is shorter than the session timeout."""
-    assignors: tuple[Assignor, ...] = (RANGE, COOPERATIVE_STICKY)
+    assignors: Assignors = Assignors((RANGE, COOPERATIVE_STICKY))
     """The group chooses one that all members offer. If all here are cooperative, partitions are kept while joining."""
-    session_timeout_ms: int = 45_000
+    session_timeout_ms: Milliseconds = Milliseconds(45_000)
     """The group goes on without a member whose heartbeats were missing for so long."""
-    heartbeat_interval_ms: int = 3_000
-    """The time between two heartbeats."""
-    max_poll_interval_ms: int = 300_000
+    heartbeat_interval_ms: Milliseconds = Milliseconds(3_000, least=1)
+    """The time between two heartbeats; less than `session_timeout_ms`."""
+    max_poll_interval_ms: Milliseconds = Milliseconds(300_000, least=1)
     """A member leaves the group when `poll` was not called for so long; the group waits as long for members to join."""
-    max_poll_records: int = 500
+    max_poll_records: Number = Number(500, least=1)
     """The most records of one `poll`."""
-    enable_auto_commit: bool = True
+    enable_auto_commit: Flag = Flag(True)
     """Commit the positions in `poll`, before joining again, and in `close`."""
-    auto_commit_interval_ms: float = 5_000
+    auto_commit_interval_ms: FineMilliseconds = FineMilliseconds(5_000)
     """The time between two automatic commits."""
-    auto_offset_reset: str = "latest"
-    """earliest, latest, or none: raise where there is no committed offset. Others are a ValueError."""
-    allow_auto_create_topics: bool = True
-    """Ask the broker to make subscribed topics that do not exist."""
-    exclude_internal_topics: bool = True
+    auto_offset_reset: Choice[str] = Choice("latest", {word: word for word in _RESETS})
+    """earliest, latest, or none: raise where there is no committed offset."""
+    allow_auto_create_topics: Flag = Flag(False)
+    """Ask the broker to make subscribed topics that do not exist. Kafka's own consumers do; here you say so."""
+    exclude_internal_topics: Flag = Flag(True)
     """A pattern does not match topics such as `__consumer_offsets`."""
     fetch: FetchSettings = field(default_factory=FetchSettings)
 
     def __post_init__(self) -> None:
-        if self.auto_offset_reset not in _RESETS:
-            raise ValueError(f"auto_offset_reset is {', '.join(_RESETS[:-1])} or none, not {self.auto_offset_reset!r}")
-        if self.max_poll_records < 1:
-            raise ValueError(f"max_poll_records is at least 1, not {self.max_poll_records}")
+        Settings.__post_init__(self)
+        require_kind("fetch", self.fetch, FetchSettings)
+        if self.group_id is not None and self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ValueError(
+                f"heartbeat_interval_ms is less than session_timeout_ms, {self.session_timeout_ms}, "
+                f"not {self.heartbeat_interval_ms}: a member would be taken for gone between two heartbeats"
+            )
+
+
+def settings_from(
+    consumer: ConsumerSettings | None, settings: ClientSettings | None, options: Mapping[str, object]
+) -> tuple[ConsumerSettings, ClientSettings]:
+    """The settings of a consumer, with its fetches, and of its connections, completed by single ones.
+
+    TypeError for those that there are not.
+    """
+    require_kind("consumer", consumer, ConsumerSettings)
+    require_kind("settings", settings, ClientSettings)
+    kinds = (ConsumerSettings, FetchSettings, ClientSettings)
+    require_known("Consumer", options, [*_ARGUMENTS, *(name for kind in kinds for name in field_names(kind))])
+    chosen = completed(consumer or ConsumerSettings(), options)
+    fetch = completed(chosen.fetch, options)
+    if fetch is not chosen.fetch:
+        chosen = replace(chosen, fetch=fetch)
+    return chosen, completed(settings or ClientSettings(), options)

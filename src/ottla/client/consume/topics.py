@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection
 
@@ -9,6 +10,8 @@ from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import refused
 from ottla.kernel.errors import ErrorCode
+
+log = logging.getLogger("ottla.client")
 
 Wanted = Collection[str] | re.Pattern[str]
 
@@ -26,6 +29,8 @@ class WantedTopics:
         self._pattern: re.Pattern[str] | None = None
         self._counts: dict[str, int] = {}
         self._looked_ms = float("-inf")
+        self._absent: set[str] = set()
+        """The topics, or the pattern, of which the log says that there is no such topic."""
 
     def __bool__(self) -> bool:
         """True if something was subscribed to, though no topic may match."""
@@ -33,10 +38,11 @@ class WantedTopics:
 
     def choose(self, wanted: Wanted) -> None:
         """Want these topics, or all that a pattern matches, from now on; ValueError for text and for none at all."""
-        if isinstance(wanted, str) or (not isinstance(wanted, re.Pattern) and not wanted):
+        listed = [] if isinstance(wanted, str | re.Pattern) else list(wanted)
+        if not isinstance(wanted, re.Pattern) and (not listed or not all(isinstance(name, str) for name in listed)):
             raise ValueError(f"subscribe takes a list of topics or a compiled pattern, not {wanted!r}")
         self._pattern = wanted if isinstance(wanted, re.Pattern) else None
-        self.names = [] if isinstance(wanted, re.Pattern) else sorted(set(wanted))
+        self.names = [] if isinstance(wanted, re.Pattern) else sorted(set(listed))
         self._looked_ms = float("-inf")
 
     async def look(self) -> bool:
@@ -60,6 +66,7 @@ class WantedTopics:
                 if self._pattern.fullmatch(topic.name)
                 and not (topic.is_internal and self.settings.exclude_internal_topics)
             )
+        self._tell_absent()
         return self.note_counts()
 
     def note_counts(self) -> bool:
@@ -71,6 +78,20 @@ class WantedTopics:
         """The number of partitions of each of these topics that exists."""
         views = {topic: self.plan.metadata.topics.get(topic) for topic in topics}
         return {topic: len(view.partitions) for topic, view in views.items() if view is not None and not view.error}
+
+    def _tell_absent(self) -> None:
+        """Say once of a topic that it does not exist: it is read once it does, and a consumer does not create it."""
+        absent = {topic for topic in self.names if self._is_absent(topic)}
+        if self._pattern is not None and not self.names:
+            absent = {self._pattern.pattern}
+        for name in sorted(absent - self._absent):
+            missing = f"topic {name!r} does not exist" if self._pattern is None else f"no topic matches {name!r}"
+            log.warning("%s: nothing is read of it; the consumer goes on looking for it", missing)
+        self._absent = absent
+
+    def _is_absent(self, topic: str) -> bool:
+        view = self.plan.metadata.topics.get(topic)
+        return view is None or view.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _require_readable(self) -> None:
         for topic in self.names:

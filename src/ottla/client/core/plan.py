@@ -6,7 +6,7 @@ Stories only: they await `asks`; their only clock is the one that they are given
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from ottla.client.errors import (
     ClientError,
     ConnectionLost,
     MetadataMissing,
+    NoBrokerAnswers,
     RequestTimedOut,
     may_retry,
     refused,
@@ -49,8 +50,13 @@ _BETWEEN_TRANSACTIONS_MS = 20
 
 
 def parse_bootstrap(text: str | Sequence[str]) -> list[Destination]:
-    """`host:port,host:port` as destinations; ValueError names the fault."""
-    parts = text.split(",") if isinstance(text, str) else list(text)
+    """`host:port,host:port` as destinations; ValueError or TypeError names the fault."""
+    parts = text.split(",") if isinstance(text, str) else text
+    if not isinstance(parts, Sequence | Set) or isinstance(parts, bytes) or not all(isinstance(p, str) for p in parts):
+        raise TypeError(
+            f"the bootstrap address is text such as 'localhost:9092', or a list of such, not {text!r}; "
+            "settings are keyword arguments"
+        )
     addresses = []
     for part in (part.strip() for part in parts):
         if not part:
@@ -108,9 +114,9 @@ class ClusterPlan:
                 self.turns.answered(destination)
                 return answer
         addresses = ", ".join(str(address) for address in self.bootstrap)
-        raise BrokerUnreachable(
-            f"no broker answers at {addresses} ({fault}). Start one with `ottla start`, "
-            "or name another with --bootstrap-server HOST:PORT"
+        raise NoBrokerAnswers(
+            f"no broker answers at {addresses} ({fault}). Start one there with `ottla start`, "
+            "or give the address of another, HOST:PORT"
         )
 
     async def refresh(
@@ -401,7 +407,7 @@ class ClusterPlan:
             return refused(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {topic!r}",
-                f"it does not exist; `ottla topic create {topic}` makes it",
+                f"it does not exist; Admin.create_topic({topic!r}) or `ottla topic create {topic}` makes it",
             )
         if view.error:
             return refused(view.error, f"topic {topic!r}")

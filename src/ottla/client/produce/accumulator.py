@@ -7,93 +7,51 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.client.model import Header, Produced, ProducerIdentity
-from ottla.client.produce.partitioners import Partitioner, murmur2_partitioner
+from ottla.client.produce.settings import ProducerSettings
+from ottla.client.settings import INT32_MAX
 from ottla.kernel.ids import TopicPartition
+from ottla.records.batch import Batch
 from ottla.records.builder import BatchBuilder, estimate_size
-from ottla.records.compression import Codec
+from ottla.records.reader import Record, read_records
 
 _SEQUENCES = 2**31
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    """Settings of a producer; names and defaults follow Kafka's producer options.
-
-    ValueError for a transactional id that is empty or without `acks=-1` and idempotence.
-    """
-
-    acks: int = -1
-    """-1: every in-sync replica has the record; 1: its leader has; 0: nothing is answered."""
-    enable_idempotence: bool = True
-    """A retry writes nothing twice. Without effect unless `acks` is -1."""
-    linger_ms: float = 5
-    """A batch that is not full waits so long for more records."""
-    batch_size: int = 16_384
-    """The size of a full batch. A larger record has a batch of its own."""
-    buffer_memory: int = 32 * 1024 * 1024
-    """The bytes of records that may wait; `produce` blocks beyond."""
-    max_request_size: int = 1024 * 1024
-    """Batches for one broker go in requests of this size, at least one batch in each."""
-    compression: Codec = Codec.NONE
-    """The codec of the batches."""
-    compression_level: int | None = None
-    """None: the codec's own default."""
-    delivery_timeout_ms: float = 120_000
-    """The longest time of a batch, with all attempts; then its records fail with RequestTimedOut."""
-    request_timeout_ms: int = 30_000
-    """The time that a broker may take to have a batch replicated; its answer is awaited 5 seconds longer."""
-    max_block_ms: float = 60_000
-    """The longest time that `produce` waits for metadata, and for room."""
-    partitioner: Partitioner = field(default=murmur2_partitioner)
-    """The partition of a key."""
-    allow_auto_create_topics: bool = True
-    """Ask the broker to make a topic that does not exist; it does so if `auto.create.topics.enable` is on there."""
-    transactional_id: str | None = None
-    """With one, every record belongs to a transaction."""
-    transaction_timeout_ms: int = 60_000
-    """The coordinator aborts a transaction that is open for longer."""
-
-    def __post_init__(self) -> None:
-        if self.transactional_id is not None and not self.idempotent:
-            raise ValueError("a transactional id needs acks=-1 and enable_idempotence")
-        if self.transactional_id == "":
-            raise ValueError("a transactional id must not be empty")
-
-    @property
-    def idempotent(self) -> bool:
-        """True if a retry writes nothing twice: `enable_idempotence` with `acks` -1."""
-        return self.enable_idempotence and self.acks == -1
-
-
 class OutgoingBatch:
-    """One batch: first being filled, then waiting or under way, at last delivered or failed (`outcome`).
-
-    `told` once its listeners have been called, too.
-    """
+    """One batch: first being filled, then waiting or under way, at last delivered or failed (`outcome`)."""
 
     __slots__ = (
+        "_outcome",
+        "_told",
         "attempts",
         "builder",
         "created_ms",
+        "faults",
         "frame",
         "identity",
         "listeners",
-        "outcome",
         "partition",
+        "parts",
         "retry_at_ms",
         "sealed",
         "sequence",
-        "told",
         "under_way",
     )
 
-    def __init__(self, partition: TopicPartition, builder: BatchBuilder, created_ms: float) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        builder: BatchBuilder,
+        created_ms: float,
+        faults: Mapping[TopicPartition, Exception],
+    ) -> None:
+        """`faults` are those of the accumulator: the last error of each partition."""
         self.partition = partition
+        self.faults = faults
         self.builder = builder
         self.created_ms = created_ms
         self.sealed = False
@@ -103,9 +61,35 @@ class OutgoingBatch:
         self.identity: ProducerIdentity | None = None
         self.sequence = -1
         self.frame: bytes | None = None
-        self.outcome: Produced | Exception | None = None
+        self._outcome: Produced | Exception | None = None
         self.listeners: list[Callable[[], None]] = []
-        self.told = False
+        self._told = False
+        self.parts: Sequence[OutgoingBatch] = ()
+        """The batches that took this one's place, as it was too large for the topic. The last one ends last."""
+
+    @property
+    def outcome(self) -> Produced | Exception | None:
+        """None until the batch, with all its parts, is delivered or has failed."""
+        return self.parts[-1].outcome if self.parts else self._outcome
+
+    @outcome.setter
+    def outcome(self, found: Produced | Exception) -> None:
+        self._outcome = found
+
+    @property
+    def told(self) -> bool:
+        """True once the listeners have been called."""
+        return self.parts[-1].told if self.parts else self._told
+
+    @told.setter
+    def told(self, told: bool) -> None:
+        self._told = told
+
+    @property
+    def last_fault(self) -> str:
+        """Completes a sentence by the last error of this batch, or of one before it; empty where there was none."""
+        fault = self.faults.get(self.partition)
+        return "" if fault is None else f"; the last error: {str(fault).rstrip('.')}"
 
     @property
     def was_sent(self) -> bool:
@@ -132,15 +116,33 @@ class Place(NamedTuple):
     delta: int
     timestamp: int
 
+    @property
+    def final(self) -> Place:
+        """The place in the part that has the record, where the batch was split."""
+        batch, delta = self.batch, self.delta
+        while batch.parts:
+            for part in batch.parts:
+                if delta < part.builder.records_count:
+                    batch = part
+                    break
+                delta -= part.builder.records_count
+        return self if batch is self.batch else Place(batch, delta, self.timestamp)
+
+    @property
+    def outcome(self) -> Produced | Exception | None:
+        """The outcome of the batch that has the record; None until there is one."""
+        return self.final.batch.outcome
+
     def delivered(self) -> Delivered:
         """The record's place in the log; raises the error of a failure. Only once the batch has its outcome."""
-        outcome = self.batch.outcome
+        batch, delta, timestamp = self.final
+        outcome = batch.outcome
         assert outcome is not None
         if isinstance(outcome, Exception):
             raise outcome
-        offset = outcome.base_offset + self.delta if outcome.base_offset >= 0 else -1
-        timestamp = outcome.timestamp if outcome.timestamp >= 0 else self.timestamp
-        return Delivered(self.batch.partition.topic, self.batch.partition.partition, offset, timestamp)
+        offset = outcome.base_offset + delta if outcome.base_offset >= 0 else -1
+        logged = outcome.timestamp if outcome.timestamp >= 0 else timestamp
+        return Delivered(batch.partition.topic, batch.partition.partition, offset, logged)
 
 
 class Accumulator:
@@ -155,6 +157,10 @@ class Accumulator:
         self._sticky: dict[str, int] = {}
         self._identities: dict[TopicPartition, ProducerIdentity] = {}
         self._sequences: dict[TopicPartition, int] = {}
+        self._most_bytes: dict[str, int] = {}
+        """Half the size of the last batch that a topic refused as too large."""
+        self._faults: dict[TopicPartition, Exception] = {}
+        """The last error of each partition whose batches are tried again, until one is delivered."""
 
     @property
     def unfinished(self) -> list[OutgoingBatch]:
@@ -164,6 +170,12 @@ class Accumulator:
     def has_room(self, size: int) -> bool:
         """True if a record of this size may be taken now; one always may."""
         return not self._queues or self.waiting_bytes + size <= self.settings.buffer_memory
+
+    def why_full(self) -> str:
+        """Completes the sentence that there is no room: how much waits, and the last error if there was one."""
+        why = next((batch.last_fault for batch in self.unfinished if batch.last_fault), "")
+        held = f"{self.waiting_bytes} bytes wait, buffer_memory is {self.settings.buffer_memory}"
+        return f"{held}{why or '; the broker takes records too slowly'}"
 
     def choose(self, topic: str, key: bytes | None, available: Sequence[int], count: int) -> int:
         """The partition of a record; those without a key stay with one partition for a batch (KIP-480)."""
@@ -185,28 +197,34 @@ class Accumulator:
         headers: Sequence[Header],
         *,
         now_ms: float,
+        most: int | None = None,
     ) -> Place:
-        """Put a record into the partition's open batch, or into a new one; ValueError for an impossible timestamp."""
+        """Put a record into the partition's open batch, or into a new one; ValueError for an impossible timestamp.
+
+        `most` is the record's `record_size`, where the caller knows it.
+        """
         if not 0 <= timestamp < 1 << 63:
             raise ValueError(f"timestamp {timestamp} is not a number of milliseconds since 1970")
-        queue = self._queues.get(partition, deque())
+        queue = self._queues.get(partition)
         batch = queue[-1] if queue and not queue[-1].sealed else None
         before = batch.builder.size if batch is not None else 0
-        if batch is None or not batch.builder.add(timestamp, key, value, headers):
+        if batch is None or not batch.builder.add(timestamp, key, value, headers, most=most):
             if batch is not None:
                 self._seal(batch)
             builder = BatchBuilder(
                 codec=self.settings.compression,
                 level=self.settings.compression_level,
-                max_bytes=self.settings.batch_size,
+                max_bytes=min(self.settings.full_batch_bytes, self._most_bytes.get(partition.topic, INT32_MAX)),
             )
             before = 0
             builder.add(timestamp, key, value, headers)
-            batch = OutgoingBatch(partition, builder, now_ms)
+            batch = OutgoingBatch(partition, builder, now_ms, self._faults)
+            queue = deque() if queue is None else queue
             queue.append(batch)  # with its first record: a signal's handler may raise before
             self._queues[partition] = queue
-        self.waiting_bytes += batch.builder.size - before
-        if batch.builder.size >= self.settings.batch_size:
+        size = batch.builder.size
+        self.waiting_bytes += size - before
+        if size >= batch.builder.max_bytes:
             self._seal(batch)
         return Place(batch, batch.builder.records_count - 1, timestamp)
 
@@ -267,15 +285,45 @@ class Accumulator:
         """Let a batch that was not sent wait again, first of its partition."""
         batch.under_way = False
 
-    def again(self, batch: OutgoingBatch, retry_at_ms: float, *, fresh_identity: bool = False) -> None:
+    def again(
+        self, batch: OutgoingBatch, retry_at_ms: float, fault: Exception, *, fresh_identity: bool = False
+    ) -> None:
         """Keep the batch first of its partition, to be sent again; `fresh_identity`: the broker forgot the producer."""
         batch.under_way = False
+        self._faults[batch.partition] = fault
         batch.attempts += 1
         batch.retry_at_ms = retry_at_ms
         if fresh_identity:
             batch.frame = batch.identity = None
             batch.sequence = -1
             self._identities.pop(batch.partition, None)
+
+    def split(self, batch: OutgoingBatch) -> None:
+        """Put two halves in the place of a batch that was refused as too large, and make smaller ones from now on.
+
+        Nothing of it was appended, so the halves have its sequences.
+        """
+        records = list(read_records(Batch(self.frame(batch))))
+        middle = len(records) // 2
+        queue = self._queues[batch.partition]
+        assert queue[0] is batch
+        queue.popleft()
+        batch.parts = [self._part(batch, records[:middle]), self._part(batch, records[middle:])]
+        batch.parts[-1].listeners, batch.listeners = batch.listeners, []
+        queue.extendleft(reversed(batch.parts))
+        self.waiting_bytes += sum(part.builder.size for part in batch.parts) - batch.builder.size
+        self._most_bytes[batch.partition.topic] = max(batch.builder.size // 2, 1)
+        if batch.was_sent:
+            self._sequences[batch.partition] = batch.sequence
+        batch.frame = None
+
+    def _part(self, batch: OutgoingBatch, records: Sequence[Record]) -> OutgoingBatch:
+        builder = BatchBuilder(codec=batch.builder.codec, level=batch.builder.level)
+        for record in records:
+            builder.add(record.timestamp, record.key, record.value, record.headers)
+        part = OutgoingBatch(batch.partition, builder, batch.created_ms, self._faults)
+        part.sealed = True
+        return part
 
     def finish(self, batch: OutgoingBatch, outcome: Produced | Exception) -> None:
         """Note the batch's outcome. If it was sent and failed, its partition goes on under another producer id.
@@ -287,8 +335,11 @@ class Accumulator:
         queue.popleft()
         if not queue:
             del self._queues[batch.partition]
+            self._faults.pop(batch.partition, None)
         self.waiting_bytes -= batch.builder.size
-        if isinstance(outcome, Exception) and batch.was_sent:
+        if not isinstance(outcome, Exception):
+            self._faults.pop(batch.partition, None)
+        elif batch.was_sent:
             self._identities.pop(batch.partition, None)
         batch.outcome = outcome
         batch.frame = None

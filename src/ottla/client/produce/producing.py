@@ -6,8 +6,8 @@ Driven by blocking/producer.py and aio/producer.py, which keep the accumulator a
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -20,19 +20,26 @@ from ottla.client.errors import (
     ClientError,
     InvalidTransactionState,
     MetadataMissing,
+    Refused,
     RequestTimedOut,
     may_retry,
     refused,
 )
-from ottla.client.model import Broker, Produced
-from ottla.client.produce.accumulator import Accumulator, OutgoingBatch, ProducerSettings
+from ottla.client.model import Broker, ClientSettings, Produced, TopicView
+from ottla.client.produce.accumulator import Accumulator, OutgoingBatch
+from ottla.client.produce.settings import ProducerSettings
 from ottla.client.produce.transacting import Transactor
+from ottla.client.settings import completed, field_names, require_kind, require_known
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.produce import ProduceRequest, ProduceResponse
 
+log = logging.getLogger("ottla.client")
+
 Outcome = tuple[OutgoingBatch, Produced | Exception]
 
+_ARGUMENTS = ("bootstrap", "producer", "settings", "security")
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID,)
 
 
@@ -55,14 +62,17 @@ class Ended(NamedTuple):
     prepared: Sequence[OutgoingBatch] = ()
 
 
-def with_transactions(
-    settings: ProducerSettings | None, transactional_id: str | None, timeout_ms: int | None
-) -> ProducerSettings:
-    """The settings, completed by the given arguments about transactions."""
-    chosen = settings or ProducerSettings()
-    if transactional_id is not None:
-        chosen = replace(chosen, transactional_id=transactional_id)
-    return chosen if timeout_ms is None else replace(chosen, transaction_timeout_ms=timeout_ms)
+def settings_from(
+    producer: ProducerSettings | None, settings: ClientSettings | None, options: Mapping[str, object]
+) -> tuple[ProducerSettings, ClientSettings]:
+    """The settings of a producer and of its connections, completed by single ones; TypeError for those there are not.
+
+    `request_timeout_ms` is one of both.
+    """
+    require_kind("producer", producer, ProducerSettings)
+    require_kind("settings", settings, ClientSettings)
+    require_known("Producer", options, [*field_names(ProducerSettings), *field_names(ClientSettings), *_ARGUMENTS])
+    return completed(producer or ProducerSettings(), options), completed(settings or ClientSettings(), options)
 
 
 class Sender:
@@ -73,6 +83,10 @@ class Sender:
         self.accumulator = accumulator
         self.settings: ProducerSettings = accumulator.settings
         self._under_way: set[Purpose] = set()
+        self._troubled: dict[TopicPartition, str] = {}
+        """The words of the log about each partition whose batches are tried again and again."""
+        self._known: dict[str, tuple[TopicView, Sequence[int]]] = {}
+        """The partitions with a leader, for each topic by the view that they were found in."""
         self.transactor: Transactor | None = None
         """For a producer with a transactional id: all its batches belong to transactions."""
         if self.settings.transactional_id is not None:
@@ -87,8 +101,10 @@ class Sender:
         view = self.plan.metadata.topics.get(topic)
         if view is None or view.error or (partition is not None and partition >= len(view.partitions)):
             return None
-        available = [index for index, each in view.partitions.items() if each.leader >= 0]
-        return (available, len(view.partitions)) if available else None
+        known = self._known.get(topic)
+        if known is None or known[0] is not view:  # it is asked for each record, and changes with the metadata only
+            known = self._known[topic] = (view, [index for index, at in view.partitions.items() if at.leader >= 0])
+        return (known[1], len(view.partitions)) if known[1] else None
 
     async def find_partitions(self, topic: str, partition: int | None = None) -> tuple[Sequence[int], int]:
         """Like `known_partitions`, asked for; waits for the first leader, but not for a partition that there is not."""
@@ -127,6 +143,10 @@ class Sender:
         """The time at which `begin` will have something even if no story ends; infinity where nothing waits."""
         return self.accumulator.next_ready_ms(flush=flush, free=self._is_free)
 
+    def begins(self, batch: OutgoingBatch) -> bool:
+        """True if the sending thread is to look after this batch: it is new, or full, and waits for no story to end."""
+        return (batch.sealed or batch.builder.records_count == 1) and self.may_begin(batch.partition)
+
     def may_begin(self, partition: TopicPartition) -> bool:
         """True if a batch of this partition waits for no story to end."""
         first = self.accumulator.first(partition)
@@ -145,19 +165,41 @@ class Sender:
 
     def _finish(self, batch: OutgoingBatch, outcome: Produced | Exception, now_ms: float) -> bool:
         """Finish a batch; False where it waits to be tried again."""
+        if self._is_divisible(batch, outcome):
+            self.accumulator.split(batch)
+            return False
         if isinstance(outcome, Exception):
             forgotten = self._is_forgotten(outcome)
             if may_retry(outcome) or forgotten:
                 base, most = self.plan.settings.retry_backoff_ms, self.plan.settings.retry_backoff_max_ms
                 retry_at = now_ms + min(base * 2.0**batch.attempts, most)
                 if retry_at < batch.created_ms + self.settings.delivery_timeout_ms:
-                    self.accumulator.again(batch, retry_at, fresh_identity=forgotten)
+                    self._tell_trouble(batch, outcome)
+                    self.accumulator.again(batch, retry_at, outcome, fresh_identity=forgotten)
                     return False
                 outcome = self._too_late(batch, outcome)
             if self.transactor is not None:
                 self.transactor.state.batch_failed(outcome, was_sent=batch.was_sent)
+        elif self._troubled.get(batch.partition):
+            log.warning("%s: records are delivered again", batch.partition)
+        self._troubled.pop(batch.partition, None)
         self.accumulator.finish(batch, outcome)
         return True
+
+    def _is_divisible(self, batch: OutgoingBatch, outcome: Produced | Exception) -> bool:
+        """True if a batch was refused as too large, at its first attempt, and smaller ones may not be.
+
+        After a further attempt the broker may hold it, if the topic's limit has changed meanwhile.
+        """
+        too_large = isinstance(outcome, ApiError) and outcome.code in _TOO_LARGE
+        return too_large and batch.builder.records_count > 1 and not batch.attempts
+
+    def _tell_trouble(self, batch: OutgoingBatch, fault: Exception) -> None:
+        """Say once what keeps a partition's records from being delivered; the first retry often mends it, unsaid."""
+        if batch.attempts and self._troubled.get(batch.partition) != str(fault):
+            self._troubled[batch.partition] = str(fault)
+            most_s = self.settings.delivery_timeout_ms / 1000
+            log.warning("%s; trying again until the records are %.0f s old", str(fault).rstrip("."), most_s)
 
     def _is_free(self, batch: OutgoingBatch) -> bool:
         return self._purpose(batch) not in self._under_way
@@ -330,12 +372,27 @@ class Sender:
             elif found.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
                 outcomes.append((batch, Produced(-1)))
             else:
-                outcomes.append((batch, transfer.read_produced(self.plan, batch.partition.topic, found, answer)))
+                produced = transfer.read_produced(self.plan, batch.partition.topic, found, answer)
+                if isinstance(produced, Exception):
+                    outcomes.append((batch, _with_size(produced, batch, len(self.accumulator.frame(batch)))))
+                else:
+                    outcomes.append((batch, produced))
         return outcomes
 
     def _too_late(self, batch: OutgoingBatch, last: Exception | None) -> Exception:
+        """The error of a batch whose time is over; without a `last` one it waited for those before it."""
+        why = batch.last_fault if last is None else f"; the last error: {str(last).rstrip('.')}"
         return RequestTimedOut(
             f"{batch.builder.records_count} records for {batch.partition} could not be delivered within "
-            f"{self.settings.delivery_timeout_ms:.0f} ms; "
-            + (f"the last error: {last}" if last is not None else "those before them took too long")
+            f"{self.settings.delivery_timeout_ms:.0f} ms{why or '; those before them took too long'}"
         )
+
+
+def _with_size(fault: Exception, batch: OutgoingBatch, size: int) -> Exception:
+    """MESSAGE_TOO_LARGE with the size of what was refused; other errors as they are."""
+    if not isinstance(fault, Refused) or fault.code is not ErrorCode.MESSAGE_TOO_LARGE:
+        return fault
+    count = batch.builder.records_count
+    held = f"one record of {size} bytes" if count == 1 else f"a batch of {count} records and {size} bytes"
+    reason = (fault.reason or "it is larger than the topic's max.message.bytes").rstrip(".")
+    return Refused(fault.code, fault.about, f"{held} was refused: {reason}")
