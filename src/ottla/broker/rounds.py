@@ -10,6 +10,7 @@ from ottla.broker.control.unclean_elections import EVERY_MS
 from ottla.broker.waiting import Deadline
 
 if TYPE_CHECKING:
+    from ottla.broker.control.clock_rounds import ClockRounds
     from ottla.broker.control.unclean_elections import UncleanElections
     from ottla.broker.environment import Environment
     from ottla.broker.replicas.compactor import Compactor
@@ -30,12 +31,14 @@ class Rounds:
         compactor: Compactor,
         scrubber: Scrubber,
         unclean_elections: UncleanElections,
+        clock: ClockRounds,
     ) -> None:
         self._around = around
         self._replicas = replicas
         self._compactor = compactor
         self._scrubber = scrubber
         self._unclean_elections = unclean_elections
+        self._clock = clock
         self._next: dict[str, Deadline] = {}
         self._stopped = False
 
@@ -51,6 +54,7 @@ class Rounds:
         self._every("in-sync sets", lambda: self._around.config.replica_lag_time_max_ms // 2, replicas.in_sync.round)
         self._every("scrub", self._scrubber.every_ms, self._scrubber.round)
         self._every("unclean elections", lambda: EVERY_MS, self._unclean_elections.look)
+        self._every("clock", self._clock.every_ms, self._clock.round)
         self._every("flush", lambda: _FLUSH_EVERY_MS, logs.flush_due)
 
     def stop(self) -> None:

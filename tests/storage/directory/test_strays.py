@@ -126,7 +126,7 @@ def test_what_is_left_of_retention_and_of_compaction_goes(data: Path) -> None:
     (data / "t-0" / "00000000000000000004.log.cleaned").write_bytes(b"half of it")
     directory, log = reopened_directory(data)
     assert values_of(log) == SIX[4:] and asides(data) == []
-    directory.apply_retention(T0 + DAY_MS, mono_ms=DAY_MS)
+    directory.apply_retention(T0 + DAY_MS)
     assert not list((data / "t-0").glob("*.deleted")) and not list((data / "t-0").glob("*.cleaned"))
     directory.close(clean=True)
 
