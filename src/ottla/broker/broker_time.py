@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.kernel.times import duration_text, utc_text
 from ottla.kernel.trusted_time import SMALL_MS, Doubt, TrustedTime, agreed
 from ottla.storage.directory.clock_note import ClockNote, read_notes, write_note
 from ottla.storage.values import FULL_DISK
@@ -124,7 +124,7 @@ class BrokerTime:
         if accepted_ms not in (-1, self._accepted_ms):
             self._accepted_ms = accepted_ms
             self._trusted.accept(accepted_ms)
-            log.info("an administrator says that it is %s", _text(accepted_ms))
+            log.info("an administrator says that it is %s", utc_text(accepted_ms))
         self._say()
 
     def _say(self) -> None:
@@ -147,14 +147,14 @@ class BrokerTime:
                 "time that it has run since, other brokers). Records, offsets, producers, ids and tombstones "
                 "are deleted by the proven time until another witness agrees. If the clock is right, run `ottla clock "
                 "accept`; if not, set it.",
-                _text(wall_ms), duration(doubt.ahead_ms), _text(proven_ms),
+                utc_text(wall_ms), duration_text(doubt.ahead_ms), utc_text(proven_ms),
             )  # fmt: skip
         else:
             log.warning(
                 "the clock of this machine says %s, %s earlier than it was known to be here (%s). Nothing is deleted "
                 "early; records of producers whose clocks are right may be refused as too new. Set the clock; if it is "
                 "right, run `ottla clock accept`.",
-                _text(wall_ms), duration(doubt.behind_ms), _text(proven_ms),
+                utc_text(wall_ms), duration_text(doubt.behind_ms), utc_text(proven_ms),
             )  # fmt: skip
 
     def note(self, directories: Sequence[LogDirectory], *, at_once: bool = False) -> None:
@@ -195,18 +195,3 @@ class BrokerTime:
         else:
             self._trusted.vouch(time_ms)
         self._say()
-
-
-def _text(time_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return f"{time_ms} ms after 1970"
-
-
-def duration(milliseconds: int) -> str:
-    """In the largest unit that fits, roughly."""
-    for unit, length in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
-        if milliseconds >= 2 * length:
-            return f"{milliseconds / length:.1f} {unit}"
-    return f"{milliseconds / 1000:.0f} seconds"
