@@ -189,11 +189,15 @@ def _doubt_ends(brokers: Brokers, off_ms: int, chosen: list[int]) -> Iterator[st
     """An administrator says that it is the time of the clocks that are off."""
     said = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + off_ms / 1000))
     _ottla(brokers, "accept", "--time", said)
-    for clock in json.loads(_ottla(brokers, "describe", "--format", "json")):
+    told = _ottla(brokers, "describe", "--format", "json")
+    if not told.stdout:
+        yield f"`ottla clock describe` says nothing: {told.stderr}"
+        return
+    for clock in json.loads(told.stdout):
         if clock["broker"] in chosen and (clock["ahead_ms"] or clock["behind_ms"]):
             yield f"the doubt of broker {clock['broker']} has not ended: {clock}"
 
 
-def _ottla(brokers: Brokers, *words: str) -> str:
+def _ottla(brokers: Brokers, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ottla", "clock", *words, "-b", brokers.bootstrap]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

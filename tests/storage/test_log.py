@@ -305,6 +305,14 @@ def test_a_producer_of_old_records_is_known_for_as_long_as_any_other() -> None:
     assert log.active_producers() == [], "neither counts by its timestamps"
 
 
+def test_b9_a_proven_time_that_catches_up_forgets_no_producer_that_wrote_meanwhile() -> None:
+    log, lag_ms = a_log(), 30 * DAY_MS
+    put(log, a_batch(producer_id=1, sequence=0))
+    log.expire_producers(T0 + lag_ms, time_for=lambda retention_ms: T0)
+    log.expire_producers(T0 + lag_ms + 1)
+    assert put(log, a_batch(producer_id=1, sequence=0)).duplicate
+
+
 def test_the_time_for_which_a_producer_is_idle_goes_on_after_a_restart() -> None:
     log = a_log()
     put(log, a_batch(producer_id=1, sequence=0))

@@ -172,7 +172,7 @@ class TrustedTime:
     def accept(self, time_ms: int) -> None:
         """An administrator says that it is `time_ms`: a wall clock that agrees counts as it is."""
         if abs(self._wall_ms - time_ms) < SMALL_MS:
-            self._behind_ms = 0
+            self._behind_ms, self.settled = 0, True
             self._steps = [step for step in self._steps if step.returned]
         else:
             self.vouch(time_ms)

@@ -369,13 +369,14 @@ class Log(LogState):
         """Delete the files of segments taken out `file.delete.delay.ms` ago; `one_by_one` without a checkpoint."""
         self._retention.purge(wall_ms, self._config.file_delete_delay_ms, one_by_one=one_by_one)
 
-    def expire_producers(self, now_ms: int) -> None:
+    def expire_producers(self, wall_ms: int, *, time_for: TimeFor | None = None) -> None:
         """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, as reads do.
 
-        `now_ms` is the trusted time, and the time of a producer's last batch is when it was seen here: records may have
-        any timestamp, and a batch that is sent again must be known as such.
+        The time of a producer's last batch is when it was seen here, by the wall clock: records may have any timestamp,
+        and a batch that is sent again must be known as such. Its age is judged by the trusted time, which may be less.
         """
-        self.producers.expire(now_ms, self.producer_expiration_ms)
+        idle_ms = self.producer_expiration_ms
+        self.producers.expire(wall_ms, (wall_ms if time_for is None else time_for(idle_ms)) - idle_ms)
         self.producers.forget_ended(self.bounds.high_watermark)
 
     def truncate_to(self, offset: int) -> None:

@@ -255,6 +255,7 @@ def test_a_folder_that_cannot_be_written_to_has_its_note_beside_it() -> None:
     assert disk.exists(renamed + BESIDE) and not disk.exists("/data/t-0")
     assert folder_in_words(disk, renamed) == (TopicPartition("t", 0), "because")
     assert not is_due(disk, renamed, wall_ms=T0 + 999, retention_ms=1000)
+    assert not is_due(disk, renamed, wall_ms=T0 + 1000, retention_ms=1000, time_ms=T0 + 999)
     assert is_due(disk, renamed, wall_ms=T0 + 1000, retention_ms=1000)
     again = find_partitions(disk, "/data")
     assert not again.partitions and disk.exists(renamed + BESIDE), "a start takes the note for nothing else"

@@ -69,7 +69,10 @@ class ClockRounds:
     def last(self) -> None:
         """Leave a note at a clean stop."""
         self._time.look()
-        self._time.note(self._replicas.directories.online, at_once=True)
+        try:
+            self._time.note(self._replicas.directories.online, at_once=True)
+        except OSError as error:
+            self._around.disk_failed(error)
 
     async def _ask(self) -> None:
         here = self._around.broker

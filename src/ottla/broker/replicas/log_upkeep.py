@@ -56,7 +56,7 @@ class LogUpkeep:
         for key, partition in self._partitions.items():
             if partition.log.log_start_offset != before[key]:
                 partition.mark()
-            partition.log.expire_producers(aged(partition.log.producer_expiration_ms))
+            partition.log.expire_producers(wall_ms, time_for=aged)
         self._remove_strays()
 
     def _led(self) -> Callable[[Log], bool]:
@@ -73,9 +73,10 @@ class LogUpkeep:
         retention_ms = self._around.config.log_stray_retention_ms
         if retention_ms < 0:
             return
-        wall_ms = self._around.time.aged(retention_ms)
+        wall_ms, time_ms = self._around.clock.wall_ms(), self._around.time.aged(retention_ms)
         for directory in list(self._directories.online):
-            for one in directory.deletions.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms):
+            deletions = directory.deletions
+            for one in deletions.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms, time_ms=time_ms):
                 log.warning("the stray %s is deleted after %d ms: %d bytes, offsets %d to %d", one.path, retention_ms,
                             one.size_bytes, one.start_offset, one.end_offset)  # fmt: skip
                 self._remove_later()

@@ -68,7 +68,7 @@ class ProducerState:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.idle_since_ms = -1
-        """The trusted time of the first look since its last batch; -1 before that look."""
+        """The time of the first look since its last batch, by the wall clock; -1 before that look."""
         self.transaction_start = -1
 
     @property
@@ -360,15 +360,15 @@ class Producers:
     def no_transactions(self) -> bool:
         return not self._open and not self._ended
 
-    def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for so long, unless a transaction of theirs is open.
+    def expire(self, wall_ms: int, before_ms: int) -> int:
+        """Forget producers that are idle since before a time, unless a transaction of theirs is open.
 
         Unlike in Apache Kafka, timestamps of records do not count: they may be of any age.
         """
-        before_ms, silent = now_ms - expiration_ms, []
+        silent = []
         for producer_id, state in self._states.items():
             if state.idle_since_ms < 0:
-                state.idle_since_ms = now_ms
+                state.idle_since_ms = wall_ms
                 self.changed = True
             elif state.idle_since_ms < before_ms and state.transaction_start < 0:
                 silent.append(producer_id)
