@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import Moment, Outcome
 from ottla.kernel.story import Slot
+from ottla.kernel.trusted_time import TrustedTime
 
 WALL_START_MS = 1_700_000_000_000
 
@@ -25,6 +26,7 @@ class ShardDesk(ABC):
         self.shard = self._new_shard()
         self.now_ms = 0
         self.wall_start_ms = WALL_START_MS
+        self.trusted = TrustedTime(WALL_START_MS, 0)
         self.log: list[tuple[bytes, bytes | None]] = []
         self.refusing: ErrorCode | None = None
 
@@ -38,7 +40,9 @@ class ShardDesk(ABC):
 
     @property
     def now(self) -> Moment:
-        return Moment(self.now_ms, self.wall_start_ms + self.now_ms)
+        mono_ms, wall_ms = self.now_ms, self.wall_start_ms + self.now_ms
+        self.trusted.look(wall_ms, mono_ms)
+        return Moment(mono_ms, wall_ms, lambda retention_ms: self.trusted.aged(retention_ms, wall_ms, mono_ms))
 
     def ticket(self) -> Slot[Any]:
         return Slot()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 from hand_syncer import HandSyncer
 
 from ottla.broker.replicas.partition import Partition
@@ -25,6 +28,7 @@ class PartitionDesk(HandSyncer):
         self.broker = ME
         self.clock = SimLoop(1)
         self.deadlines = Deadlines(self.clock)
+        self.time: Any = SimpleNamespace(aged=lambda retention_ms: self.clock.wall_ms())
         self.syncer = self
         self.disk = MemoryDisk()
         self.lease = True

@@ -1,5 +1,6 @@
 """`make damage`: damages each kind of file of a broker in each way; ARGS="--cases 60" or ARGS="--only port".
 
+With `--clocks` only the scenes with a fake clock are played (clocks.py); a campaign of all cases plays them too.
 With `--resume FILE` each result is kept there, and cases in it are not run again: a whole campaign takes hours.
 """
 
@@ -15,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.damage import clocks
 from tests.damage.campaign import Judged, prepared, run_all
 from tests.damage.cases import SETTINGS, STOPS, cases_of, parse, sample
 from tests.damage.harms import HARMS
@@ -39,8 +41,9 @@ def main() -> int:
     _say(f"seed {seed}, in {folder}")
     began = time.monotonic()
     try:
-        if options.cases != 0:
+        if options.cases != 0 and not options.clocks:
             _run(options, seed, folder, ledger)
+        lost = _play_clocks(folder) if options.clocks or _is_whole(options) else 0
     except (CannotPrepare, UnknownFile) as fault:
         _say(f"damage: {fault}")
         return 2
@@ -52,7 +55,23 @@ def main() -> int:
     _say(f"{len(results)} cases, {condemned} condemned, in {(time.monotonic() - began) / 60:.1f} minutes; seed {seed}")
     if not (options.keep and condemned):
         shutil.rmtree(folder, ignore_errors=True)
-    return 1 if condemned else 0
+    return 1 if condemned or lost else 0
+
+
+def _is_whole(options: argparse.Namespace) -> bool:
+    return options.cases is None and not (options.only or options.damages or options.case or options.checks)
+
+
+def _play_clocks(folder: Path) -> int:
+    """Play all scenes with a fake clock; return the number of those in which something was wrong."""
+    wrong = 0
+    for at, scene in enumerate(clocks.SCENES):
+        findings = clocks.play(scene, folder / f"clocks-{at}")
+        wrong += bool(findings)
+        verdict = "CONDEMNED " if findings else "ok        "
+        _say("\n".join([f"{verdict} {scene.name}", *(f"        {each}" for each in findings)]))
+    _say(f"{len(clocks.SCENES)} scenes with a fake clock, {wrong} condemned")
+    return wrong
 
 
 def _command(options: argparse.Namespace) -> str:
@@ -131,6 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--bits", type=int, default=3, metavar="N", help="places in a file to flip a bit at (default 3)"
     )
+    parser.add_argument("--clocks", action="store_true", help="only the scenes with a fake clock")
     parser.add_argument("--cases", type=int, metavar="N", help="a sample of so many, that leaves no kind out")
     parser.add_argument(
         "--case", action="append", default=[], metavar="NAME", help="this one, and what its brokers said"

@@ -60,18 +60,20 @@ class BrokerProcess:
         self.number = number
         self.folder = folder
         self._join = [] if join is None else ["--join", f"sqlite:{join}"]
-        self._options = _OPTIONS | ({} if join is None else _OF_SEVERAL) | (_SCRUBS if scrubs else {})
+        self.options = _OPTIONS | ({} if join is None else _OF_SEVERAL) | (_SCRUBS if scrubs else {})
+        self.environment: dict[str, str] = {}
+        """Variables of its environment besides those of this process."""
         self._out = folder / f"broker-{number}.out"
         self._err = folder / f"broker-{number}.err"
         self.process: subprocess.Popen[bytes] | None = None
 
     def spawn(self) -> None:
-        options = [word for pair in self._options.items() for word in ("--set", "=".join(pair))]
+        options = [word for pair in self.options.items() for word in ("--set", "=".join(pair))]
         command = [sys.executable, "-m", "ottla", "start", "--id", str(self.number), "--port", "0", "--http-port", "0"]
         command += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json", *self._join, *options]
         launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
         with self._out.open("wb") as out, self._err.open("ab") as err:
-            environment = {**os.environ, "PYTHONPYCACHEPREFIX": BYTECODE.name}
+            environment = {**os.environ, "PYTHONPYCACHEPREFIX": BYTECODE.name, **self.environment}
             self.process = subprocess.Popen(
                 [*launcher, *command], stdout=out, stderr=err, env=environment, start_new_session=True
             )

@@ -139,6 +139,13 @@ _FIRST = (
         silent=EVERY,
         reason="a power cut may take it at any time; without it more is checked",
     ),
+    Kind(
+        "clock",
+        Concerns.BROKER,
+        silent=frozenset({"removed", "older"}),
+        reason="without it the dates of the checkpoints tell when the broker ran last; an earlier time proves less",
+        unchecked=EVERY,
+    ),
     Kind("incarnation", Concerns.BROKER),
     Kind("incarnation.second", Concerns.BROKER),
     Kind("age", Concerns.BROKER, holds_records=True, unchecked=EVERY),

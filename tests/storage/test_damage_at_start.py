@@ -200,7 +200,7 @@ def test_a_start_that_retention_moved_is_known_by_the_leader_epochs_where_its_ch
     disk = MemoryDisk()
     directory, log = closed_segments(disk, retention_bytes=1, file_delete_delay_ms=0)
     log.sync_now()
-    directory.apply_retention(T0, mono_ms=0)
+    directory.apply_retention(T0)
     disk.remove("/data/log-start-offset-checkpoint")
     start = log.log_start_offset
     assert start > 0
@@ -254,7 +254,7 @@ def test_segments_below_the_log_start_are_deleted_by_retention_and_by_no_start()
     directory.checkpoint_log_starts()
     directory, log = opened(disk, file_delete_delay_ms=0)
     assert disk.exists(first) and log.log_start_offset == log.bases[0] == 4
-    directory.apply_retention(T0, mono_ms=0)
+    directory.apply_retention(T0)
     assert not disk.exists(first)
 
 

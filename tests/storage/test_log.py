@@ -146,7 +146,7 @@ def test_a_slice_outlives_the_deletion_of_its_segment(tmp_path: Path) -> None:
     log.set_high_watermark(4)
     found = read_at(log, 0)
     log.delete_records_before(3)
-    assert log.apply_retention(T0, mono_ms=0) == 3
+    assert log.apply_retention(T0) == 3
     log.purge(T0)
     assert not (tmp_path / "t-0" / f"{0:020d}.log").exists()
     assert found.slices[0].read()[:8] == bytes(8)
@@ -246,7 +246,7 @@ def test_retries_are_known_after_a_restart_clean_or_not_and_after_deletion_of_th
     log.set_high_watermark(8)
     sync(log)
     assert log.delete_records_before(8) == 8
-    log.apply_retention(T0, mono_ms=0)
+    log.apply_retention(T0)
     log.purge(T0)
     log.close(clean=False)
     log = reopened(log, recovery_point=log.recovery_point, log_start_offset=8)
@@ -286,10 +286,44 @@ def test_idle_producers_are_forgotten_unless_their_transaction_is_open() -> None
     log = a_log()
     put(log, a_batch(producer_id=1, sequence=0))
     put(log, a_batch(producer_id=2, sequence=0, transactional=True))
+    log.expire_producers(T0)
     log.expire_producers(T0 + DAY_MS)
     assert [producer.producer_id for producer in log.active_producers()] == [1, 2]
     log.expire_producers(T0 + DAY_MS + 1)
     assert [producer.producer_id for producer in log.active_producers()] == [2]
+
+
+def test_a_producer_of_old_records_is_known_for_as_long_as_any_other() -> None:
+    """Apache Kafka forgets it at the next look, and takes a batch that is sent again for a new one."""
+    log = a_log()
+    put(log, a_batch(producer_id=1, sequence=0, timestamp=0))
+    put(log, a_batch(producer_id=2, sequence=0, timestamp=T0 + 1000 * DAY_MS))
+    log.expire_producers(T0)
+    log.expire_producers(T0 + DAY_MS)
+    assert put(log, a_batch(producer_id=1, sequence=0, timestamp=0)).duplicate
+    log.expire_producers(T0 + DAY_MS + 1)
+    assert log.active_producers() == [], "neither counts by its timestamps"
+
+
+def test_b9_a_proven_time_that_catches_up_forgets_no_producer_that_wrote_meanwhile() -> None:
+    log, lag_ms = a_log(), 30 * DAY_MS
+    put(log, a_batch(producer_id=1, sequence=0))
+    log.expire_producers(T0 + lag_ms, time_for=lambda retention_ms: T0)
+    log.expire_producers(T0 + lag_ms + 1)
+    assert put(log, a_batch(producer_id=1, sequence=0)).duplicate
+
+
+def test_the_time_for_which_a_producer_is_idle_goes_on_after_a_restart() -> None:
+    log = a_log()
+    put(log, a_batch(producer_id=1, sequence=0))
+    log.expire_producers(T0)
+    sync(log)
+    log.close(clean=True)
+    again = reopened(log, recovery_point=log.end_offset)
+    again.expire_producers(T0 + DAY_MS)
+    assert len(again.active_producers()) == 1
+    again.expire_producers(T0 + DAY_MS + 1)
+    assert again.active_producers() == []
 
 
 def test_b7_at_the_bound_new_producers_are_refused_and_none_that_is_known_is_forgotten(
@@ -306,6 +340,7 @@ def test_b7_at_the_bound_new_producers_are_refused_and_none_that_is_known_is_for
         assert put(log, a_batch(producer_id=producer_id, sequence=0)).duplicate
         put(log, a_batch(producer_id=producer_id, sequence=1))
     put(log, a_batch(b"of nobody"))
+    log.expire_producers(T0)
     log.expire_producers(T0 + DAY_MS + 1)
     put(log, new)
     assert [producer.producer_id for producer in log.active_producers()] == [4]
@@ -624,7 +659,7 @@ def test_what_waits_for_its_deletion_takes_no_new_segment_of_the_same_name_along
     sync(log)
     log.set_high_watermark(5)
     log.delete_records_before(3)
-    assert log.apply_retention(T0, mono_ms=0) == 3
+    assert log.apply_retention(T0) == 3
     if purged:
         log.purge(T0)
     log.truncate_to(0)  # by a leader that was elected uncleanly
@@ -746,7 +781,7 @@ def _aged(committed: int = 6, **options: object) -> Log:
 
 def test_segments_go_once_their_newest_record_is_older_than_the_retention() -> None:
     log = _aged(retention_ms=10_000)
-    assert log.apply_retention(T0 + 12_000, mono_ms=0) == 2
+    assert log.apply_retention(T0 + 12_000) == 2
     assert log.log_start_offset == 2 and values_of(log)[0] == b"2"
     log.purge(T0 + 12_000)
     assert f"{0:020d}.log" not in log.disk.list(log.directory)
@@ -754,34 +789,34 @@ def test_segments_go_once_their_newest_record_is_older_than_the_retention() -> N
 
 def test_the_last_segment_is_sealed_first_and_goes_in_a_later_round() -> None:
     log = _aged(retention_ms=10_000)
-    assert log.apply_retention(T0 + 60_000, mono_ms=0) == 5
+    assert log.apply_retention(T0 + 60_000) == 5
     assert log.flush_due(T0)
     sync(log)
-    assert log.apply_retention(T0 + 60_001, mono_ms=1) == 1
+    assert log.apply_retention(T0 + 60_001) == 1
     assert log.log_start_offset == log.end_offset == 6
     assert put(log, a_batch(b"next", timestamp=T0 + 60_000)).base_offset == 6
 
 
 def test_the_oldest_segments_go_while_the_log_holds_more_than_its_bytes() -> None:
     log = _aged(retention_ms=-1, retention_bytes=3 * a_batch(b"0").size)
-    assert log.apply_retention(T0, mono_ms=0) == 3
+    assert log.apply_retention(T0) == 3
     assert log.size_bytes == 3 * a_batch(b"0").size
 
 
 def test_retention_bytes_of_zero_keeps_no_records_like_kafka() -> None:
     log = _aged(retention_ms=-1, retention_bytes=0)
-    assert log.apply_retention(T0, mono_ms=0) == 5
+    assert log.apply_retention(T0) == 5
     sync(log)
-    assert log.apply_retention(T0, mono_ms=1) == 1
+    assert log.apply_retention(T0) == 1
     assert log.log_start_offset == log.end_offset == 6
-    assert log.apply_retention(T0, mono_ms=2) == 0
+    assert log.apply_retention(T0) == 0
 
 
 def test_nothing_uncommitted_is_deleted_and_nothing_at_all_without_delete() -> None:
     log = _aged(committed=1, retention_ms=10_000)
-    assert log.apply_retention(T0 + 60_000, mono_ms=0) == 1
+    assert log.apply_retention(T0 + 60_000) == 1
     compacted = _aged(retention_ms=10_000, cleanup_policy=("compact",))
-    assert compacted.apply_retention(T0 + 60_000, mono_ms=0) == 0
+    assert compacted.apply_retention(T0 + 60_000) == 0
 
 
 def test_of_two_copies_the_one_that_stays_starts_where_the_other_did_and_what_was_deleted_was_committed():
@@ -798,20 +833,18 @@ def test_of_two_copies_the_one_that_stays_starts_where_the_other_did_and_what_wa
     assert (kept.log_start_offset, kept.high_watermark) == (3, 3), "no log starts behind its end"
 
 
-def test_a_forward_jump_of_the_clock_pauses_deletion() -> None:
+def test_b9_age_is_judged_by_the_trusted_time_and_not_by_the_wall_clock() -> None:
     log = _aged(retention_ms=10_000)
-    assert log.apply_retention(T0 + 5_000, mono_ms=0) == 0
-    assert log.apply_retention(T0 + 5_000 + 100_000, mono_ms=10) == 0
-    assert log.apply_retention(T0 + 5_000 + 109_000, mono_ms=9_010) == 0
-    assert log.apply_retention(T0 + 5_000 + 111_000, mono_ms=11_010) == 5
+    assert log.apply_retention(T0 + 5_000 + 100_000, time_for=lambda retention_ms: T0 + 5_000) == 0
+    assert log.apply_retention(T0 - 100_000, time_for=lambda retention_ms: T0 + 12_500) == 3
 
 
-def test_a_jump_that_is_taken_back_ends_the_pause_and_time_that_merely_passed_is_no_jump() -> None:
-    log = _aged(retention_ms=10_000)
-    log.apply_retention(T0 + 5_000, mono_ms=0)
-    assert log.apply_retention(T0 + 105_000, mono_ms=10) == 0
-    assert log.apply_retention(T0 + 5_020, mono_ms=20) == 0
-    assert log.apply_retention(T0 + 12_500, mono_ms=7_500) == 3
+def test_h3_a_replica_that_does_not_lead_deletes_only_what_its_leader_has_deleted() -> None:
+    log = _aged(retention_ms=10_000, retention_bytes=1)
+    assert log.apply_retention(T0 + 10 * DAY_MS, leads=False) == 0
+    log.delete_records_before(3)
+    assert log.apply_retention(T0, leads=False) == 3
+    assert log.apply_retention(T0 + 10 * DAY_MS, leads=True) > 0
 
 
 def test_delete_records_raises_the_start_and_frees_whole_segments() -> None:
@@ -820,7 +853,7 @@ def test_delete_records_raises_the_start_and_frees_whole_segments() -> None:
     assert log.delete_records_before(3) == 3
     assert log.delete_records_before(2) == 3
     assert values_of(log) == [b"3", b"4", b"5"]
-    assert log.apply_retention(T0, mono_ms=0) == 3
+    assert log.apply_retention(T0) == 3
     assert log.delete_records_before(-1) == 6
     assert log.epoch_end(0) == EpochEnd(0, 6)
 
@@ -854,7 +887,7 @@ def test_a_deleted_segment_keeps_its_file_under_another_name_for_the_delay() -> 
     log = _aged(retention_ms=-1)
     log.update_config(log.config.replace(file_delete_delay_ms=1000))
     log.delete_records_before(1)
-    log.apply_retention(T0, mono_ms=0)
+    log.apply_retention(T0)
     log.purge(T0 + 999)
     assert f"{0:020d}.log.deleted" in log.disk.list(log.directory)
     log.purge(T0 + 1000)

@@ -154,7 +154,7 @@ class World:
 
     def retain(self) -> None:
         self.log.set_high_watermark(self.log.synced_offset)
-        self.directory.apply_retention(self.wall_ms, mono_ms=self.wall_ms)
+        self.directory.apply_retention(self.wall_ms)
         self.start = self.log.log_start_offset
 
     def lead(self) -> None:

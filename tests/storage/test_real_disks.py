@@ -61,7 +61,7 @@ def test_a_full_file_system_refuses_records_serves_reads_and_takes_records_again
         sync(log)
         log.set_high_watermark(log.synced_offset)
         assert log.synced_offset == taken
-        log.apply_retention(T0, mono_ms=0)
+        log.apply_retention(T0)
         log.purge(T0)
         assert put(log, a_batch(b"y" * 7000)).base_offset == taken
         sync(log)

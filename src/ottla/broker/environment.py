@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.broker.broker_time import BrokerTime
     from ottla.broker.failures import Failures
     from ottla.broker.metadata_log.metadata_follow import MetadataFollow
     from ottla.broker.options import Options
@@ -30,6 +31,8 @@ class Environment:
     syncer: Syncer
     follow: MetadataFollow
     """The metadata log: the known state of the cluster, and the only way to change it."""
+    time: BrokerTime
+    """The time by which things have an age: not the wall clock alone (rule B9)."""
     options: Options
     failures: Failures
 

@@ -104,6 +104,12 @@ SESSION_PARTITIONS = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "gauge", "Partitions in fetch sessions."
 )
 METADATA_VERSION = Metric("ottla_metadata_version", "gauge", "The last entry of the metadata log applied.")
+CLOCK_AHEAD = Metric(
+    "ottla_clock_unproven_seconds",
+    "gauge",
+    "Seconds by which the clock is ahead of what other witnesses have proven; deletion by age is later by them.",
+)
+CLOCK_BEHIND = Metric("ottla_clock_behind_seconds", "gauge", "Seconds by which the clock is behind the proven time.")
 EXPORTER_BROKERS = Metric("kafka_brokers", "gauge", "Brokers that live.")
 TOPIC_PARTITIONS = Metric("kafka_topic_partitions", "gauge", "Partitions of the topic.", _TOPIC)
 CURRENT_OFFSET = Metric("kafka_topic_partition_current_offset", "gauge", "High watermark.", _PARTITION)
@@ -164,6 +170,8 @@ def _broker(node: Node) -> Iterator[Sample]:
         yield Sample(STRAYS, (directory.path,), len(stray_folders(directory.disk, directory.path)))
     yield Sample(IN_SYNC_SHRINKS, (), node.replicas.in_sync.shrinks)
     yield Sample(IN_SYNC_EXPANDS, (), node.replicas.in_sync.expands)
+    yield Sample(CLOCK_AHEAD, (), node.time.doubt.ahead_ms // 1000)
+    yield Sample(CLOCK_BEHIND, (), node.time.doubt.behind_ms // 1000)
     yield Sample(BUGS, (), node.dispatch.bugs)
     yield Sample(MALFORMED, (), node.dispatch.malformed)
     yield Sample(SESSIONS, (), len(node.fetch_sessions))

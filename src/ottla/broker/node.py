@@ -9,7 +9,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.broker.broker_time import BrokerTime, Uptime, no_uptime
 from ottla.broker.control.ages import Ages
+from ottla.broker.control.clock_rounds import ClockRounds
 from ottla.broker.control.departure import hand_over, say_farewell
 from ottla.broker.control.doubts import Doubts
 from ottla.broker.control.early_fence import EarlyFence
@@ -84,10 +86,16 @@ class Node:
         scrub: ScrubWork | None = None,
         network: Network | None = None,
         needed_directory: str | None = None,
+        uptime: Callable[[], Uptime | None] = no_uptime,
     ) -> None:
-        """`needed_directory`: the log directory that holds the store, without which this broker cannot go on."""
+        """`needed_directory`: the log directory that holds the store, without which this broker cannot go on.
+
+        `uptime`: how long the machine has been up, which measures time across restarts of the broker.
+        """
         self._coordination = coordination
-        self.around = self._new_environment(layers, clock, entropy, syncer, on_fatal)
+        options = Options(layers)
+        self.time = BrokerTime(clock, lambda: options.config, uptime)
+        self.around = self._new_environment(options, clock, entropy, syncer, on_fatal)
         around = self.around
         self.broker, self.follow = around.broker, around.follow
         self.doubts, self.endpoints = Doubts(around), Endpoints(around)
@@ -114,7 +122,10 @@ class Node:
         self.longest_logs = LongestLogs(around, self.peers, self._log_of)
         elections = UncleanElections(around, self.longest_logs)
         self._ages = Ages(around, self._coordination, self.replicas.directories)
-        self._rounds = Rounds(around, self.replicas, self.compactor, self.scrubber, elections, self._ages)
+        self._clock_rounds = ClockRounds(around, self.time, self.peers, self.replicas)
+        self._rounds = Rounds(
+            around, self.replicas, self.compactor, self.scrubber, elections, self._ages, self._clock_rounds
+        )
         self.services = self._new_services()
         self.dispatch = Dispatch(self.services)
         self._topics_here: dict[bytes, str] = {}
@@ -122,9 +133,9 @@ class Node:
     # --- wiring ---
 
     def _new_environment(
-        self, layers: Layers, clock: Clock, entropy: Entropy, syncer: Syncer, on_fatal: Callable[[str], None]
+        self, options: Options, clock: Clock, entropy: Entropy, syncer: Syncer, on_fatal: Callable[[str], None]
     ) -> Environment:
-        options, failures, deadlines = Options(layers), Failures(on_fatal), Deadlines(clock)
+        failures, deadlines = Failures(on_fatal), Deadlines(clock)
         config = options.config
         broker = BrokerId(config.node_id)
         slots = config.max_incremental_fetch_session_cache_slots
@@ -141,6 +152,7 @@ class Node:
             deadlines=deadlines,
             syncer=syncer,
             follow=follow,
+            time=self.time,
             options=options,
             failures=failures,
         )
@@ -183,6 +195,7 @@ class Node:
             deadlines=around.deadlines,
             syncer=around.syncer,
             follow=around.follow,
+            time=around.time,
             options=around.options,
             failures=around.failures,
             replicas=self.replicas,
@@ -243,6 +256,7 @@ class Node:
 
     async def _start(self, host: str, listeners: tuple[Listener, ...], lock: Lock | None) -> None:
         await self.follow.start()
+        self._look_at_clock()
         if self.metadata.cluster_id:
             await refuse_older_store(self.around, self.replicas.directories.disk, self.replicas.directories.paths)
             self.replicas.directories.incarnations.ages = await self._ages.stored()
@@ -260,6 +274,12 @@ class Node:
         self._rounds.start()
         cluster_id, here = self.metadata.cluster_id, len(self.replicas)
         log.info("broker %d serves cluster %s with %d replicas here", self.broker, cluster_id, here)
+
+    def _look_at_clock(self) -> None:
+        """Compare the wall clock with the last run's, before any directory is written to."""
+        directories = self.replicas.directories
+        others = any(broker != self.broker for broker in self.metadata.brokers)
+        self.time.begin(directories.disk, directories.paths, others=others)
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
         directories, static = self.replicas.directories, self.around.options.layers.static
@@ -298,6 +318,8 @@ class Node:
         self.coordinators.close()
         epoch = self.metadata.brokers[self.broker].epoch if self.broker in self.metadata.brokers else -1
         self.follow.on_reconcile = _ignore
+        if clean:
+            self._clock_rounds.last()
         self.replicas.close(clean=clean, broker_epoch=epoch)
         if clean and self.around.failures.reason is None:
             await say_farewell(self.around, self.replicas.directories.closed)
@@ -355,6 +377,7 @@ class Node:
         options.take(metadata, self.broker)
         self.leader_throttle.rate = options.config.leader_replication_throttled_rate
         self.follower_throttle.rate = options.config.follower_replication_throttled_rate
+        self.time.look()
         self.groups.reconfigure(options.config)
         self.transactions.reconfigure(options.config)
         for topic in metadata.topics.values():

@@ -12,6 +12,7 @@ from ottla.broker.waiting import Deadline
 
 if TYPE_CHECKING:
     from ottla.broker.control.ages import Ages
+    from ottla.broker.control.clock_rounds import ClockRounds
     from ottla.broker.control.unclean_elections import UncleanElections
     from ottla.broker.environment import Environment
     from ottla.broker.replicas.compactor import Compactor
@@ -33,6 +34,7 @@ class Rounds:
         scrubber: Scrubber,
         unclean_elections: UncleanElections,
         ages: Ages,
+        clock: ClockRounds,
     ) -> None:
         self._around = around
         self._replicas = replicas
@@ -40,6 +42,7 @@ class Rounds:
         self._scrubber = scrubber
         self._unclean_elections = unclean_elections
         self._ages = ages
+        self._clock = clock
         self._next: dict[str, Deadline] = {}
         self._stopped = False
 
@@ -56,6 +59,7 @@ class Rounds:
         self._every("scrub", self._scrubber.every_ms, self._scrubber.round)
         self._every("unclean elections", lambda: EVERY_MS, self._unclean_elections.look)
         self._every("ages", lambda: ages.EVERY_MS, self._ages.round)
+        self._every("clock", self._clock.every_ms, self._clock.round)
         self._every("flush", lambda: _FLUSH_EVERY_MS, logs.flush_due)
 
     def stop(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla import __version__
 from ottla.cli.command import Command, bad, counted, dim, good, print_json, wants_json
 from ottla.cli.connect import client_settings, read_properties
+from ottla.cli.doctor_clock import findings
 from ottla.cli.doctor_disks import troubles
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
@@ -129,6 +130,11 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             _look_at_broker(broker, settings, reached, report)
         for what, advice in troubles(cluster):
             report.wrong(what, advice)
+        for one in findings(cluster):
+            if one.wrong:
+                report.wrong(one.what, one.advice)
+            else:
+                report.note(one.what + (f": {one.advice}" if one.advice else ""))
         for number, decoder in cluster.run(record_decoders(cluster.plan, list(metadata.brokers))).items():
             report.note(f"broker {number} reads records: {decoder}")
         told = cluster.run(replica_troubles(cluster.plan, list(metadata.brokers)))

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "transaction": ("ottla.cli.transaction:command", "list and describe transactions, find and end those that hang"),
     "features": ("ottla.cli.features:command", "show, raise and lower the levels of the cluster's features"),
     "config": ("ottla.cli.config:command", "read and change configurations of topics, brokers, groups"),
+    "clock": ("ottla.cli.clock:command", "show what time it is by each broker, and accept a clock that is in doubt"),
     "log": ("ottla.cli.log:command", "print the files of a log directory"),
     "doctor": ("ottla.cli.doctor:command", "explain what a client sees"),
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),

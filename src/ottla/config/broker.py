@@ -161,6 +161,11 @@ class BrokerConfig(OptionSet):
         "log.stray.retention.ms", 7 * DAY_MS, Kind.LONG, check=at_least(-1),
         doc="ottla's own: how long what a start has set aside (`ottla log strays`) is kept; -1: for ever.",
     )
+    ottla_clock_accepted_ms: int = option(
+        "ottla.clock.accepted.ms", -1, Kind.LONG, check=at_least(-1), scope=Scope.CLUSTER_WIDE,
+        doc="ottla's own: the time, in ms since 1970, that it is by an administrator's word. `ottla clock accept` sets "
+            "it, for brokers whose clocks are in doubt; -1: no word.",
+    )
     log_flush_offset_checkpoint_interval_ms: int = option(
         "log.flush.offset.checkpoint.interval.ms", 60_000, Kind.INT, check=at_least(0),
         doc="How often recovery points are written down.",

@@ -29,6 +29,10 @@ BROKER_LOAD = "ottla.broker.load"
 """No option: bytes in and out of a broker and the lag of its followers, as JSON, for those who ask it by this name."""
 
 
+BROKER_CLOCK = "ottla.broker.clock"
+"""No option: the time by a broker, and how far its clock is in doubt, as JSON, for those who ask it by this name."""
+
+
 class DescribedSynonym(NamedTuple):
     name: str
     value: str | None

@@ -186,7 +186,7 @@ class Offsets:
         for place in gone:
             out.write(offset_entry(*place, None))
 
-    def expire(self, group: AnyGroup, wall_ms: int, out: Decision) -> bool:
+    def expire(self, group: AnyGroup, now: Moment, out: Decision) -> bool:
         """Forget offsets past their retention; True if nothing of the group is left after that."""
         group_id = group.group_id
         if group_id not in self._groups:
@@ -198,17 +198,19 @@ class Offsets:
             subscribed = group.is_subscribed(topic)
             for index, held in partitions.items():
                 pending = (topic, index) in self._open.get(group_id, {})
-                if not subscribed and not pending and self._expired(group, held, wall_ms):
+                if not subscribed and not pending and self._expired(group, held, now):
                     out.write(offset_entry(group_id, topic, index, None))
                 else:
                     nothing_left = False
         return nothing_left
 
-    def _expired(self, group: AnyGroup, held: CommittedOffset, wall_ms: int) -> bool:
+    def _expired(self, group: AnyGroup, held: CommittedOffset, now: Moment) -> bool:
         if held.expire_timestamp_ms != -1:
-            return wall_ms >= held.expire_timestamp_ms
+            keep_ms = held.expire_timestamp_ms - held.commit_timestamp_ms
+            return now.time_for(keep_ms) >= held.expire_timestamp_ms
         since_ms = group.offsets_idle_since_ms(held.commit_timestamp_ms)
-        return wall_ms - since_ms >= self._settings.offsets_retention_ms
+        keep_ms = self._settings.offsets_retention_ms
+        return now.time_for(keep_ms) - since_ms >= keep_ms
 
     # Applying
 

@@ -369,7 +369,6 @@ class GroupShard:
             if group.unled or len(group.members) > self.settings.max_size:
                 self._rebalances.prepare(group, now, out)
         self._deadlines.set(_EXPIRY, now.mono_ms + self.settings.offsets_retention_check_interval_ms)
-        self._expiry.begin(now.wall_ms, now.mono_ms)
         return out
 
     def refused(self, decision: Decision, error: ErrorCode, now: Moment) -> Decision:
@@ -425,9 +424,9 @@ class GroupShard:
     def _expire(self, now: Moment, out: Decision) -> None:
         """Look through some of the groups; the rest of a round follows at once, the next round after the interval."""
         every = (group.group_id for group in self.all_groups())
-        for group_id in self._expiry.next_part(every, now.wall_ms, now.mono_ms, self.settings.offsets_retention_ms):
+        for group_id in self._expiry.next_part(every):
             group = self.group(group_id)
-            if group is None or not self.offsets.expire(group, now.wall_ms, out):
+            if group is None or not self.offsets.expire(group, now, out):
                 continue
             if group.is_empty and not (isinstance(group, Group) and group.pending):
                 self._write_end(group, out)

@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
+from ottla.kernel.trusted_time import TimeFor
 
 E = TypeVar("E")
 
@@ -17,10 +18,16 @@ and an `ErrorCode` in its stead means that the whole request failed."""
 
 
 class Moment(NamedTuple):
-    """Now, by both clocks: monotonic for deadlines, wall for what is written and for retention."""
+    """Now, by both clocks: monotonic for deadlines, wall for what is written."""
 
     mono_ms: int
     wall_ms: int
+    aged: TimeFor | None = None
+    """The trusted time, by which things have an age; None where the wall clock is trusted."""
+
+    def time_for(self, retention_ms: int) -> int:
+        """The time of day by which something of this retention has an age (rule B9)."""
+        return self.wall_ms if self.aged is None else self.aged(retention_ms)
 
 
 class Reply(NamedTuple):

@@ -28,7 +28,7 @@ from ottla.kernel.story import Slot
 from ottla.metadata.entries import UnknownEntry
 from ottla.metadata.state import Listener as RegisteredListener
 from ottla.server import open_files
-from ottla.server.clock import LoopClock, SystemEntropy
+from ottla.server.clock import LoopClock, SystemEntropy, system_uptime
 from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
 from ottla.server.connection_count import ConnectionCount
@@ -179,6 +179,7 @@ class BrokerServer:
             scrub=None if self._memory else ScrubChild(self._loop),
             network=self._dialer,
             needed_directory=self._needed_directory(),
+            uptime=system_uptime,
         )
         self.node = node
         node.doubts.look_closer = getattr(coordination, "look_now", None)  # some stores cannot

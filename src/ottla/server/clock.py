@@ -7,7 +7,11 @@ import os
 import time
 from collections.abc import Callable
 
+from ottla.broker.broker_time import Uptime
 from ottla.kernel.seams import Timer
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_UPTIME = "/proc/uptime"
 
 
 class LoopClock:
@@ -27,6 +31,15 @@ class LoopClock:
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon(callback)
+
+
+def system_uptime() -> Uptime | None:
+    """The uptime by the kernel, which setting the clock does not change; None on systems without /proc."""
+    try:
+        with open(_BOOT, encoding="ascii") as boot, open(_UPTIME, encoding="ascii") as uptime:
+            return Uptime(boot.read().strip(), int(float(uptime.read().split()[0]) * 1000))
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 class SystemEntropy:

@@ -30,7 +30,9 @@ _STALLS_MS = (200, 4000)
 _SOON_MS = (20, 300)
 _LOOK_MS = 2
 _CLOCK_MS = 20 * 60 * 1000
-"""The most that the clock may be off: so no timestamp becomes one that topics refuse."""
+"""The most that a clock is behind, or a little ahead: so no timestamp becomes one that topics refuse."""
+_FAR = 365 * 24 * 6
+"""So many times ten minutes are a year: records that look older than any retention are young all the same."""
 
 
 class Faults:
@@ -360,7 +362,10 @@ class Faults:
         return True
 
     def _clock_jump(self) -> bool:
-        self.pick().wall_off_ms = self.random.randint(-_CLOCK_MS, _CLOCK_MS)
+        """Set the clock of a machine, whose broker may restart with it: a little off, or up to a year ahead."""
+        off_ms = self.random.randint(-_CLOCK_MS, _CLOCK_MS)
+        far_ms = off_ms - _CLOCK_MS // 2
+        self.pick().wall_off_ms = far_ms * _FAR if far_ms > 0 else off_ms
         return True
 
     # among several brokers

@@ -13,6 +13,7 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Buffer, Disk, SyncWork
+from ottla.kernel.trusted_time import TimeFor
 from ottla.records.batch import Batch
 from ottla.records.header import MAGIC_AT, PLACE, SIZE_OVERHEAD
 from ottla.storage import lookup, recovery
@@ -355,23 +356,29 @@ class Log(LogState):
         """Start where another copy of this log does, if that is later, so that deleted records do not come back."""
         self.bounds.start_raised(min(max(self.bounds.start, other.bounds.start), self.bounds.end))
 
-    def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
+    def apply_retention(self, wall_ms: int, *, time_for: TimeFor | None = None, leads: bool = True) -> int:
         """Take out the segments that time, size and the log's start allow; return their number.
 
-        A clock jump pauses it (rule B9).
+        `time_for`: the trusted time, where it may be another than the wall clock (rule B9). A replica that does not
+        lead deletes only below the log start that its leader has told it (rule H3).
 
         Their files go by `purge`, which comes after the new log start is checkpointed: a crash between must not
         bring the start back.
         """
-        return self._retention.apply(self._config, wall_ms, mono_ms)
+        return self._retention.apply(self._config, wall_ms, time_for or (lambda retention_ms: wall_ms), leads=leads)
 
     def purge(self, wall_ms: int, *, one_by_one: bool = False) -> None:
         """Delete the files of segments taken out `file.delete.delay.ms` ago; `one_by_one` without a checkpoint."""
         self._retention.purge(wall_ms, self._config.file_delete_delay_ms, one_by_one=one_by_one)
 
-    def expire_producers(self, wall_ms: int) -> None:
-        """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, as reads do."""
-        self.producers.expire(wall_ms - self.producer_expiration_ms)
+    def expire_producers(self, wall_ms: int, *, time_for: TimeFor | None = None) -> None:
+        """Forget producers idle for `producer.id.expiration.ms`, and ended transactions, as reads do.
+
+        The time of a producer's last batch is when it was seen here, by the wall clock: records may have any timestamp,
+        and a batch that is sent again must be known as such. Its age is judged by the trusted time, which may be less.
+        """
+        idle_ms = self.producer_expiration_ms
+        self.producers.expire(wall_ms, (wall_ms if time_for is None else time_for(idle_ms)) - idle_ms)
         self.producers.forget_ended(self.bounds.high_watermark)
 
     def truncate_to(self, offset: int) -> None:

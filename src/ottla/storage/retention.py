@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.retention import RetentionPause
 from ottla.kernel.seams import FailedSync
+from ottla.kernel.trusted_time import TimeFor
 from ottla.records.header import HEADER_SIZE
 from ottla.storage.bounds import LogBounds
 from ottla.storage.checkpoint import TEMPORARY, replace_file
@@ -25,7 +25,7 @@ from ottla.storage.write_gate import WriteGate
 class Retention:
     """One log's."""
 
-    __slots__ = ("_bounds", "_chain", "_epochs", "_gate", "_pause", "_rolling", "_syncing")
+    __slots__ = ("_bounds", "_chain", "_epochs", "_gate", "_rolling", "_syncing")
 
     def __init__(
         self,
@@ -42,7 +42,6 @@ class Retention:
         self._gate = gate
         self._rolling = rolling
         self._syncing = syncing
-        self._pause = RetentionPause()
 
     # --- the start ---
 
@@ -66,13 +65,12 @@ class Retention:
 
     # --- which segments go ---
 
-    def apply(self, config: TopicConfig, wall_ms: int, mono_ms: int) -> int:
+    def apply(self, config: TopicConfig, wall_ms: int, time_for: TimeFor, *, leads: bool) -> int:
         chain = self._chain
-        allowed = self._pause.allows(wall_ms, mono_ms, max(config.retention_ms, 0))
         count = self._below_start()
-        if config.deleted:
-            if config.retention_ms >= 0 and allowed:
-                count = max(count, self._too_old(wall_ms - config.retention_ms))
+        if config.deleted and leads:
+            if config.retention_ms >= 0:
+                count = max(count, self._too_old(time_for(config.retention_ms) - config.retention_ms))
             if config.retention_bytes >= 0:
                 count = max(count, self._too_much(config.retention_bytes))
         if count == len(chain.segments):

@@ -343,11 +343,12 @@ class TransactionShard:
 
     def _expire(self, now: Moment, out: Decision) -> None:
         """Forget transactional ids that were not used for long; the rest of a round follows at once."""
+        time_ms = now.time_for(self.settings.id_expiration_ms)
         for transactional_id in self._timing.next_to_expire(self.transactions, now):
             current = self.transactions.get(transactional_id)
             if current is None or current.state not in transitions.BEFORE[State.DEAD]:
                 continue
-            if now.wall_ms - current.updated_ms >= self.settings.id_expiration_ms:
+            if time_ms - current.updated_ms >= self.settings.id_expiration_ms:
                 out.write(tombstone(transactional_id))
 
 

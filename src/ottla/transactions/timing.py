@@ -34,7 +34,6 @@ class Timing:
     def begin(self, now: Moment) -> None:
         self._abort_at_ms = now.mono_ms + self._settings.abort_check_ms
         self._expire_at_ms = now.mono_ms + self._settings.expiration_check_ms
-        self._expiry.begin(now.wall_ms, now.mono_ms)
 
     @property
     def next_ms(self) -> int | None:
@@ -68,7 +67,7 @@ class Timing:
         """
         ends_at_ms = self._ends_at_ms.get(transactional_id)
         if ends_at_ms is None:
-            left_ms = transaction.started_ms + transaction.timeout_ms - now.wall_ms
+            left_ms = transaction.started_ms + transaction.timeout_ms - now.time_for(transaction.timeout_ms)
             ends_at_ms = self._ends_at_ms[transactional_id] = now.mono_ms + min(left_ms, transaction.timeout_ms)
         return ends_at_ms < now.mono_ms - self.forgiven_ms
 
@@ -88,8 +87,8 @@ class Timing:
         return self._expire_at_ms is not None and self._expire_at_ms <= now.mono_ms
 
     def next_to_expire(self, ids: Iterable[str], now: Moment) -> list[str]:
-        """The next ids of this round, or of a new one; none while the wall clock is in doubt."""
-        some = self._expiry.next_part(ids, now.wall_ms, now.mono_ms, self._settings.id_expiration_ms)
+        """The next ids of this round, or of a new one."""
+        some = self._expiry.next_part(ids)
         again = self._expiry.is_under_way
         self._expire_at_ms = now.mono_ms + (_NEXT_SLICE_MS if again else self._settings.expiration_check_ms)
         return some

@@ -172,7 +172,7 @@ def test_a_full_disk_that_cannot_forget_damage_ends_no_repair():
     cluster.scrub(damaged)
     cluster.cluster.until(lambda: len(held.damage.bases) == 2)
     held.delete_records_before(held.bases[1])
-    held.apply_retention(cluster.cluster.loop.wall_ms(), mono_ms=cluster.cluster.loop.mono_ms())
+    held.apply_retention(cluster.cluster.loop.wall_ms())
     disk.capacity_bytes = disk.used_bytes()
     cluster.cluster.until(lambda: len(held.damage.bases) == 1)
     disk.capacity_bytes = 1 << 62
@@ -513,7 +513,7 @@ def test_damage_that_retention_takes_away_is_forgotten():
     place.here.node.scrubber.round()
     assert place.loop.run_until(lambda: bool(partition.log.damage), within_ms=5000)
     partition.log.delete_records_before(partition.log.bases[1])
-    partition.log.apply_retention(place.loop.wall_ms(), mono_ms=place.loop.mono_ms())
+    partition.log.apply_retention(place.loop.wall_ms())
     assert place.loop.run_until(lambda: not partition.log.damage, within_ms=10_000)
 
 

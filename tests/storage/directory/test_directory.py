@@ -304,7 +304,7 @@ def test_damage_is_damage_in_every_later_start_and_nothing_behind_it_is_cut_off(
         directory.checkpoint_recovery_points()
         directory.checkpoint_log_starts()
         directory.checkpoint_high_watermarks()
-        directory.apply_retention(T0, mono_ms=0)
+        directory.apply_retention(T0)
         directory.close(clean=clean)
         assert disk.file_size(path) == size, "the file is evidence"
     assert put(only_log(a_directory(disk)), a_batch(b"5")).base_offset == 5
@@ -334,7 +334,7 @@ def test_the_log_start_does_not_go_back_after_retention_and_a_crash() -> None:
     sync(log)
     log.set_high_watermark(6)
     log.delete_records_before(4)
-    assert directory.apply_retention(T0, mono_ms=0) == 4
+    assert directory.apply_retention(T0) == 4
     disk.lose_unsynced()
     opened = only_log(a_directory(disk))
     assert opened.log_start_offset == 4 and values_of(opened) == [b"4", b"5"]
@@ -353,7 +353,7 @@ def test_every_legal_crash_state_of_retention_leaves_a_log_without_a_hole() -> N
         log.delete_records_before(2)
         disk.cut_after = disk.operations + cut
         try:
-            directory.apply_retention(T0, mono_ms=0)
+            directory.apply_retention(T0)
             ended = True
         except PowerCut:
             ended = False
@@ -383,14 +383,14 @@ def test_retention_makes_room_on_a_full_disk_that_has_none_for_a_checkpoint_and_
 
     disk, directory, log = filled()
     assert log.append(a_batch(b"x"), leader_epoch=0, wall_ms=T0) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert directory.apply_retention(T0, mono_ms=0) >= 2
+    assert directory.apply_retention(T0) >= 2
     assert put(log, a_batch(b"x")).base_offset == 12
     whole, cut = disk.operations, 0
     while cut < whole:
         disk, directory, log = filled()
         disk.cut_after = disk.operations + cut
         with contextlib.suppress(PowerCut):
-            directory.apply_retention(T0, mono_ms=0)
+            directory.apply_retention(T0)
             cut = whole
         disk.cut_after = None
         for state in disk.legal_states():
@@ -491,7 +491,7 @@ def test_retention_takes_no_file_in_a_failed_directory_as_no_checkpoint_can_tell
     directory.fail(OSError(errno.EIO, "another log of the directory could not be read"))
     before = disk.list("/data/t-0")
     with pytest.raises(OSError, match="has failed"):
-        directory.apply_retention(T0, mono_ms=0)
+        directory.apply_retention(T0)
     assert disk.list("/data/t-0") == before
 
 

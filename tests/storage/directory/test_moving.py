@@ -135,7 +135,7 @@ def test_records_that_are_deleted_meanwhile_are_not_asked_for(before: int):
     sync(two.log)
     two.log.set_high_watermark(6)
     two.log.delete_records_before(6)
-    two.log.apply_retention(T0, mono_ms=0)
+    two.log.apply_retention(T0)
     two.copied(future)
     assert future.end_offset == 6
     two.put(2)
@@ -164,7 +164,7 @@ def test_producers_whose_records_are_deleted_are_known_in_the_new_place():
     sync(two.log)
     two.log.set_high_watermark(6)
     two.log.delete_records_before(4)
-    two.log.apply_retention(T0, mono_ms=0)
+    two.log.apply_retention(T0)
     two.log.purge(T0 + DAY_MS)
     future = two.copied(two.begin())
     assert [one.producer_id for one in future.active_producers()] == [9]

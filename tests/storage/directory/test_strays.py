@@ -126,7 +126,7 @@ def test_what_is_left_of_retention_and_of_compaction_goes(data: Path) -> None:
     (data / "t-0" / "00000000000000000004.log.cleaned").write_bytes(b"half of it")
     directory, log = reopened_directory(data)
     assert values_of(log) == SIX[4:] and asides(data) == []
-    directory.apply_retention(T0 + DAY_MS, mono_ms=DAY_MS)
+    directory.apply_retention(T0 + DAY_MS)
     assert not list((data / "t-0").glob("*.deleted")) and not list((data / "t-0").glob("*.cleaned"))
     directory.close(clean=True)
 
@@ -255,6 +255,7 @@ def test_a_folder_that_cannot_be_written_to_has_its_note_beside_it() -> None:
     assert disk.exists(renamed + BESIDE) and not disk.exists("/data/t-0")
     assert folder_in_words(disk, renamed) == (TopicPartition("t", 0), "because")
     assert not is_due(disk, renamed, wall_ms=T0 + 999, retention_ms=1000)
+    assert not is_due(disk, renamed, wall_ms=T0 + 1000, retention_ms=1000, time_ms=T0 + 999)
     assert is_due(disk, renamed, wall_ms=T0 + 1000, retention_ms=1000)
     again = find_partitions(disk, "/data")
     assert not again.partitions and disk.exists(renamed + BESIDE), "a start takes the note for nothing else"

@@ -126,7 +126,8 @@ def test_guards_go_with_leadership_and_with_age() -> None:
     log.producers.forget_guards()
     assert append(log, guard=guard) == STATE
     guard = a_guard(log)
-    log.producers.expire(T0 + 1)
+    log.producers.expire(T0, T0)
+    log.producers.expire(T0 + 1, T0 + 1)
     assert append(log, guard=guard) == STATE
 
 

@@ -114,7 +114,7 @@ def test_a_renamed_file_beside_whole_segments_deletes_none_of_them(folder: Path,
     for _ in range(2):
         directory, log = reopened_directory(folder.parent)
         assert (log.log_start_offset, values_of(log), logs(folder)) == (0, SIX, list(BASES))
-        directory.apply_retention(T0, mono_ms=0)
+        directory.apply_retention(T0)
         directory.close(clean=True)
     (aside,) = folder.glob("*.aside")
     assert aside.read_bytes() == left
@@ -140,7 +140,7 @@ def test_a_stub_says_that_the_segments_below_were_deleted_until_that_is_noted_do
         assert f"{2:020d}.log.deleted" in said
         directory.close(clean=False)
     directory, log = reopened_directory(folder.parent)
-    directory.apply_retention(T0 + log.config.file_delete_delay_ms, mono_ms=0)
+    directory.apply_retention(T0 + log.config.file_delete_delay_ms)
     assert not list(folder.glob("*.deleted"))
     directory.close(clean=False)
     directory, log = reopened_directory(folder.parent)
@@ -152,7 +152,7 @@ def test_a_segment_below_a_stub_is_deleted_by_retention(folder: Path) -> None:
     as_stub(folder, 2)
     directory, log = reopened_directory(folder.parent)
     assert log.log_start_offset == 4 and segment(folder, 0).exists()
-    directory.apply_retention(T0 + log.config.file_delete_delay_ms, mono_ms=0)
+    directory.apply_retention(T0 + log.config.file_delete_delay_ms)
     assert logs(folder) == [4]
     directory.close(clean=True)
 
@@ -237,7 +237,7 @@ def test_without_room_for_a_stub_the_segment_itself_becomes_one(operation: str, 
     disk.fail(operation, errno.ENOSPC, where=where, skip=skip)
     body = disk.read(f"/data/t-0/{0:020d}.log")
     log.delete_records_before(1)
-    log.apply_retention(T0, mono_ms=0)
+    log.apply_retention(T0)
     log.purge(T0, one_by_one=True)
     assert disk.to_fail == 0
     assert disk.read(renamed) == body[:HEADER_SIZE]
@@ -246,5 +246,5 @@ def test_without_room_for_a_stub_the_segment_itself_becomes_one(operation: str, 
 
 def delete_on_full_disk(log: Log, offset: int, wall_ms: int) -> None:
     log.delete_records_before(offset)
-    log.apply_retention(wall_ms, mono_ms=0)
+    log.apply_retention(wall_ms)
     log.purge(wall_ms, one_by_one=True)

@@ -240,7 +240,7 @@ class ShardRunner(Generic[S]):
 
     def _now(self) -> Moment:
         clock = self._around.clock
-        return Moment(clock.mono_ms(), clock.wall_ms())
+        return Moment(clock.mono_ms(), clock.wall_ms(), self._around.time.aged)
 
     # Carrying out
 

@@ -1,8 +1,8 @@
 """DescribeConfigs (key 32, versions 1 to 4): every option of a topic, broker or group, with its source and synonyms.
 
 KIP-133, KIP-226. Unlike in Apache Kafka, a broker that is asked by name returns the faults of its replicas as
-`ottla.replica.troubles`, whether it has the compiled part as `ottla.record.decoder`, and its bytes in and out as
-`ottla.broker.load`.
+`ottla.replica.troubles`, whether it has the compiled part as `ottla.record.decoder`, its bytes in and out as
+`ottla.broker.load`, and what time it is as `ottla.broker.clock`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from ottla.broker.troubles import as_json
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
 from ottla.config.describe import (
+    BROKER_CLOCK,
     BROKER_LOAD,
     RECORD_DECODER,
     REPLICA_TROUBLES,
@@ -90,6 +91,10 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
         if keys is not None and BROKER_LOAD in keys:
             load = load_as_json(node.replicas.all(), node.replicas.traffic, node.clock.mono_ms())
             described.append(a_state(BROKER_LOAD, load, "Bytes in and out of this broker, and its followers' lag."))
+        if keys is not None and BROKER_CLOCK in keys:
+            described.append(
+                a_state(BROKER_CLOCK, node.time.as_json(), "What time it is by this broker, and by its clock.")
+            )
         return described
     if resource.resource_type == GROUP_RESOURCE:
         if not name:

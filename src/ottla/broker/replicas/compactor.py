@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.kernel.retention import RetentionPause
 from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
 from ottla.storage.log import FULL_DISK
@@ -92,7 +91,6 @@ class Compactor:
         self._working_on: Partition | None = None
         self._damaged: dict[tuple[bytes, int], int] = {}
         self._put_off: dict[tuple[bytes, int], int] = {}
-        self._pauses: dict[tuple[bytes, int], RetentionPause] = {}
         self.compacted_bytes = 0
         self.runs = 0
 
@@ -114,20 +112,16 @@ class Compactor:
 
     def _choose(self) -> tuple[Partition, CompactionPlan] | None:
         """The log that must be compacted by its lag, else the dirtiest."""
-        directories, clock = self._replicas.directories, self._around.clock
-        wall_ms, mono_ms = clock.wall_ms(), clock.mono_ms()
+        directories, around = self._replicas.directories, self._around
+        wall_ms = around.clock.wall_ms()
         best: tuple[Partition, CompactionPlan] | None = None
-        pauses, self._pauses = self._pauses, {}
         for key, partition in self._replicas.by_id.items():
             if "compact" not in partition.config.cleanup_policy:
                 continue
-            # Else tombstones would go early, and a consumer that is behind would never hear of deletions (rule B9).
-            pause = self._pauses[key] = pauses.get(key) or RetentionPause()
-            is_paused = not pause.allows(wall_ms, mono_ms, partition.config.delete_retention_ms)
-            if is_paused or self._is_left_alone(key, partition) or self._replicas.moves.holds(partition):
+            if self._is_left_alone(key, partition) or self._replicas.moves.holds(partition):
                 continue
             cleaned_to = directories.cleaned_to(partition)
-            plan = plan_compaction(partition.log, cleaned_to=cleaned_to, now_ms=wall_ms)
+            plan = plan_compaction(partition.log, cleaned_to=cleaned_to, now_ms=wall_ms, time_for=around.time.aged)
             if plan is not None and (
                 best is None or (plan.must, plan.dirty_ratio) > (best[1].must, best[1].dirty_ratio)
             ):

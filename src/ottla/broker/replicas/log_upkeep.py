@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.kernel.retention import RetentionPause
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import FULL_DISK
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.environment import Environment
     from ottla.broker.replicas.log_directories import LogDirectories
     from ottla.broker.replicas.partition import Partition
+    from ottla.storage.log import Log
 
 log = logging.getLogger("ottla.log_upkeep")
 _NOTE_AGAIN_MS = 1000
@@ -38,7 +38,6 @@ class LogUpkeep:
         self._directories = directories
         self._partitions = partitions
         self._remove_later = remove_later
-        self._stray_pause = RetentionPause()
         self._to_note: set[Callable[[], None]] = set()
         """Checkpoints for which the disk had no room."""
         self._closed = False
@@ -50,22 +49,34 @@ class LogUpkeep:
     # --- retention ---
 
     def apply_retention(self) -> None:
-        wall_ms, mono_ms = self._around.clock.wall_ms(), self._around.clock.mono_ms()
+        wall_ms, aged = self._around.clock.wall_ms(), self._around.time.aged
+        led = self._led()
         before = {key: partition.log.log_start_offset for key, partition in self._partitions.items()}
-        self._directories.each(lambda directory: directory.apply_retention(wall_ms, mono_ms=mono_ms))
+        self._directories.each(lambda directory: directory.apply_retention(wall_ms, time_for=aged, leads=led))
         for key, partition in self._partitions.items():
             if partition.log.log_start_offset != before[key]:
                 partition.mark()
-            partition.log.expire_producers(wall_ms)
-        self._remove_strays(wall_ms, mono_ms)
+            partition.log.expire_producers(wall_ms, time_for=aged)
+        self._remove_strays()
 
-    def _remove_strays(self, wall_ms: int, mono_ms: int) -> None:
-        """Remove old strays, but not after a jump of the wall clock, as with retention (rule B9)."""
+    def _led(self) -> Callable[[Log], bool]:
+        """Tell whether a log is that of a leader, by which age and size of the whole partition are judged.
+
+        A follower whose clock is wrong would else empty a copy that is in sync (rule H3).
+        """
+        may_lead = self._around.may_lead()
+        logs = {id(each.log) for each in self._partitions.values() if each.leader is not None and may_lead}
+        return lambda log: id(log) in logs
+
+    def _remove_strays(self) -> None:
+        """Remove old strays, by the trusted time (rule B9)."""
         retention_ms = self._around.config.log_stray_retention_ms
-        if retention_ms < 0 or not self._stray_pause.allows(wall_ms, mono_ms, retention_ms):
+        if retention_ms < 0:
             return
+        wall_ms, time_ms = self._around.clock.wall_ms(), self._around.time.aged(retention_ms)
         for directory in list(self._directories.online):
-            for one in directory.deletions.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms):
+            deletions = directory.deletions
+            for one in deletions.remove_strays(wall_ms=wall_ms, retention_ms=retention_ms, time_ms=time_ms):
                 log.warning("the stray %s is deleted after %d ms: %d bytes, offsets %d to %d", one.path, retention_ms,
                             one.size_bytes, one.start_offset, one.end_offset)  # fmt: skip
                 self._remove_later()

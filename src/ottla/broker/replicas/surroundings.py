@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ottla.broker.broker_time import BrokerTime
 from ottla.broker.waiting import Deadlines
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Clock, Syncer
@@ -20,6 +21,9 @@ class Surroundings(Protocol):
 
     @property
     def clock(self) -> Clock: ...
+
+    @property
+    def time(self) -> BrokerTime: ...
 
     @property
     def deadlines(self) -> Deadlines: ...

@@ -63,12 +63,13 @@ class Deletions:
         self._disk.remove_tree(folder)
         self._disk.remove(folder + strays.BESIDE)
 
-    def remove_strays(self, *, wall_ms: int, retention_ms: int) -> list[strays.Stray]:
+    def remove_strays(self, *, wall_ms: int, retention_ms: int, time_ms: int | None = None) -> list[strays.Stray]:
         """Delete strays that were set aside `retention_ms` ago: files at once, folders later by `remove_one`."""
         gone = [
             strays.described(self._disk, path)
             for path in [*strays.stray_folders(self._disk, self._path), *self.files_aside]
-            if path not in self.doomed and strays.is_due(self._disk, path, wall_ms=wall_ms, retention_ms=retention_ms)
+            if path not in self.doomed
+            and strays.is_due(self._disk, path, wall_ms=wall_ms, retention_ms=retention_ms, time_ms=time_ms)
         ]
         for one in gone:
             if one.file:

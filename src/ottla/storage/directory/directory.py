@@ -19,6 +19,7 @@ from typing import Protocol
 from ottla.config.topic import TopicConfig
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.seams import Disk
+from ottla.kernel.trusted_time import TimeFor
 from ottla.storage import checkpoint, recovery
 from ottla.storage.directory import page_cache, strays
 from ottla.storage.directory.age import Age
@@ -33,6 +34,10 @@ from ottla.storage.log import Log
 from ottla.storage.values import FULL_DISK, fits, tail_bytes
 
 storage_log = logging.getLogger("ottla.storage")
+
+
+def _always(log: Log) -> bool:
+    return True
 
 
 class HeldLock(Protocol):
@@ -351,13 +356,16 @@ class LogDirectory:
 
     # -- the owner's rounds ---
 
-    def apply_retention(self, wall_ms: int, *, mono_ms: int) -> int:
+    def apply_retention(
+        self, wall_ms: int, *, time_for: TimeFor | None = None, leads: Callable[[Log], bool] = _always
+    ) -> int:
         """Retention of every log, in the order that a crash cannot undo: starts, their checkpoint, then the files.
 
         A last segment that is too old is sealed, and goes in the round after its sync (`Log.flush_due` asks for it).
+        `time_for`: the trusted time. `leads`: True for logs whose age and size count here (`Log.apply_retention`).
         """
         self._refuse_if_failed(self.path)  # nothing could note the starts
-        gone = sum(log.apply_retention(wall_ms, mono_ms=mono_ms) for log in self.logs.values())
+        gone = sum(log.apply_retention(wall_ms, time_for=time_for, leads=leads(log)) for log in self.logs.values())
         try:
             self.checkpoint_recovery_points()
             self.checkpoint_log_starts()

@@ -177,12 +177,15 @@ def size_of(disk: Disk, path: str) -> int:
     return disk.file_size(path) if disk.exists(path) else 0  # a link may lead to nothing
 
 
-def is_due(disk: Disk, path: str, *, wall_ms: int, retention_ms: int) -> bool:
-    """True if a stray was set aside `retention_ms` ago; if that time is not known, it is counted from now on."""
+def is_due(disk: Disk, path: str, *, wall_ms: int, retention_ms: int, time_ms: int | None = None) -> bool:
+    """True if a stray was set aside `retention_ms` ago; if that time is not known, it is counted from now on.
+
+    `time_ms`: the trusted time, where it is another than the wall clock (rule B9).
+    """
     since = _since(disk, path)
     if since is None and not path.endswith(ASIDE):
         _write_note(disk, path, read_note(disk, path) | {_SINCE: str(wall_ms)}, beside=path + BESIDE)
-    return since is not None and wall_ms - since >= retention_ms
+    return since is not None and (wall_ms if time_ms is None else time_ms) - since >= retention_ms
 
 
 def remove(disk: Disk, one: Stray) -> None:

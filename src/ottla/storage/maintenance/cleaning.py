@@ -264,7 +264,8 @@ class _Cleaner:
 
         That is so for delete.retention.ms without end, and for timestamps that are not worth the name.
         """
-        horizon = self._plan.now_ms + self._plan.delete_retention_ms
+        plan = self._plan
+        horizon = (plan.now_ms if plan.wall_ms is None else plan.wall_ms) + plan.delete_retention_ms
         fits = horizon < 2**63 and all(record.timestamp - horizon >= -(2**63) for record in records)
         return horizon if fits else None
 

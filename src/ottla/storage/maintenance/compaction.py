@@ -11,6 +11,7 @@ import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.config.topic import TopicConfig
+from ottla.kernel.trusted_time import TimeFor
 from ottla.storage.producers.aborted_note import put_note
 from ottla.storage.recovery import complete_swap
 from ottla.storage.segment.aborted import AbortedEntry
@@ -55,6 +56,7 @@ class CompactionPlan(NamedTuple):
     dirty_end: int
     """Keys are gathered from these offsets; records behind are kept as they are."""
     now_ms: int
+    """The time by which tombstones have an age: not later than is proven (rule B9)."""
     delete_retention_ms: int
     segment_bytes: int
     index_interval_bytes: int
@@ -65,6 +67,8 @@ class CompactionPlan(NamedTuple):
     aborted_behind: list[AbortedEntry]
     """Transactions with records in these segments, and the marker that aborts them in a later one."""
     max_keys: int = MAX_KEYS
+    wall_ms: int | None = None
+    """The wall clock, from which delete.retention.ms of tombstones begins; None: as `now_ms`."""
 
     def encoded(self) -> bytes:
         return json.dumps(self._asdict()).encode()
@@ -152,14 +156,21 @@ def group_segments(segments: list[SegmentFacts], *, segment_bytes: int, index_by
     return groups
 
 
-def plan_compaction(log: Log, *, cleaned_to: int | None, now_ms: int) -> CompactionPlan | None:
-    """The plan for now; None where nothing is to be compacted. The caller runs one plan of a log at a time."""
+def plan_compaction(
+    log: Log, *, cleaned_to: int | None, now_ms: int, time_for: TimeFor | None = None
+) -> CompactionPlan | None:
+    """The plan for now; None where nothing is to be compacted. The caller runs one plan of a log at a time.
+
+    `now_ms`: the wall clock. `time_for`: the trusted time, where it may be another.
+    """
     config = log.config
     if not config.compacted or log.refusing or log.damaged_at is not None or log.damage:
         return None
     sealed = [_facts(segment) for segment in log.segments[:-1]]
     limit = min(log.last_stable_offset, log.recovery_point)
-    found = cleanable_range(sealed, config, cleaned_to=cleaned_to, limit_offset=limit, now_ms=now_ms)
+    aged = time_for or (lambda retention_ms: now_ms)
+    lagged_ms = aged(config.min_compaction_lag_ms)
+    found = cleanable_range(sealed, config, cleaned_to=cleaned_to, limit_offset=limit, now_ms=lagged_ms)
     if not found.dirty_bytes or not (found.must or found.dirty_ratio > config.min_cleanable_dirty_ratio):
         return None
     inside = [segment for segment in sealed if segment.next_offset <= found.dirty_end]
@@ -170,7 +181,8 @@ def plan_compaction(log: Log, *, cleaned_to: int | None, now_ms: int) -> Compact
         ends=[group[-1].next_offset for group in groups],
         dirty_start=found.dirty_start,
         dirty_end=found.dirty_end,
-        now_ms=now_ms,
+        now_ms=aged(config.delete_retention_ms),
+        wall_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,
         segment_bytes=log.segment_bytes,
         index_interval_bytes=config.index_interval_bytes,

@@ -60,13 +60,15 @@ class Guard:
 class ProducerState:
     """One producer id."""
 
-    __slots__ = ("coordinator_epoch", "epoch", "last_timestamp", "marks", "transaction_start")
+    __slots__ = ("coordinator_epoch", "epoch", "idle_since_ms", "last_timestamp", "marks", "transaction_start")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.marks: deque[Mark] = deque(maxlen=BATCHES_KEPT)
         self.coordinator_epoch = -1
         self.last_timestamp = -1
+        self.idle_since_ms = -1
+        """The time of the first look since its last batch, by the wall clock; -1 before that look."""
         self.transaction_start = -1
 
     @property
@@ -263,6 +265,7 @@ class Producers:
             state.marks.clear()
         state.marks.append(Mark(last_sequence, last_offset, last_offset - first_offset, timestamp))
         state.last_timestamp = timestamp
+        state.idle_since_ms = -1
         self.changed = True
         if transactional:
             self._guards.pop(producer_id, None)
@@ -298,6 +301,7 @@ class Producers:
             state.epoch = epoch
             state.marks.clear()
         state.last_timestamp = timestamp
+        state.idle_since_ms = -1
         self.changed = True
         return state
 
@@ -356,13 +360,18 @@ class Producers:
     def no_transactions(self) -> bool:
         return not self._open and not self._ended
 
-    def expire(self, before_ms: int) -> int:
-        """Forget producers silent since before a time, unless a transaction of theirs is open."""
-        silent = [
-            producer_id
-            for producer_id, state in self._states.items()
-            if state.last_timestamp < before_ms and state.transaction_start < 0
-        ]
+    def expire(self, wall_ms: int, before_ms: int) -> int:
+        """Forget producers that are idle since before a time, unless a transaction of theirs is open.
+
+        Unlike in Apache Kafka, timestamps of records do not count: they may be of any age.
+        """
+        silent = []
+        for producer_id, state in self._states.items():
+            if state.idle_since_ms < 0:
+                state.idle_since_ms = wall_ms
+                self.changed = True
+            elif state.idle_since_ms < before_ms and state.transaction_start < 0:
+                silent.append(producer_id)
         for producer_id in silent:
             del self._states[producer_id]
         self._guards = {each: guard for each, guard in self._guards.items() if guard.since_ms >= before_ms}

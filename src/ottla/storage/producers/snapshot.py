@@ -3,6 +3,7 @@
 Kafka keeps one batch per producer in it; we keep all five (a retry after a restart must be known again), the earlier
 ones behind Kafka's entries, where its own reader does not look and its CRC still covers them. Behind those are the
 transactions that have ended by a marker which was not known to be committed: else the last stable offset would pass it.
+Last comes the time since which each producer is idle, by this broker: timestamps of records tell nothing of that.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _VERSION = 1
 _TRAILER = b"ottla-marks-1"
 _ENDED_TRAILER = b"ottla-ended-1"
 _ENDED = struct.Struct(">qq")
+_IDLE_TRAILER = b"ottla-idle-1"
+_IDLE = struct.Struct(">q")
 
 
 class BadSnapshot(Exception):
@@ -64,6 +67,8 @@ def encode_snapshot(producers: Producers) -> bytes:
     ended = producers.ended()
     parts += [_ENDED_TRAILER, _COUNT.pack(len(ended))]
     parts += [_ENDED.pack(*each) for each in ended]
+    parts.append(_IDLE_TRAILER)
+    parts += [_IDLE.pack(state.idle_since_ms) for _, state in entries]
     body = b"".join(parts)
     return _HEAD.pack(_VERSION, crc32c(body)) + body
 
@@ -88,7 +93,11 @@ def decode_snapshot(body: bytes) -> Producers:
     producers = Producers()
     if body[at : at + len(_TRAILER)] == _TRAILER:
         at = _decode_marks(body, at + len(_TRAILER), [state for _, state in states])
-        producers.restore_ended(_decode_ended(body, at))
+        ended = _decode_ended(body, at)
+        producers.restore_ended(ended or [])
+        if ended is not None:
+            at += len(_ENDED_TRAILER) + _COUNT.size + len(ended) * _ENDED.size
+            _decode_idle(body, at, [state for _, state in states])
     for producer_id, state in states:
         producers.restore(producer_id, state)
     return producers
@@ -120,10 +129,10 @@ def _decode_marks(body: bytes, at: int, states: list[ProducerState]) -> int:
     return at
 
 
-def _decode_ended(body: bytes, at: int) -> list[tuple[int, int]]:
-    """Transactions that had ended; none where an older version wrote the snapshot."""
+def _decode_ended(body: bytes, at: int) -> list[tuple[int, int]] | None:
+    """Transactions that had ended; None where an older version wrote the snapshot."""
     if body[at : at + len(_ENDED_TRAILER)] != _ENDED_TRAILER:
-        return []
+        return None
     at += len(_ENDED_TRAILER)
     try:
         (count,) = _COUNT.unpack_from(body, at)
@@ -131,6 +140,17 @@ def _decode_ended(body: bytes, at: int) -> list[tuple[int, int]]:
         return [_ENDED.unpack_from(body, at + place * _ENDED.size) for place in range(count)]
     except struct.error:
         raise BadSnapshot("the ended transactions are cut off") from None
+
+
+def _decode_idle(body: bytes, at: int, states: list[ProducerState]) -> None:
+    """Since when each producer is idle. Where an older version wrote the snapshot, that begins with the next look."""
+    if body[at : at + len(_IDLE_TRAILER)] != _IDLE_TRAILER:
+        return
+    at += len(_IDLE_TRAILER)
+    if len(body) - at < len(states) * _IDLE.size:
+        raise BadSnapshot("the times of the producers are cut off")
+    for place, state in enumerate(states):
+        (state.idle_since_ms,) = _IDLE.unpack_from(body, at + place * _IDLE.size)
 
 
 def write_snapshot(disk: Disk, directory: str, offset: int, producers: Producers) -> OpenFile:
