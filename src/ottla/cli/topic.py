@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.command import Command, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
+from ottla.cli.option_values import check_names, with_plain_numbers
 from ottla.cli.options import Given, Option
 from ottla.client.model import EARLIEST, LATEST, OffsetAtTime, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
 
 _PARTITIONS = Option("partitions", "How many partitions.", "N", "Integer", short="p")
-_CONFIG = Option("config", "A configuration; may come several times.", "KEY=VALUE", short="c")
+_CONFIG = Option("config", "A configuration, such as retention.ms=7d; may come several times.", "KEY=VALUE", short="c")
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -28,7 +29,7 @@ def _create(given: Given) -> int:
     from ottla.client.admin.admin import NewTopic
 
     partitions, replicas = _at_least_one(given, "partitions"), _at_least_one(given, "replicas")
-    configs = pairs(given.all("config"))
+    configs = with_plain_numbers("topic", pairs(given.all("config")))
     with connected(given) as admin:
         outcome = admin.create_topics([NewTopic(name, partitions, replicas, configs) for name in given.words])
     made, failed = [], 0
@@ -170,7 +171,7 @@ def _alter(given: Given) -> int:
 
     name = given.words[0]
     partitions = given.number("partitions")
-    configs = pairs(given.all("config"))
+    configs = with_plain_numbers("topic", pairs(given.all("config")))
     changes: list[tuple[str, ConfigOperation, str | None]] = [
         (key, ConfigOperation.SET, value) for key, value in configs.items()
     ]
@@ -178,11 +179,13 @@ def _alter(given: Given) -> int:
     if partitions is None and not changes:
         raise Misuse("nothing to change: give --partitions, --config or --delete-config")
     with connected(given) as admin:
+        resource = Resource(ResourceType.TOPIC, name)
+        check_names(admin, "topic", resource, given.all("delete-config"))
         faults: list[Exception | None] = []
         if partitions is not None:
             faults += admin.create_partitions({name: partitions}).values()
         if changes:
-            faults += admin.alter_configs({Resource(ResourceType.TOPIC, name): changes}).values()
+            faults += admin.alter_configs({resource: changes}).values()
     failed = sum(_complain(fault) for fault in faults if fault is not None)
     if not failed and wants_json(given):
         print_json({"topic": name, "partitions": partitions, "set": configs, "unset": given.all("delete-config")})
