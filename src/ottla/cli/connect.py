@@ -11,8 +11,6 @@ from ottla.config.option import ConfigError, Kind, Option, at_least
 from ottla.config.properties import parse_properties
 from ottla.config.units import plain_numbers
 
-DEFAULT_BOOTSTRAP = "localhost:9092"
-
 
 def read_properties(path: str, *, trim: bool = True) -> dict[str, str]:
     """A Java properties file; `trim` takes blanks off the ends of values, as Kafka's clients do but its readers and

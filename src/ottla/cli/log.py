@@ -248,6 +248,7 @@ VERBS = {
         "Have log directories take a metadata store that is older than they are; see docs/guide/operations.md first.",
         _accept_store,
         words=(1, 1000),
+        connects=False,
     ),
     "check": Command(
         "ottla log check FILE|DIRECTORY...",
@@ -255,6 +256,7 @@ VERBS = {
         "changing them; exit code 1 where anything is damaged.",
         _check,
         words=(1, 1000),
+        connects=False,
     ),
     "strays": Command(
         "ottla log strays LOG-DIRECTORY|STRAY... [--remove]",
@@ -262,6 +264,7 @@ VERBS = {
         _strays,
         [Option("remove", "Delete all that is named: log directories stand for all strays in them.")],
         words=(1, 1000),
+        connects=False,
     ),
     "dump": Command(
         "ottla log dump FILE|DIRECTORY... [--records] [--data]",
@@ -273,6 +276,7 @@ VERBS = {
             Option("offsets", "Decode records of __consumer_offsets."),
         ],
         words=(1, 1000),
+        connects=False,
         has_json=False,
     ),
 }

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lake": ("ottla.lake.command:command", "load topics into a Parquet lake by Spark"),
     "audit": ("ottla.lake.audit_command:command", "check that a lake is complete"),
     "registry": ("ottla.registry.command:command", "run a schema registry"),
+    "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
     "sim": ("ottla.sim.command:command", "run the broker in simulated time from a seed"),
     "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),
@@ -171,15 +172,15 @@ def _registered(name: str) -> Command | None:
 
 
 def _unknown(name: str) -> int:
-    from difflib import get_close_matches
+    from ottla.cli.options import nearest_word
 
-    near = get_close_matches(name, [*COMMANDS, *KAFKA_TOOLS], n=1)
+    near = nearest_word(name, [*COMMANDS, *KAFKA_TOOLS])
     if name.startswith("-"):
         said = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
     elif name.removesuffix(".sh") in _NOT_THERE:
         said = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
     elif near:
-        said = f"there is no command {name!r}. Did you mean `ottla {near[0]}`?"
+        said = f"there is no command {name!r}. Did you mean `ottla {near}`?"
     else:
         said = f"there is no command {name!r}. `ottla --help` lists the commands."
     sys.stderr.write(f"ottla: {said}\n")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command import Command, connected, noun, pairs, print_json, print_table, wants_json
+from ottla.cli.command import Command, complain, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.option_values import check_names, with_plain_numbers
 from ottla.cli.options import Given, Option
@@ -37,7 +37,7 @@ def _create(given: Given) -> int:
         if isinstance(result, ApiError):
             if result.code is ErrorCode.TOPIC_ALREADY_EXISTS and "if-not-exists" in given:
                 continue
-            failed += _complain(result)
+            failed += complain(given, result)
             continue
         made.append({"topic": name, "id": topic_id_text(bytes(result.topic_id)), "partitions": result.num_partitions})
         _warn_of_minimum(name, configs, result.replication_factor)
@@ -68,11 +68,6 @@ def _at_least_one(given: Given, name: str) -> int:
 
 def _count(partitions: object) -> str:
     return "1 partition" if partitions == 1 else f"{partitions} partitions"
-
-
-def _complain(fault: Exception) -> int:
-    sys.stderr.write(f"ottla: {fault.message if isinstance(fault, ApiError) else fault}\n")
-    return 1
 
 
 def _list(given: Given) -> int:
@@ -186,7 +181,7 @@ def _alter(given: Given) -> int:
             faults += admin.create_partitions({name: partitions}).values()
         if changes:
             faults += admin.alter_configs({resource: changes}).values()
-    failed = sum(_complain(fault) for fault in faults if fault is not None)
+    failed = sum(complain(given, fault) for fault in faults if fault is not None)
     if not failed and wants_json(given):
         print_json({"topic": name, "partitions": partitions, "set": configs, "unset": given.all("delete-config")})
     elif not failed:
@@ -202,7 +197,7 @@ def _delete(given: Given) -> int:
         if fault is None:
             sys.stdout.write("" if wants_json(given) else f"deleted topic {name!s}\n")
         elif fault.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or "if-exists" not in given:
-            failed += _complain(fault)
+            failed += complain(given, fault)
     if wants_json(given):
         print_json([name for name, fault in outcome.items() if fault is None])
     return 1 if failed else 0
