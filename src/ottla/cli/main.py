@@ -15,7 +15,7 @@ from importlib import import_module
 Command = Callable[[Sequence[str]], int | None]
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "start": ("ottla.server.main:command", "run a broker in this process"),
+    "start": ("ottla.cli.start:command", "run a broker in this process"),
     "topic": ("ottla.cli.topic:command", "create, list, describe, alter, delete topics"),
     "produce": ("ottla.cli.produce:command", "write records from standard input, arguments or a file"),
     "consume": ("ottla.cli.consume:command", "read records, alone or in a group"),
@@ -28,10 +28,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),
     "lake": ("ottla.lake.command:command", "load topics into a Parquet lake by Spark"),
     "audit": ("ottla.lake.audit_command:command", "check that a lake is complete"),
-    "registry": ("ottla.registry.command:command", "run a schema registry"),
+    "registry": ("ottla.cli.registry:command", "run a schema registry"),
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
-    "sim": ("ottla.sim.command:command", "run the broker in simulated time from a seed"),
+    "sim": ("ottla.cli.sim:command", "run the broker in simulated time from a seed"),
     "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),
 }
 
