@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
     "sim": ("ottla.cli.sim:command", "run the broker in simulated time from a seed"),
+    "completion": ("ottla.cli.completion:command", "print a script by which bash, zsh or fish completes ottla"),
     "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),
 }
 

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ottla.cli.arguments import Arguments
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
@@ -66,7 +67,9 @@ def _upkeep(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ottla lake", description="Topics as a lake: plain Parquet, Delta, Iceberg.")
+    parser: argparse.ArgumentParser = Arguments(
+        prog="ottla lake", description="Topics as a lake: plain Parquet, Delta, Iceberg."
+    )
     verbs = parser.add_subparsers(dest="verb", required=True)
     load_arguments.add_verb(verbs)
     upkeep_command.add_verbs(verbs)
