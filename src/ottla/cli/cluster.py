@@ -59,7 +59,9 @@ def _status(given: Given) -> int:
         return 0
     coloured = colours(sys.stdout)
     width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else None
-    sys.stdout.write("".join(f"{line}\n" for line in table(lines, seen, width=width, coloured=coloured)))
+    sys.stdout.write(
+        "".join(f"{line}\n" for line in table(lines, seen, width=width, coloured=coloured, legend="legend" in given))
+    )
     return 0
 
 
@@ -153,7 +155,10 @@ def _out_of_sync(part: dict[str, int | list[int]]) -> bool:
 
 VERBS = {
     "status": Command(
-        "ottla cluster status", "Show brokers, what each leads and holds, its traffic and its disk.", _status
+        "ottla cluster status [--legend]",
+        "Show brokers, what each leads and holds, its traffic and its disk.",
+        _status,
+        [Option("legend", "Explain the columns below the table.")],
     ),
     "describe": Command(
         "ottla cluster describe [TOPIC...]",
