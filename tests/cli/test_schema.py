@@ -135,4 +135,4 @@ def test_a_registry_whose_port_is_taken_names_it(bootstrap: str, url: str) -> No
         "choose another with --port (0: a free one)\n",
     )
     done = run_ottla("registry", "start", "-b", bootstrap, "--port", "99999")
-    assert (done.returncode, "99999 is no port" in done.stderr) == (2, True)
+    assert (done.returncode, "99999 is not a port" in done.stderr) == (2, True)

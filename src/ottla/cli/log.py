@@ -165,7 +165,7 @@ def _accept_store(given: Given) -> int:
     for path in given.words:
         found = read_incarnation(disk, path).incarnation
         if found is None:
-            raise Misuse(f"{path} is no log directory with an incarnation: there is nothing to accept")
+            raise Misuse(f"{path} is not a log directory with an incarnation: there is nothing to accept")
         held = disk.lock(os.path.join(path, LOCK))
         accepted[path] = held is not None
         if held is not None:

@@ -38,7 +38,9 @@ def start(options: RegistryOptions) -> int:
     try:
         asyncio.run(_serve(options))
     except (ApiError, ClientError, UnusableTopic, OSError, ValueError) as fault:
-        print(f"ottla registry: cannot start on {options.bootstrap_servers}: {fault}", file=sys.stderr)
+        of_cluster = isinstance(fault, ApiError | ClientError) and options.bootstrap_servers not in str(fault)
+        where = f" (cluster {options.bootstrap_servers})" if of_cluster else ""
+        print(f"ottla registry: cannot start: {fault}{where}", file=sys.stderr)
         return 1
     return 0
 

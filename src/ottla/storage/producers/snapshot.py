@@ -27,7 +27,7 @@ _ENDED = struct.Struct(">qq")
 
 
 class BadSnapshot(Exception):
-    """The file is torn, or is no snapshot."""
+    """The file is torn, or is not a snapshot."""
 
 
 def snapshot_path(directory: str, offset: int) -> str:
