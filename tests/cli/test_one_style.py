@@ -48,6 +48,8 @@ def test_every_command_has_help_of_one_form_and_names_the_nearest_option(
         (["topic", "create", "t", "--partitions"], "ottla: --partitions needs a value: --partitions N"),
         (["topic", "create", "t", "-p", "--if-not-exists"], "ottla: --partitions needs a value: --partitions N"),
         (["topic", "create", "t", "--if-not-exists=yes"], "ottla: --if-not-exists takes no value, but was given 'yes'"),
+        (["topic", "create", "t", "-c", "a=1", "-c", "a=2"], "ottla: a was given more than once"),
+        (["start", "--set", "num.partitions=1", "--set", "num.partitions=2"], "ottla: --set num.partitions was given"),
         (["topic", "list", "-format", "json"], "ottla: there is no option -format; did you mean --format?"),
         (["topic", "list", "--boot", "x"], "ottla: there is no option --boot; did you mean --bootstrap-server?"),
         (["log", "dump", "x", "-b", "h:1"], "ottla: there is no option -b"),

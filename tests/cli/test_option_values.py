@@ -85,3 +85,10 @@ def test_options_of_brokers_and_groups_have_a_nearest_one_too(ottla: Ottla, name
     group = ottla("config", "set", "group", name, "consumer.sesion.timeout.ms=45s")
     assert "did you mean consumer.session.timeout.ms?" in group.stderr
     assert ottla("config", "set", "group", name, "consumer.session.timeout.ms=50s").returncode == 0
+
+
+def test_the_columns_of_a_cluster_are_explained_to_those_who_ask(ottla: Ottla) -> None:
+    plain, explained = ottla("cluster", "status").stdout, ottla("cluster", "status", "--legend").stdout
+    assert "BROKER" in plain
+    assert "declares brokers gone" not in plain
+    assert "declares brokers gone" in explained

@@ -269,10 +269,12 @@ def unescaped(text: str) -> str:
 
 def pairs(texts: Sequence[str]) -> dict[str, str]:
     """KEY=VALUE words."""
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise Misuse(f"{text!r} is not KEY=VALUE")
+        if key in found:
+            raise Misuse(f"{key} was given more than once: {found[key]!r} and {value!r}")
         found[key] = value
     return found

@@ -146,7 +146,11 @@ def overview() -> str:
     lines += [f"  {name:<{width}}  {about}" for name, (_, about) in COMMANDS.items()]
     lines += ["", "Kafka's tools, with their own flags and output:"]
     lines += [f"  {name:<{width}}  {about}" for name, (_, about) in KAFKA_TOOLS.items()]
-    lines += ["", "Most commands take -b/--bootstrap-server HOST:PORT (default localhost:9092) and --format json|text."]
+    lines += [
+        "",
+        "Most commands take -b/--bootstrap-server HOST:PORT (default: that of `ottla profile`, or localhost:9092) and",
+        "--format json|text.",
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -24,6 +24,7 @@ from ottla.server import cluster_ports
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_control import Control
 from ottla.server.cluster_table import display
+from ottla.server.main import assignments
 from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
@@ -77,7 +78,6 @@ def up(options: UpOptions) -> int:
 
 def _problem(options: UpOptions, directory: str) -> str | None:
     from ottla.config.resolve import read_static
-    from ottla.server.main import assignments
     from ottla.server.stores import check_join
 
     if not 1 <= options.brokers <= 100:
@@ -110,12 +110,10 @@ class ClusterUp:
         self._directory = directory
         self._state_path = os.path.join(directory, STATE_FILE)
         self._defaults = defaults_for(options.brokers)
-        self._told = [text for text in options.set if "=" in text]
+        self._told = list(options.set)
         arguments = ["--join", _join(options, directory), "--log-level", options.log_level]
-        for name, value in self._defaults.items():
+        for name, value in {**self._defaults, **assignments(options.set)}.items():
             arguments += ["--set", f"{name}={value}"]
-        for text in options.set:
-            arguments += ["--set", text]
         self._brokers = [
             BrokerChild(
                 number, directory, arguments,

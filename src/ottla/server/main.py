@@ -118,6 +118,8 @@ def assignments(texts: Sequence[str]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"--set wants KEY=VALUE, not {text!r}")
+        if key.strip() in said:
+            raise ValueError(f"--set {key.strip()} was given more than once: {said[key.strip()]!r} and {value!r}")
         said[key.strip()] = value
     return said
 
