@@ -156,9 +156,7 @@ def where_asked(given: Given, said: str) -> str:
     address = given.need(BOOTSTRAP.name)
     origin = "" if given.origin in ("", "-b") else given.origin
     if address in said:
-        return (
-            f" ({address} is {origin})" if origin == "the default" else f" ({address} is of {origin})" if origin else ""
-        )
+        return f" ({address} is {'' if origin == 'the default' else 'from '}{origin})" if origin else ""
     return f" (cluster {address}{f', {origin}' if origin else ''})"
 
 
