@@ -9,7 +9,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -31,8 +31,8 @@ class Arguments(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def add_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
-        """`-b` brings `--profile`, and has no default of its own."""
-        if _BOOTSTRAP not in args:
+        """`-b` brings `--profile`, and its default is the profile's; without a default it is left alone."""
+        if _BOOTSTRAP not in args or kwargs.get("default") is None:
             return super().add_argument(*args, **kwargs)
         about = "brokers to connect to; default: those of the profile, or localhost:9092"
         made = super().add_argument(*args, **{**kwargs, "default": None, "help": about})
@@ -50,14 +50,18 @@ class Arguments(argparse.ArgumentParser):
         found, unknown = super().parse_known_args(args, namespace)
         if unknown and self._verbs() is None:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        if _BOOTSTRAP in self._option_string_actions and found.bootstrap_server is None:
+        if _PROFILE in self._option_string_actions:
+            self._fill_address(found)
+        return found, unknown
+
+    def _fill_address(self, found: argparse.Namespace) -> None:
+        if found.bootstrap_server is not None and found.profile is not None:
+            self.error("give -b or --profile, not both")
+        if found.bootstrap_server is None:
             try:
                 found.bootstrap_server = bootstrap_servers(os.environ, found.profile).address
             except ProfileError as fault:
                 self.error(str(fault))
-        elif _BOOTSTRAP in self._option_string_actions and found.profile is not None:
-            self.error("give -b or --profile, not both")
-        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2: what is wrong, and the usage, in two lines."""
@@ -82,7 +86,9 @@ class Arguments(argparse.ArgumentParser):
             lines += [f"  {each.dest:<{width}}  {each.help}" for each in verbs._choices_actions]
             return "\n".join(lines) + "\n"
         for group in self._action_groups:
-            rows = [(_head(each), self._about(each)) for each in group._group_actions if each.help != argparse.SUPPRESS]
+            rows = [
+                (_head(each), about_of(self, each)) for each in group._group_actions if each.help != argparse.SUPPRESS
+            ]
             width = max((len(head) for head, _ in rows), default=0)
             title = "arguments" if group.title == "positional arguments" else group.title
             lines += (
@@ -90,20 +96,8 @@ class Arguments(argparse.ArgumentParser):
             )
         return "\n".join(lines) + "\n"
 
-    def options(self) -> Iterator[argparse.Action]:
-        """The options that the help names."""
-        return (each for each in self._actions if each.option_strings and each.help != argparse.SUPPRESS)
-
-    def verbs(self) -> dict[str, Arguments]:
-        """The parsers of the verbs, by name."""
-        found = self._verbs()
-        return {} if found is None else dict(found.choices)
-
     def _verbs(self) -> Any:
         return next((each for each in self._actions if isinstance(each, argparse._SubParsersAction)), None)
-
-    def _about(self, action: argparse.Action) -> str:
-        return argparse.HelpFormatter(self.prog)._expand_help(action) if action.help else ""
 
     def _plain(self, message: str) -> str:
         """argparse's message in our words, with the nearest name."""
@@ -137,6 +131,22 @@ class Arguments(argparse.ArgumentParser):
         return f"{_long(name)} {given}: there is no such choice; " + (
             f"did you mean {near}?" if near else f"write {', '.join(choices)}"
         )
+
+
+def options_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The options that the help names."""
+    return [each for each in parser._actions if each.option_strings and each.help != argparse.SUPPRESS]
+
+
+def verbs_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of the verbs, by name."""
+    found = next((each for each in parser._actions if isinstance(each, argparse._SubParsersAction)), None)
+    return {} if found is None else dict(found.choices)
+
+
+def about_of(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """An option's description, with its default put in."""
+    return argparse.HelpFormatter(parser.prog)._expand_help(action) if action.help else ""
 
 
 def _long(names: str) -> str:

@@ -5,13 +5,14 @@ It is made from the declarations of the commands, so it lacks none and invents n
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
-from ottla.cli.arguments import Arguments
+from ottla.cli.arguments import about_of, options_of, verbs_of
 from ottla.cli.command import Command
 from ottla.cli.faults import Misuse
 from ottla.cli.main import COMMANDS, KAFKA_TOOLS
@@ -69,7 +70,9 @@ def all_places() -> Iterator[Place]:
             yield Place((name,), about, ())
             yield from (Place((name, verb), each.about, _options(each.parser)) for verb, each in verbs.items())
         else:
-            yield Place((name,), about, _options(module.COMMAND.parser), SHELLS if name == "completion" else ())
+            declared = getattr(module, "COMMAND", None)
+            options = () if declared is None else _options(declared.parser)
+            yield Place((name,), about, options, SHELLS if name == "completion" else ())
     for name, (where, about) in KAFKA_TOOLS.items():
         parser = getattr(import_module(where.partition(":")[0]), "PARSER", None)
         yield Place((name,), about, () if parser is None else _options(parser))
@@ -83,18 +86,18 @@ def _completed(option: Option) -> Completed:
     return Completed(option.name, option.short, option.about, option.argument is not None, option.choices)
 
 
-def _of_argparse(name: str, about: str, parser: Arguments) -> Iterator[Place]:
+def _of_argparse(name: str, about: str, parser: argparse.ArgumentParser) -> Iterator[Place]:
     yield Place((name,), about, ())
-    for verb, each in parser.verbs().items():
+    for verb, each in verbs_of(parser).items():
         options = [
             Completed(
                 next(text[2:] for text in action.option_strings if text.startswith("--")),
                 next((text[1:] for text in action.option_strings if not text.startswith("--")), None),
-                each._about(action),
+                about_of(each, action),
                 action.nargs != 0,
                 tuple(map(str, action.choices or ())),
             )
-            for action in each.options()
+            for action in options_of(each)
         ]
         yield Place((name, verb), each.description or "", tuple(options))
 

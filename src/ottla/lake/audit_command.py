@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ottla.cli.arguments import Arguments
 from ottla.client.errors import ClientError
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused
+from ottla.lake.parser import Parser
 from ottla.spark.options import duration_ms
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def command(arguments: Sequence[str]) -> int:
     return checked.status
 
 
-def _parser() -> Arguments:
-    parser = Arguments(prog="ottla audit", description="Whether all that was sent is in the lake.")
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="ottla audit", description="Whether all that was sent is in the lake.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     check = verbs.add_parser(
         "check",
