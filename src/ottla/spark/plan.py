@@ -17,7 +17,7 @@ from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, parse_topic_i
 Offsets = dict[TopicPartition, int]
 
 IDENTITY_KEY = "/ottla"
-"""The one key of a stream offset that is not a topic: a slash is not legal in a topic's name."""
+"""The one key of a stream offset that is no topic: a slash is not legal in a topic's name."""
 
 
 class Edge(IntEnum):
@@ -296,7 +296,7 @@ def recreated(topic: str, start: SourceOffset, end: SourceOffset) -> bool:
 def true_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
     """The start of a batch: for a query's first one the offset from which its end was planned.
 
-    Spark gives an initial offset there that it has asked for later, and that names another query.
+    The start that Spark gives then is an initial offset that it has asked for since. Its name of the query is another.
     """
     if end.initial is None or start.query == end.query:
         return start

@@ -124,7 +124,7 @@ class TestBroker:
         """Answer the next `times` requests of an API (`Produce`, `Fetch`, ...) with an error, and do nothing else.
 
         `error` is one of Kafka's codes or its name. Raises ValueError for an API that there is not, KeyError for a name
-        that is not an error's, RuntimeError where the broker is not running.
+        that is no error's, RuntimeError where the broker is not running.
 
             with TestBroker() as broker:
                 broker.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
