@@ -10,7 +10,7 @@ TEST_PARTS := test demo java kafka-if-possible zookeeper-if-possible hdfs-if-pos
 .PHONY: help demo test test-parts check compat fuzz sim faults damage once lake-campaign spark-campaign bench format clean
 
 help:
-	@echo 'make demo    flights into topics, a lake and a picture (about a minute after set-up)'
+	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
 	@echo 'make test    the test suite'
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'

@@ -106,7 +106,7 @@ def test_configurations_are_read_set_and_taken_back(ottla: Ottla, name: str) -> 
     (one,) = json.loads(ottla("config", "get", "topic", name, "retention.ms", "--format", "json").stdout)
     assert one["value"] == "604800000"
     wrong = ottla("config", "set", "topic", name, "retention.ms=soon")
-    assert wrong.returncode == 1
+    assert wrong.returncode == 2
     assert "retention.ms" in wrong.stderr
     assert "there is no configuration 'nope'" in ottla("config", "get", "topic", name, "nope").stderr
 

@@ -34,7 +34,7 @@ def test_a_mistyped_command_is_guessed() -> None:
     assert "did you mean `ottla topic list`?" in run_ottla("topic", "lst").stderr
 
 
-@pytest.mark.parametrize("noun", ["topic", "group", "config", "log"])
+@pytest.mark.parametrize("noun", ["topic", "group", "config", "transaction"])
 def test_every_noun_lists_its_verbs_and_every_verb_its_options(noun: str) -> None:
     done = run_ottla(noun, "--help")
     assert done.returncode == 0

@@ -121,7 +121,9 @@ def test_a_schema_that_is_no_text_and_a_url_that_is_none_are_one_sentence(url: s
     assert (done.returncode, done.stderr) == (1, f"ottla: {garbled} is not text in UTF-8: byte 0 is 0xff\n")
     done = run_ottla("schema", "list", "--url", "localhost:8081")
     assert done.returncode == 2
-    assert done.stderr.startswith("ottla: --url localhost:8081 is no URL of a registry: write http://HOST:PORT\n")
+    assert done.stderr.startswith(
+        "ottla: 'localhost:8081' (--registry) is not the URL of a registry: write http://HOST:PORT\n"
+    )
 
 
 def test_a_registry_whose_port_is_taken_names_it(bootstrap: str, url: str) -> None:
@@ -133,4 +135,4 @@ def test_a_registry_whose_port_is_taken_names_it(bootstrap: str, url: str) -> No
         "choose another with --port (0: a free one)\n",
     )
     done = run_ottla("registry", "start", "-b", bootstrap, "--port", "99999")
-    assert (done.returncode, "99999 is no port" in done.stderr) == (2, True)
+    assert (done.returncode, "99999 is not a port" in done.stderr) == (2, True)

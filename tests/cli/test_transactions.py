@@ -60,7 +60,7 @@ def test_a_transaction_is_ended_in_a_partition_by_where_it_begins(ottla: Ottla, 
 def test_what_is_not_there_or_not_understood_is_said(ottla: Ottla) -> None:
     missing = ottla("transaction", "describe", "nobody")
     assert (missing.returncode, "'nobody'" in missing.stderr) == (1, True)
-    assert "not a time" in ottla("transaction", "list", "--longer-than", "soon").stderr
+    assert "not a duration" in ottla("transaction", "list", "--longer-than", "soon").stderr
     assert "is not a level" in ottla("features", "upgrade", f"{NAME}=two").stderr
 
 

@@ -145,7 +145,7 @@ class Brokers:
         for number, port in zip(self.of, free_ports(len(self.of)), strict=True):
             directory = self.folder / f"broker-{number}"
             directory.mkdir(exist_ok=True)
-            (directory / "port").write_text(f"PLAINTEXT {port}\n")
+            (directory / "port").write_text(f"127.0.0.1:{port}\n")
 
     @property
     def bootstrap(self) -> str:

@@ -24,7 +24,7 @@ class RegistryProcess:
 
     def __init__(self, bootstrap: str, topic: str, *, dies_before_read_back: bool = False) -> None:
         arguments = ["start", "-b", bootstrap, "--port", "0", "--topic", topic]
-        program = "from ottla.registry.command import command; import sys; sys.exit(command(sys.argv[1:]))"
+        program = "from ottla.cli.registry import command; import sys; sys.exit(command(sys.argv[1:]))"
         if dies_before_read_back:
             program = _BEFORE_READ_BACK + program
         self.process = subprocess.Popen(

@@ -243,7 +243,7 @@ def test_a_damaged_topic_is_refused(tmp_path: Path, topic: str) -> None:
 
 
 def test_the_command_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    from ottla.registry.command import command
+    from ottla.cli.registry import command
 
     assert command(["start", "-b", "127.0.0.1:1", "--port", "0"]) == 1
     assert "cannot start" in capsys.readouterr().err

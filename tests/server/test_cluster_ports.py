@@ -11,6 +11,7 @@ from tests.ports import free_port, free_ports
 
 from ottla.server import cluster_ports
 from ottla.server.cluster_ports import PortTaken, give_ports, problem
+from ottla.server.kept_ports import parse_ports, ports_text
 
 
 @pytest.fixture
@@ -27,12 +28,12 @@ def directories(root: Path, brokers: int = 1) -> dict[int, str]:
 
 def kept(root: Path) -> dict[int, int]:
     files = root.glob("broker-*/port")
-    return {int(file.parent.name.removeprefix("broker-")): int(file.read_text().split()[1]) for file in files}
+    return {int(file.parent.name.removeprefix("broker-")): int(file.read_text().rpartition(":")[2]) for file in files}
 
 
 def keep(root: Path, broker: int, port: int) -> None:
     (root / f"broker-{broker}").mkdir()
-    (root / f"broker-{broker}" / "port").write_text(f"PLAINTEXT {port}\n")
+    (root / f"broker-{broker}" / "port").write_text(f"127.0.0.1:{port}\n")
 
 
 def test_ports_that_are_asked_for_are_kept(tmp_path):
@@ -100,3 +101,31 @@ def test_ports_beyond_the_last_are_a_wrong_argument():
     assert problem(65533, 3) is None
     assert "--port 65534" in str(problem(65534, 3))
     assert "--port -1" in str(problem(-1, 1))
+
+
+def test_the_file_of_a_port_is_an_address_that_a_client_takes(tmp_path):
+    base = free_port()
+    give_ports(directories(tmp_path), base)
+    assert (tmp_path / "broker-1" / "port").read_text() == f"127.0.0.1:{base}\n"
+
+
+def test_the_port_that_an_older_version_kept_is_found(tmp_path):
+    port = free_port()
+    (tmp_path / "broker-1").mkdir()
+    (tmp_path / "broker-1" / "port").write_text(f"PLAINTEXT {port}\n")
+    assert give_ports(directories(tmp_path), 0) == {1: port}
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        {"PLAINTEXT": "127.0.0.1:4000"},
+        {"PLAINTEXT": "[::1]:4000"},
+        {"OUTSIDE": "127.0.0.1:4000"},
+        {"INSIDE": "127.0.0.1:4001", "PLAINTEXT": "127.0.0.1:4000"},
+    ],
+)
+def test_ports_are_read_as_they_were_kept(addresses):
+    text = ports_text(addresses)
+    assert parse_ports(text) == addresses
+    assert text.splitlines()[0] == addresses.get("PLAINTEXT", "127.0.0.1:4000")

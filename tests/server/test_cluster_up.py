@@ -28,7 +28,7 @@ from ottla.server import broker_child, cluster_ports
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_ports import give_ports
 from ottla.server.cluster_table import plain
-from ottla.server.cluster_up import command, defaults_for
+from ottla.server.cluster_up import defaults_for, joined_lines
 
 
 def own_ports(brokers: int) -> tuple[str, str]:
@@ -150,7 +150,7 @@ def test_a_port_that_is_taken_before_its_broker_binds_it_is_left_to_its_owner(tm
         monkeypatch.setattr(cluster_ports, "give_ports", choose_and_lose)
         ending = threading.Thread(target=end_once_it_serves)
         ending.start()
-        status = command(["--data", str(tmp_path), "--brokers", "1"])
+        status = main(["cluster", "up", "--data", str(tmp_path), "--brokers", "1"])
         ended.set()
         ending.join()
     output = capsys.readouterr().out
@@ -172,12 +172,13 @@ def test_brokers_do_not_outlive_their_supervisor(tmp_path):
 
 
 def test_a_broker_that_never_comes_up_ends_it_with_the_reason(tmp_path):
-    with Up(tmp_path, "--brokers", "2", "--set", "no.such.option=1") as up:
+    (tmp_path / "broker-1").write_text("not a directory")
+    with Up(tmp_path, "--brokers", "2") as up:
         output, _ = up.process.communicate(timeout=60)
         assert up.process.returncode == 1
-        assert "no.such.option" in output
-    shown = pytest.raises(AssertionError, match=r"broker 1 ended with exit code 2: .*no\.such\.option")
-    with Up(tmp_path, "--brokers", "1", "--set", "no.such.option=1") as up, shown:
+        assert "is not a directory" in output
+    shown = pytest.raises(AssertionError, match=r"broker 1 ended with exit code 1: .*is not a directory")
+    with Up(tmp_path, "--brokers", "1") as up, shown:
         up.wait_for_all(1)
 
 
@@ -260,3 +261,18 @@ def test_a_broker_told_to_stop_while_its_process_is_made_stops(tmp_path):
         await asyncio.wait_for(keeping, 120)
 
     asyncio.run(story())
+
+
+def test_a_broker_that_joined_from_elsewhere_is_listed_beside_our_own():
+    brokers = {1: Broker(1, "h", 1, None), 4: Broker(4, "h", 4, "r")}
+    seen = overview_of("c", 4, brokers, [])
+    (line,) = joined_lines(seen, {}, {1})
+    assert (line.broker, line.state, line.address, line.caretaker, line.rack) == (4, "serving", "h:4", True, "r")
+    assert joined_lines(None, {}, {1}) == []
+
+
+def test_an_option_that_no_broker_knows_is_refused_before_anything_is_made(tmp_path, capsys):
+    folder = tmp_path / "c"
+    assert main(["cluster", "up", "--data", str(folder), "--set", "log.retension.ms=1h"]) == 2
+    assert "did you mean log.retention.ms?" in capsys.readouterr().err
+    assert not folder.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -58,6 +59,27 @@ def test_stdout_carries_one_line_and_the_lines_to_paste_go_to_stderr(tmp_path: P
     assert (tmp_path / "ottla-data" / "meta.properties").exists()
 
 
+def test_a_log_in_json_has_nothing_but_json(tmp_path: Path):
+    out, err = run("--listen", "0.0.0.0:0", "--http-port", "0", "--log-format", "json", cwd=tmp_path)
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert {line["level"] for line in lines} >= {"info", "warning"}
+    assert any(line["message"].startswith("ready: 127.0.0.1:") for line in lines)
+    assert out.count("\n") == 1
+    assert [json.loads(line)["level"] for line in refused("--set", "x", "--log-format=json", cwd=tmp_path).splitlines()]
+
+
+def test_options_of_a_broker_take_units_and_a_wrong_one_is_one_line(tmp_path: Path):
+    said = refused("--memory", "--set", "log.retention.ms=soon", cwd=tmp_path)
+    assert said == (
+        "ottla: Invalid value soon for configuration log.retention.ms: not a number or a duration; "
+        "write e.g. 500ms, 90s, 15m, 1h30m or 7d\n"
+    )
+    run("--memory", "--port", "0", "--http-port", "0", "--set", "log.retention.ms=7d", cwd=tmp_path)
+    assert "did you mean log.retention.ms?" in refused("--memory", "--set", "log.retension.ms=1h", cwd=tmp_path)
+    assert refused("--memry", cwd=tmp_path).startswith("ottla: there is no option --memry; did you mean --memory?\n")
+    assert "'9092x': not a whole number" in refused("--port", "9092x", cwd=tmp_path).replace("--port 9092x", "'9092x'")
+
+
 def test_in_memory_nothing_is_left_behind(tmp_path: Path):
     run("--memory", "--port", "0", "--http-port", "0", cwd=tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -97,7 +119,7 @@ async def start_and_break(server):
     server._loop.call_later(0.05, purge)
 
 broker_server.BrokerServer.start = start_and_break
-sys.exit(main.command(["--memory", "--port", "0", "--http-port", "0"]))
+sys.exit(main.start(main.StartOptions(memory=True, port=0, http_port=0)))
 """
 
 
@@ -119,7 +141,7 @@ def head(database):
     raise TypeError("nobody foresaw this")
 
 Database.head = head
-sys.exit(main.command(["--data", "data", "--port", "0", "--http-port", "0"]))
+sys.exit(main.start(main.StartOptions(data="data", port=0, http_port=0)))
 """
 
 
@@ -205,7 +227,7 @@ def test_a_preferred_port_that_is_taken_gives_way_to_a_free_one_even_where_it_is
         arguments = ("--port", "0", "--prefer-port", str(port), "--http-port", "0")
         other, _ = run(*arguments, cwd=tmp_path)
         assert not other.endswith(f":{port}\n")
-        (tmp_path / "ottla-data" / "port").write_text(f"PLAINTEXT {port}\n")
+        (tmp_path / "ottla-data" / "port").write_text(f"127.0.0.1:{port}\n")
         other, _ = run(*arguments, cwd=tmp_path)
     assert not other.endswith(f":{port}\n")
     assert run("--port", "0", "--http-port", "0", cwd=tmp_path)[0] == other, "the other one is kept"
@@ -213,10 +235,12 @@ def test_a_preferred_port_that_is_taken_gives_way_to_a_free_one_even_where_it_is
 
 def test_a_preference_is_refused_where_the_port_is_not_chosen(tmp_path: Path):
     assert "goes with --port 0" in refused("--prefer-port", "9092", cwd=tmp_path)
-    assert "is no port" in refused("--port", "0", "--prefer-port", "70000", cwd=tmp_path)
+    assert "is not a port" in refused("--port", "0", "--prefer-port", "70000", cwd=tmp_path)
 
 
-@pytest.mark.parametrize("kept", [b"", b"PLAINTEXT", b"PLAINTEXT x\n", b"PLAINTEXT 70000\n", b"\xff\xfe 1\n", None])
+@pytest.mark.parametrize(
+    "kept", [b"", b"PLAINTEXT", b"PLAINTEXT x\n", b"h:70000\n", b"a:1\nb:2\n", b"\xff\xfe:1\n", None]
+)
 def test_a_damaged_file_of_kept_ports_is_a_warning_and_mended(tmp_path: Path, kept: bytes | None):
     """None: a directory is in the file's place, and is left alone."""
     run("--port", "0", "--http-port", "0", cwd=tmp_path)
@@ -231,7 +255,7 @@ def test_a_damaged_file_of_kept_ports_is_a_warning_and_mended(tmp_path: Path, ke
     if kept is None:
         assert "is not kept for the next start" in err
     else:
-        assert file.read_text() == f"PLAINTEXT {out.split(':')[2].strip()}\n"
+        assert file.read_text() == out.split()[-1] + "\n"
 
 
 def test_a_taken_http_port_is_a_warning(tmp_path: Path):
@@ -245,7 +269,7 @@ def test_a_taken_http_port_is_a_warning(tmp_path: Path):
 @pytest.mark.parametrize("option", ["--http-port", "--registry-port"])
 @pytest.mark.parametrize("port", ["-1", "65536"])
 def test_what_is_no_port_is_refused(tmp_path: Path, option: str, port: str):
-    assert f"{option} {port} is no port: 0 to 65535 are" in refused(
+    assert f"{option} {port} is not a port: ports are 0 to 65535" in refused(
         "--memory", "--port", "0", option, port, cwd=tmp_path
     )
 
@@ -359,7 +383,7 @@ def test_the_lines_to_paste_do_what_they_say(tmp_path: Path):
 
 def test_a_missing_compiled_part_is_said_at_start(tmp_path: Path):
     program = (
-        "import sys; sys.modules['ottla.records._records'] = None; from ottla.server.main import command; "
+        "import sys; sys.modules['ottla.records._records'] = None; from ottla.cli.start import command; "
         "sys.exit(command(['--memory', '--port', '0', '--http-port', '0']))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "OTTLA_PURE"}

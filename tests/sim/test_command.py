@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ottla.cli.sim import command as cli_command
 from ottla.sim import command as sim_command
 from ottla.sim.administrator import ACTS
 from ottla.sim.assigned_group import ASSIGNED_ACTS
@@ -25,9 +26,7 @@ def a_result(seed: int, anomalies: list[Anomaly], **changes: object) -> Result:
 
 
 def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as ended:
-        sim_command.command(arguments)
-    return int(ended.value.code or 0)
+    return cli_command(arguments)
 
 
 def worlds() -> int:

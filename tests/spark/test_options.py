@@ -37,7 +37,7 @@ def test_exactly_one_way_to_choose_topics():
     assert "Only one of the following options can be specified" in refusal(assign='{"a":[0]}')
     assert "No topics to subscribe to" in refusal(subscribe=" , ")
     assert "Pattern to subscribe is empty" in refusal(subscribe=None, subscribePattern=" ")
-    assert "no regular expression" in refusal(subscribe=None, subscribePattern="a(")
+    assert "not a regular expression" in refusal(subscribe=None, subscribePattern="a(")
     assert "No topicpartitions to assign" in refusal(subscribe=None, assign="a")
     assert "Expected e.g." in refusal(subscribe=None, assign='{"a":0}')
     assert "Expected e.g." in refusal(subscribe=None, assign='{"a":"10"}')
@@ -89,14 +89,14 @@ def test_a_time_for_all_goes_before_times_per_partition_before_offsets():
 def test_numbers_that_are_no_offsets_and_no_times_are_refused():
     for streaming in (False, True):
         less = refusal(streaming=streaming, startingOffsets='{"a":{"0":-3}}')
-        assert less == "Option 'startingOffsets': -3 for a-0 is no offset; -2 is earliest, -1 latest"
+        assert less == "Option 'startingOffsets': -3 for a-0 is not an offset; -2 is earliest, -1 latest"
         whole = refusal(streaming=streaming, startingTimestamp="-2")
         assert whole == "Option 'startingTimestamp': the time -2 is negative; write milliseconds since 1970"
         each = refusal(streaming=streaming, startingOffsetsByTimestamp='{"a":{"0":-1}}')
         assert each == "Option 'startingOffsetsByTimestamp': the time -1 is negative; write milliseconds since 1970"
     far = refusal(startingTimestamp=str(1 << 63))
     assert far == f"Option 'startingTimestamp': the time {1 << 63} is too large; write milliseconds since 1970"
-    assert "'endingOffsets': -4 for a-0 is no offset" in refusal(endingOffsets='{"a":{"0":-4}}')
+    assert "'endingOffsets': -4 for a-0 is not an offset" in refusal(endingOffsets='{"a":{"0":-4}}')
     assert refusal(startingOffsets='{"a":{"first":0}}') == "Expected the number of a partition of a, got 'first'"
 
 

@@ -66,13 +66,18 @@ def test_what_a_page_tells_to_type_prints_what_it_says(page: str, tmp_path: Path
         address = broker.bootstrap_servers.replace("127.0.0.1", "localhost")
         program = tmp_path / "path" / "ottla"
         program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla "$@" -b {address}\n')
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ottla "$@"\n')
         program.chmod(0o755)
         for command, said in commands:
             done = subprocess.run(
                 ["bash", "-o", "pipefail", "-c", command.replace("localhost:9092", address)],
                 cwd=tmp_path,
-                env={**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+                env={
+                    **os.environ,
+                    "PATH": f"{program.parent}:{os.environ['PATH']}",
+                    "OTTLA_BOOTSTRAP_SERVERS": address,
+                    "XDG_CONFIG_HOME": str(tmp_path),
+                },
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.cluster_drain import BROKER, LEADERS_ONLY, drain
@@ -24,25 +23,21 @@ if TYPE_CHECKING:
     from ottla.kernel.errors import ApiError
     from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 
-_ON_THIS_MACHINE = {"up": "ottla.server.cluster_up", "down": "ottla.server.cluster_down"}
-"""Verbs that run brokers, and so are imported from the server: all other commands are clients.
-
-They have parsers of their own.
-"""
 _MEASURED_S = 1.0
 """The time between two looks at counts of bytes, by which rates are known."""
 _PLACES = ["partition", "leader", "leader_epoch", "replicas", "in_sync", "eligible", "offline"]
 
 
 def command(arguments: Sequence[str]) -> int:
-    if arguments and arguments[0] in _ON_THIS_MACHINE:
-        code: int = import_module(_ON_THIS_MACHINE[arguments[0]]).command(arguments[1:])
-        return code
-    return noun("cluster", VERBS, arguments)
+    known = bool(arguments) and arguments[0] in VERBS
+    return noun("cluster", VERBS if known else verbs(), arguments)
 
 
-def _elsewhere(given: Given) -> int:
-    raise AssertionError("the verb has a parser of its own")
+def verbs() -> dict[str, Command]:
+    """All verbs. Those that run brokers are imported from the server on demand: all other commands are clients."""
+    from ottla.cli.cluster_local import DOWN, UP
+
+    return {"up": UP, "down": DOWN, **VERBS}
 
 
 # --- looking ---
@@ -64,7 +59,9 @@ def _status(given: Given) -> int:
         return 0
     coloured = colours(sys.stdout)
     width = os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else None
-    sys.stdout.write("".join(f"{line}\n" for line in table(lines, seen, width=width, coloured=coloured)))
+    sys.stdout.write(
+        "".join(f"{line}\n" for line in table(lines, seen, width=width, coloured=coloured, legend="legend" in given))
+    )
     return 0
 
 
@@ -157,10 +154,11 @@ def _out_of_sync(part: dict[str, int | list[int]]) -> bool:
 
 
 VERBS = {
-    "up": Command("ottla cluster up [--brokers N]", "Run a cluster of brokers on this machine.", _elsewhere),
-    "down": Command("ottla cluster down [--data DIR]", "End a cluster that `up` runs on this machine.", _elsewhere),
     "status": Command(
-        "ottla cluster status", "Show brokers, what each leads and holds, its traffic and its disk.", _status
+        "ottla cluster status [--legend]",
+        "Show brokers, what each leads and holds, its traffic and its disk.",
+        _status,
+        [Option("legend", "Explain the columns below the table.")],
     ),
     "describe": Command(
         "ottla cluster describe [TOPIC...]",

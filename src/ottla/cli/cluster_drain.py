@@ -55,7 +55,7 @@ def drain(given: Given) -> int:
         left_behind = {} if only_leaders else stuck(after, broker, others)
         if not wants_json(given):
             _say_stuck(left_behind, broker, others)
-        if not dry_run and not move(admin, planned, set(planned), given.count("timeout")):
+        if not dry_run and not move(admin, planned, set(planned), given.duration_ms("timeout") or 0):
             sys.stderr.write(f"ottla: stopping broker {broker} is not safe yet\n")
             return 1
         topics = moved(admin.list_topics().values(), planned) if dry_run else _settled(admin, planned, broker)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
 
 DRY_RUN = Option("dry-run", "Show what would move, and move nothing.")
-TIMEOUT = Option("timeout", "How many seconds moves may take; they go on behind.", "SECONDS", "Integer", default="600")
+TIMEOUT = Option(
+    "timeout", "The time that moves may take; they go on behind.", "TIME", "Duration", default="10m", bare="s"
+)
 _LOOK_EVERY_S = 0.1
 _AT_ONCE = 200
 """The most partitions in one request."""
@@ -33,7 +35,7 @@ def rebalance(given: Given) -> int:
         before, lagging = placement(admin)
         after = rebalanced(before, admin.cluster.brokers(), lagging)
         planned = changes(before, after)
-        if "dry-run" not in given and not move(admin, planned, set(after), given.count("timeout")):
+        if "dry-run" not in given and not move(admin, planned, set(after), given.duration_ms("timeout") or 0):
             return 1
     if wants_json(given):
         print_json(moves_json(before, planned))
@@ -51,7 +53,7 @@ def placement(admin: Admin) -> tuple[Placement, Lagging]:
     return placed, lagging_of(topics)
 
 
-def move(admin: Admin, planned: Placement, elected: set[TopicPartition], timeout_s: int) -> bool:
+def move(admin: Admin, planned: Placement, elected: set[TopicPartition], timeout_ms: int) -> bool:
     """Reassign, wait until all replicas are in place, then have the first ones elected.
 
     False if it takes too long, or if a partition may not move; the others move all the same.
@@ -62,7 +64,7 @@ def move(admin: Admin, planned: Placement, elected: set[TopicPartition], timeout
     if len(refused) > _NAMED:
         sys.stderr.write(f"ottla: and {len(refused) - _NAMED} more partitions are not moved\n")
     moving = {place: replicas for place, replicas in planned.items() if place not in refused}
-    if not _wait(admin, moving, timeout_s):
+    if not _wait(admin, moving, timeout_ms):
         sys.stderr.write("ottla: not all is moved yet; `ottla cluster status` tells, and moves go on\n")
         return False
     _elect(admin, elected - refused.keys())
@@ -80,8 +82,8 @@ def _reassign(admin: Admin, planned: Placement) -> dict[TopicPartition, Exceptio
     return refused
 
 
-def _wait(admin: Admin, planned: Placement, timeout_s: int) -> bool:
-    end = time.monotonic() + timeout_s
+def _wait(admin: Admin, planned: Placement, timeout_ms: int) -> bool:
+    end = time.monotonic() + timeout_ms / 1000
     with Progress(admin, planned) as progress:
         while planned:
             moving = {place: found for place, found in admin.list_reassignments().items() if place in planned}

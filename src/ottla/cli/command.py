@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, TextIO
 
-from ottla.cli.connect import DEFAULT_BOOTSTRAP, admin_from
+from ottla.cli.connect import admin_from
 from ottla.cli.faults import Misuse
-from ottla.cli.options import Given, Option, Parser
+from ottla.cli.options import OURS, Given, Option, Parser, nearest_word
+from ottla.client.errors import ClientError
+from ottla.config.profiles import DEFAULT_BOOTSTRAP, DEFAULT_REGISTRY, Chosen, bootstrap_servers, registry_url
+from ottla.kernel.errors import ApiError
 from ottla.kernel.terminal import colours
 
 if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
 
-COMMON = (
-    Option("bootstrap-server", "Brokers to connect to.", "HOST:PORT", default=DEFAULT_BOOTSTRAP, short="b"),
-    Option("command-config", "Property file with client options.", "FILE"),
-    Option("format", "text or json.", "text|json", default="text"),
+BOOTSTRAP = Option(
+    "bootstrap-server",
+    f"Brokers to connect to. Default: those of the profile, or {DEFAULT_BOOTSTRAP}.",
+    "HOST:PORT",
+    short="b",
 )
+REGISTRY = Option(
+    "registry", f"Where the registry is. Default: that of the profile, or {DEFAULT_REGISTRY}.", "URL", also="url"
+)
+PROFILE = Option("profile", "The profile whose addresses to use; `ottla profile` makes them.", "NAME")
+FORMAT = Option("format", "text or json.", "text|json", default="text", choices=("text", "json"))
+COMMON = (BOOTSTRAP, PROFILE, Option("command-config", "Property file with client options.", "FILE"), FORMAT)
 _ESCAPED = re.compile(r"\\(?:[\\'\"abfnrtv]|[0-3]?[0-7]{1,2}|x[0-9a-fA-F]{2}|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})")
 _BOLD, _DIM, _GREEN, _RED, _END = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -39,46 +52,119 @@ class Command:
         *,
         words: tuple[int, int] = (0, 0),
         has_json: bool = True,
+        connects: bool = True,
     ) -> None:
-        """`words`: how many arguments it takes at the least and at the most; `has_json`: whether it can print JSON."""
+        """`words`: how many arguments it takes at the least and at the most.
+
+        `has_json`: whether it can print JSON; `connects`: whether it speaks to a cluster.
+        """
         self.usage = usage
         self.about = about
         self._do = do
         self._words = words
         self._has_json = has_json
-        self._parser = Parser(about, [*options, *COMMON], words=True)
+        common = [*(COMMON[:-1] if connects else ()), replace(FORMAT, hidden=not has_json)]
+        self.parser = Parser(about, [*options, *common], words=True, phrases=OURS)
+
+    @property
+    def name(self) -> str:
+        """`ottla topic list`."""
+        return " ".join(takewhile(re.compile(r"[a-z][a-z-]*").fullmatch, self.usage.split()))
 
     def run(self, arguments: Sequence[str]) -> int:
         """Read the arguments, do the work; misuse is exit code 2."""
         try:
-            given = self._parser.parse(arguments)
+            given = self.parser.parse(arguments)
             if "help" in given:
                 sys.stdout.write(self.help())
                 return 0
-            if given.text("format") not in ("text", "json"):
-                raise Misuse(f"--format is text or json, not {given.text('format')}")
             if wants_json(given) and not self._has_json:
-                raise Misuse(f"`{' '.join(self.usage.split()[:3])}` has no --format json")
-            least, most = self._words
-            if not least <= len(given.words) <= most:
-                raise Misuse(
-                    "something is missing" if len(given.words) < least else f"not understood: {given.words[most]}"
-                )
-            return self._do(given) or 0
+                raise Misuse(f"`{self.name}` has no --format json")
+            self._check_words(given.words)
+            return self._with_addresses(given)
         except Misuse as fault:
             sys.stdout.flush()
-            sys.stderr.write(f"ottla: {fault}\nusage: {self.usage}\n")
+            sys.stderr.write(f"ottla: {fault}\nusage: {self.usage}   (--help tells more)\n")
             return 2
+
+    def _check_words(self, words: Sequence[str]) -> None:
+        least, most = self._words
+        if len(words) < least:
+            wanted = takewhile(
+                lambda word: not word.startswith(("-", "[-")), self.usage.split()[self.name.count(" ") + 1 :]
+            )
+            raise Misuse(f"{' '.join(list(wanted)[len(words) :]) or 'an argument'} is missing")
+        if len(words) > most:
+            takes = "no argument" if not most else "one argument" if most == 1 else f"at most {most} arguments"
+            raise Misuse(f"`{self.name}` takes {takes}: {words[most]!r} is one too many")
+
+    def _with_addresses(self, given: Given) -> int:
+        """Do the work. An error of the cluster says which cluster it was."""
+        if BOOTSTRAP.name not in self.parser.options or PROFILE.name not in self.parser.options:
+            return self._do(given) or 0
+        cluster = cluster_of(given)
+        given.values[BOOTSTRAP.name] = [cluster.address]
+        given.origin = cluster.origin
+        try:
+            return self._do(given) or 0
+        except (ApiError, ClientError) as fault:
+            fault.add_note(where_asked(given, str(fault)))
+            raise
 
     def help(self) -> str:
         rows = [
             (_head(option), option.about + (f" Default: {option.default}." if option.default else ""))
-            for option in self._parser.options.values()
-            if option.name != "version" and (self._has_json or option.name != "format")
+            for option in self.parser.options.values()
+            if not option.hidden
         ]
         width = max(len(head) for head, _ in rows)
         lines = [f"usage: {self.usage}", "", self.about, "", "options:"]
         return "\n".join(lines + [f"  {head:<{width}}  {about}" for head, about in rows]) + "\n"
+
+
+def cluster_of(given: Given) -> Chosen:
+    """The brokers to connect to, and who said so; Misuse if two did."""
+    return _chosen(given, BOOTSTRAP.name, "-b", bootstrap_servers)
+
+
+def registry_of(given: Given) -> str:
+    """The URL of the registry to ask."""
+    address, origin = _chosen(given, REGISTRY.name, "--registry", registry_url)
+    return registry_address(address, origin)
+
+
+def registry_address(address: str, origin: str) -> str:
+    """The address without a slash at its end; Misuse if it is not that of an HTTP server."""
+    if not re.fullmatch(r"https?://[^/\s]\S*", address):
+        raise Misuse(f"{address!r} ({origin}) is not the URL of a registry: write http://HOST:PORT")
+    return address.rstrip("/")
+
+
+def _chosen(given: Given, name: str, flag: str, otherwise: Callable[[Mapping[str, str], str | None], Chosen]) -> Chosen:
+    said, profile = given.text(name), given.text(PROFILE.name)
+    if said is not None and profile is not None:
+        raise Misuse(f"give {flag} or --profile, not both")
+    if said is not None:
+        return Chosen(said, flag)
+    if profile == "":
+        raise Misuse("--profile has no name; `ottla profile list` shows the profiles")
+    return otherwise(os.environ, profile)
+
+
+def where_asked(given: Given, said: str) -> str:
+    """` (cluster localhost:9092, the default)`, unless the text names the address already."""
+    address = given.need(BOOTSTRAP.name)
+    origin = "" if given.origin in ("", "-b") else given.origin
+    if address in said:
+        return f" ({address} is {'' if origin == 'the default' else 'from '}{origin})" if origin else ""
+    return f" (cluster {address}{f', {origin}' if origin else ''})"
+
+
+def complain(given: Given, fault: Exception) -> int:
+    """Print a failure of one of several things, with the cluster; return 1 to count it."""
+    text = fault.message if isinstance(fault, ApiError) else str(fault)
+    sys.stderr.write(f"ottla: {text}{where_asked(given, text)}\n")
+    return 1
 
 
 def _head(option: Option) -> str:
@@ -102,10 +188,8 @@ def noun(name: str, verbs: Mapping[str, Command], arguments: Sequence[str]) -> i
         sys.stderr.write(f"ottla: {name} needs a verb before its options: there are {', '.join(verbs)}\n")
         return 2
     if command is None:
-        from difflib import get_close_matches
-
-        near = get_close_matches(arguments[0], verbs, n=1)
-        hint = f"did you mean `ottla {name} {near[0]}`?" if near else f"there are {', '.join(verbs)}"
+        near = nearest_word(arguments[0], list(verbs))
+        hint = f"did you mean `ottla {name} {near}`?" if near else f"there are {', '.join(verbs)}"
         sys.stderr.write(f"ottla: {name} has no verb {arguments[0]!r}: {hint}\n")
         return 2
     return command.run(arguments[1:])
@@ -183,10 +267,12 @@ def unescaped(text: str) -> str:
 
 def pairs(texts: Sequence[str]) -> dict[str, str]:
     """KEY=VALUE words."""
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise Misuse(f"{text!r} is not KEY=VALUE")
+        if key in found:
+            raise Misuse(f"{key} was given more than once: {found[key]!r} and {value!r}")
         found[key] = value
     return found

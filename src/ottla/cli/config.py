@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from ottla.cli.command import Command, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
+from ottla.cli.option_values import check_names, unknown_option, with_plain_numbers
 from ottla.cli.options import Given, Option
 from ottla.client.admin.admin import ConfigOperation, ConfigSource, Resource, ResourceType
 
@@ -40,7 +41,7 @@ def _get(given: Given) -> int:
     ]
     missing = sorted(set(keys) - {each.name for each in found})
     if missing:
-        raise Misuse(f"there is no configuration {missing[0]!r}")
+        raise unknown_option(given.words[0], missing[0])
     if wants_json(given):
         print_json(
             [
@@ -63,20 +64,23 @@ def _get(given: Given) -> int:
 def _change(given: Given, changes: Collection[tuple[str, ConfigOperation, str | None]]) -> int:
     resource = _resource(given)
     with connected(given) as admin:
+        unset = [key for key, operation, _ in changes if operation is ConfigOperation.DELETE]
+        check_names(admin, given.words[0], resource, unset)
         fault = admin.alter_configs({resource: changes})[resource]
     if fault is not None:
         raise fault
     if wants_json(given):
         done = {key: value for key, operation, value in changes if operation is ConfigOperation.SET}
-        undone = [key for key, operation, _ in changes if operation is ConfigOperation.DELETE]
-        print_json({"kind": given.words[0], "name": given.words[1], "set": done, "unset": undone})
+        print_json({"kind": given.words[0], "name": given.words[1], "set": done, "unset": unset})
     else:
         sys.stdout.write(f"changed {given.words[0]} {given.words[1]}\n")
     return 0
 
 
 def _set(given: Given) -> int:
-    return _change(given, [(key, ConfigOperation.SET, value) for key, value in pairs(given.words[2:]).items()])
+    _resource(given)
+    texts = with_plain_numbers(given.words[0], pairs(given.words[2:]))
+    return _change(given, [(key, ConfigOperation.SET, value) for key, value in texts.items()])
 
 
 def _unset(given: Given) -> int:
@@ -92,7 +96,10 @@ VERBS = {
         words=(2, 1000),
     ),
     "set": Command(
-        "ottla config set topic|broker|group NAME KEY=VALUE...", "Change configurations.", _set, words=(3, 1000)
+        "ottla config set topic|broker|group NAME KEY=VALUE...",
+        "Change configurations, such as retention.ms=7d or segment.bytes=1GiB.",
+        _set,
+        words=(3, 1000),
     ),
     "unset": Command(
         "ottla config unset topic|broker|group NAME KEY...",

@@ -9,8 +9,7 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.model import ClientSettings
 from ottla.config.option import ConfigError, Kind, Option, at_least
 from ottla.config.properties import parse_properties
-
-DEFAULT_BOOTSTRAP = "localhost:9092"
+from ottla.config.units import plain_numbers
 
 
 def read_properties(path: str, *, trim: bool = True) -> dict[str, str]:
@@ -55,7 +54,8 @@ def number(properties: Mapping[str, str], name: str, default: float, *, least: i
     if name not in properties:
         return int(default)
     try:
-        found = Option(name, None, kind, check=at_least(least)).parse(properties[name])
+        option = Option(name, None, kind, check=at_least(least))
+        found = option.parse(plain_numbers(properties, {name: option})[0][name])
     except ConfigError as fault:
         raise Misuse(str(fault)) from None
     assert isinstance(found, int)

@@ -17,18 +17,20 @@ class BadInput(Exception):
 def explain(fault: Exception) -> str | None:
     """One line for errors that a user can mend; None for bugs, which keep their traceback."""
     from ottla.client.errors import ClientError, NoBrokerAnswers
+    from ottla.config.profiles import ProfileError
     from ottla.kernel.errors import ApiError
     from ottla.schema.varints import MalformedMessage
 
+    notes = "".join(getattr(fault, "__notes__", ()))
     if isinstance(fault, NoBrokerAnswers):
-        return f"ottla: {fault}, with --bootstrap-server HOST:PORT"
-    if isinstance(fault, Misuse | BadInput | ClientError):
-        return f"ottla: {fault}"
+        return f"ottla: {fault}, with --bootstrap-server HOST:PORT{notes}"
+    if isinstance(fault, Misuse | BadInput | ClientError | ProfileError):
+        return f"ottla: {fault}{notes}"
     if isinstance(fault, OSError):
         where = f"{fault.filename}: " if fault.filename is not None else ""
         return f"ottla: {where}{fault.strerror or fault}"
     if isinstance(fault, ApiError):
-        return f"ottla: {fault.message} [{fault.code.name}]"
+        return f"ottla: {fault.message} [{fault.code.name}]{notes}"
     causes = _causes(fault) if isinstance(fault, ValueError) else []
     for cause in causes:
         if isinstance(cause, UnicodeEncodeError):

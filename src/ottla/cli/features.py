@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command import Command, connected, noun, pairs, print_json, print_table, wants_json
+from ottla.cli.command import Command, complain, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 
@@ -59,7 +59,7 @@ def _change(given: Given, kind: UpgradeType) -> int:
         outcome = admin.update_features(levels, kind, validate_only=dry)
     for name, fault in outcome.items():
         if fault is not None:
-            sys.stderr.write(f"ottla: {fault.message}\n")
+            complain(given, fault)
         elif not wants_json(given):
             sys.stdout.write(f"{name} {'can go' if dry else 'is now'} {'to' if dry else 'at'} level {levels[name]}\n")
     if wants_json(given):

@@ -7,18 +7,17 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command import Command, connected, noun, print_json, print_table, wants_json
+from ottla.cli.command import Command, complain, connected, noun, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.client.errors import refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, OffsetAtTime
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.quantities import moment_ms
 
 if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -139,21 +138,30 @@ def _partitions(admin: Admin, given: Given, group: str) -> list[TopicPartition]:
 
 
 def _offsets(admin: Admin, partitions: Sequence[TopicPartition], to: str) -> dict[TopicPartition, int]:
-    """`earliest`, `latest`, an offset, a time like 2026-01-31T12:00, or how long ago: -90m."""
+    """By `earliest`, `latest`, an offset, or a moment: `-90m`, `yesterday 10:00`, 2026-01-31T12:00Z."""
     if to.isdecimal():
         first, end = _listed(admin, partitions, EARLIEST), _listed(admin, partitions, LATEST)
-        return {place: min(max(int(to), first[place]), end[place]) for place in partitions}
+        return {place: _within(place, int(to), first[place], end[place]) for place in partitions}
     if to in ("earliest", "latest"):
         return _listed(admin, partitions, EARLIEST if to == "earliest" else LATEST)
-    if to.startswith("-") and to[-1:] in _UNITS and to[1:-1].isdecimal():
-        moment = int((time.time() - int(to[1:-1]) * _UNITS[to[-1]]) * 1000)
-    else:
-        from ottla.cli.kafka.groups_reset import parse_datetime
-
-        moment = parse_datetime(to)
-    found = _listed(admin, partitions, moment)
+    found = _listed(admin, partitions, _moment(to))
     late = _listed(admin, [place for place, offset in found.items() if offset < 0], LATEST)
     return found | late
+
+
+def _within(place: TopicPartition, offset: int, first: int, end: int) -> int:
+    """The offset, or the nearest that there is, with a word."""
+    taken = min(max(offset, first), end)
+    if taken != offset:
+        sys.stderr.write(f"ottla: {place} has offsets from {first} to {end}: {taken} is taken, not {offset}\n")
+    return taken
+
+
+def _moment(to: str) -> int:
+    try:
+        return moment_ms(to, int(time.time() * 1000))
+    except ValueError as fault:
+        raise Misuse(f"--to: {fault}; earliest, latest and an offset do as well") from None
 
 
 def _listed(admin: Admin, partitions: Sequence[TopicPartition], spec: int) -> dict[TopicPartition, int]:
@@ -170,7 +178,7 @@ def _delete(given: Given) -> int:
         outcome = admin.delete_groups(given.words)
     for name, fault in outcome.items():
         if fault is not None:
-            sys.stderr.write(f"ottla: {fault.message}\n")
+            complain(given, fault)
         elif not wants_json(given):
             sys.stdout.write(f"deleted group {name}\n")
     if wants_json(given):
@@ -188,7 +196,7 @@ VERBS = {
         [
             Option(
                 "to",
-                "earliest, latest, an offset, 2026-01-31T12:00:00, or -90m (s, m, h, d).",
+                "earliest, latest, an offset, or a time: -90m, yesterday 10:00, 2026-01-31T12:00 (UTC).",
                 "WHERE",
                 default="latest",
             ),

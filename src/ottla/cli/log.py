@@ -165,7 +165,7 @@ def _accept_store(given: Given) -> int:
     for path in given.words:
         found = read_incarnation(disk, path).incarnation
         if found is None:
-            raise Misuse(f"{path} is no log directory with an incarnation: there is nothing to accept")
+            raise Misuse(f"{path} is not a log directory with an incarnation: there is nothing to accept")
         held = disk.lock(os.path.join(path, LOCK))
         accepted[path] = held is not None
         if held is not None:
@@ -248,6 +248,7 @@ VERBS = {
         "Have log directories take a metadata store that is older than they are; see docs/guide/operations.md first.",
         _accept_store,
         words=(1, 1000),
+        connects=False,
     ),
     "check": Command(
         "ottla log check FILE|DIRECTORY...",
@@ -255,6 +256,7 @@ VERBS = {
         "changing them; exit code 1 where anything is damaged.",
         _check,
         words=(1, 1000),
+        connects=False,
     ),
     "strays": Command(
         "ottla log strays LOG-DIRECTORY|STRAY... [--remove]",
@@ -262,6 +264,7 @@ VERBS = {
         _strays,
         [Option("remove", "Delete all that is named: log directories stand for all strays in them.")],
         words=(1, 1000),
+        connects=False,
     ),
     "dump": Command(
         "ottla log dump FILE|DIRECTORY... [--records] [--data]",
@@ -273,6 +276,7 @@ VERBS = {
             Option("offsets", "Decode records of __consumer_offsets."),
         ],
         words=(1, 1000),
+        connects=False,
         has_json=False,
     ),
 }

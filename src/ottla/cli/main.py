@@ -15,7 +15,7 @@ from importlib import import_module
 Command = Callable[[Sequence[str]], int | None]
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "start": ("ottla.server.main:command", "run a broker in this process"),
+    "start": ("ottla.cli.start:command", "run a broker in this process"),
     "topic": ("ottla.cli.topic:command", "create, list, describe, alter, delete topics"),
     "produce": ("ottla.cli.produce:command", "write records from standard input, arguments or a file"),
     "consume": ("ottla.cli.consume:command", "read records, alone or in a group"),
@@ -29,9 +29,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),
     "lake": ("ottla.lake.command:command", "load topics into a Parquet lake by Spark"),
     "audit": ("ottla.lake.audit_command:command", "check that a lake is complete"),
-    "registry": ("ottla.registry.command:command", "run a schema registry"),
+    "registry": ("ottla.cli.registry:command", "run a schema registry"),
+    "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
-    "sim": ("ottla.sim.command:command", "run the broker in simulated time from a seed"),
+    "sim": ("ottla.cli.sim:command", "run the broker in simulated time from a seed"),
+    "completion": ("ottla.cli.completion:command", "print a script by which bash, zsh or fish completes ottla"),
     "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),
 }
 
@@ -145,7 +147,11 @@ def overview() -> str:
     lines += [f"  {name:<{width}}  {about}" for name, (_, about) in COMMANDS.items()]
     lines += ["", "Kafka's tools, with their own flags and output:"]
     lines += [f"  {name:<{width}}  {about}" for name, (_, about) in KAFKA_TOOLS.items()]
-    lines += ["", "Most commands take -b/--bootstrap-server HOST:PORT (default localhost:9092) and --format json|text."]
+    lines += [
+        "",
+        "Most commands take -b/--bootstrap-server HOST:PORT (default: that of `ottla profile`, or localhost:9092) and",
+        "--format json|text.",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -172,15 +178,15 @@ def _registered(name: str) -> Command | None:
 
 
 def _unknown(name: str) -> int:
-    from difflib import get_close_matches
+    from ottla.cli.options import nearest_word
 
-    near = get_close_matches(name, [*COMMANDS, *KAFKA_TOOLS], n=1)
+    near = nearest_word(name, [*COMMANDS, *KAFKA_TOOLS])
     if name.startswith("-"):
         said = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
     elif name.removesuffix(".sh") in _NOT_THERE:
         said = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
     elif near:
-        said = f"there is no command {name!r}. Did you mean `ottla {near[0]}`?"
+        said = f"there is no command {name!r}. Did you mean `ottla {near}`?"
     else:
         said = f"there is no command {name!r}. `ottla --help` lists the commands."
     sys.stderr.write(f"ottla: {said}\n")

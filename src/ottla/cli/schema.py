@@ -10,14 +10,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ottla.cli.command import Command, Verb, bad, good, noun, print_json, print_table, wants_json
+from ottla.cli.command import (
+    PROFILE,
+    REGISTRY,
+    Command,
+    Verb,
+    bad,
+    good,
+    noun,
+    print_json,
+    print_table,
+    registry_of,
+    wants_json,
+)
 from ottla.cli.faults import Misuse, text_of
-from ottla.cli.options import Given, Option, Parser
+from ottla.cli.options import Given, Option
 
 Json = Any
 """A parsed JSON document."""
 
-DEFAULT_URL = "http://localhost:8081"
 _MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _TIMEOUT_S = 30.0
 _TYPES = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
@@ -40,9 +51,7 @@ def _ask(given: Given, method: str, path: str, body: Json = None) -> Json:
     """Send a request to the registry; Refusal if it answers with an error, or not at all."""
     import urllib3
 
-    url = given.need("url").rstrip("/")
-    if not url.startswith(("http://", "https://")):
-        raise Misuse(f"--url {url} is no URL of a registry: write http://HOST:PORT")
+    url = registry_of(given)
     content = None if body is None else json.dumps(body).encode()
     headers = {"Content-Type": _MEDIA_TYPE, "Accept": _MEDIA_TYPE}
     try:
@@ -156,7 +165,7 @@ def _diff(given: Given) -> int:
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise Misuse(f"{text!r} is no version")
+        raise Misuse(f"{text!r} is not a version: write its number")
     return int(text)
 
 
@@ -196,8 +205,7 @@ class _Verb(Command):
     def __init__(
         self, usage: str, about: str, do: Verb, options: Sequence[Option] = (), *, words: tuple[int, int] = (0, 0)
     ) -> None:
-        super().__init__(usage, about, do, words=words)
-        self._parser = Parser(about, [*options, _URL, _FORMAT], words=True)
+        super().__init__(usage, about, do, [*options, REGISTRY, PROFILE], words=words, connects=False)
 
     def run(self, arguments: Sequence[str]) -> int:
         try:
@@ -208,8 +216,6 @@ class _Verb(Command):
             return 1
 
 
-_URL = Option("url", "Where the registry is.", "URL", default=DEFAULT_URL)
-_FORMAT = Option("format", "text or json.", "text|json", default="text")
 _TYPE = Option("type", "AVRO, JSON or PROTOBUF; default by the file's name (.avsc, .json, .proto).", "TYPE")
 _REFERENCE = Option("reference", "A schema that this one uses; may come several times.", "NAME=SUBJECT:VERSION")
 

@@ -38,4 +38,6 @@ def _write(given: Given) -> int:
     return 0
 
 
-COMMAND = Command("ottla shims DIR", "Write executables with the names of Kafka's tools.", _write, words=(1, 1))
+COMMAND = Command(
+    "ottla shims DIR", "Write executables with the names of Kafka's tools.", _write, words=(1, 1), connects=False
+)

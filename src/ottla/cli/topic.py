@@ -6,8 +6,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command import Command, connected, noun, pairs, print_json, print_table, wants_json
+from ottla.cli.command import Command, complain, connected, noun, pairs, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
+from ottla.cli.option_values import check_names, with_plain_numbers
 from ottla.cli.options import Given, Option
 from ottla.client.model import EARLIEST, LATEST, OffsetAtTime, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
 
 _PARTITIONS = Option("partitions", "How many partitions.", "N", "Integer", short="p")
-_CONFIG = Option("config", "A configuration; may come several times.", "KEY=VALUE", short="c")
+_CONFIG = Option("config", "A configuration, such as retention.ms=7d; may come several times.", "KEY=VALUE", short="c")
 
 
 _PROTECTION = "deletion.protection"
@@ -39,7 +40,7 @@ def _create(given: Given) -> int:
     from ottla.client.admin.admin import NewTopic
 
     partitions, replicas = _at_least_one(given, "partitions"), _at_least_one(given, "replicas")
-    configs = pairs(given.all("config"))
+    configs = with_plain_numbers("topic", pairs(given.all("config")))
     with connected(given) as admin:
         outcome = admin.create_topics([NewTopic(name, partitions, replicas, configs) for name in given.words])
     made, failed = [], 0
@@ -47,7 +48,7 @@ def _create(given: Given) -> int:
         if isinstance(result, ApiError):
             if result.code is ErrorCode.TOPIC_ALREADY_EXISTS and "if-not-exists" in given:
                 continue
-            failed += _complain(result)
+            failed += complain(given, result)
             continue
         made.append({"topic": name, "id": topic_id_text(bytes(result.topic_id)), "partitions": result.num_partitions})
         _warn_of_minimum(name, configs, result.replication_factor)
@@ -78,11 +79,6 @@ def _at_least_one(given: Given, name: str) -> int:
 
 def _count(partitions: object) -> str:
     return "1 partition" if partitions == 1 else f"{partitions} partitions"
-
-
-def _complain(fault: Exception) -> int:
-    sys.stderr.write(f"ottla: {fault.message if isinstance(fault, ApiError) else fault}\n")
-    return 1
 
 
 def _list(given: Given) -> int:
@@ -181,7 +177,7 @@ def _alter(given: Given) -> int:
 
     name = given.words[0]
     partitions = given.number("partitions")
-    configs = pairs(given.all("config"))
+    configs = with_plain_numbers("topic", pairs(given.all("config")))
     changes: list[tuple[str, ConfigOperation, str | None]] = [
         (key, ConfigOperation.SET, value) for key, value in configs.items()
     ]
@@ -189,12 +185,14 @@ def _alter(given: Given) -> int:
     if partitions is None and not changes:
         raise Misuse("nothing to change: give --partitions, --config or --delete-config")
     with connected(given) as admin:
+        resource = Resource(ResourceType.TOPIC, name)
+        check_names(admin, "topic", resource, given.all("delete-config"))
         faults: list[Exception | None] = []
         if partitions is not None:
             faults += admin.create_partitions({name: partitions}).values()
         if changes:
-            faults += admin.alter_configs({Resource(ResourceType.TOPIC, name): changes}).values()
-    failed = sum(_complain(fault) for fault in faults if fault is not None)
+            faults += admin.alter_configs({resource: changes}).values()
+    failed = sum(complain(given, fault) for fault in faults if fault is not None)
     if not failed and wants_json(given):
         print_json({"topic": name, "partitions": partitions, "set": configs, "unset": given.all("delete-config")})
     elif not failed:
@@ -213,7 +211,7 @@ def _delete(given: Given) -> int:
             sys.stdout.write("" if wants_json(given) else f"deleted topic {name!s}\n")
             sys.stderr.write(f"ottla: {_LOST[str(name)]}\n" if name in _LOST else "")
         elif fault.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or "if-exists" not in given:
-            failed += _complain(fault)
+            failed += complain(given, fault)
     if wants_json(given):
         print_json([name for name, fault in outcome.items() if fault is None])
     return 1 if failed else 0
@@ -245,7 +243,7 @@ def _set_protection(admin: Admin, values: Mapping[str, str]) -> list[str]:
     }
     faults = {resource.name: fault for resource, fault in admin.alter_configs(edits).items() if fault is not None}
     for fault in faults.values():
-        _complain(fault)
+        complain(fault)
     return list(faults)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command import Command, connected, noun, print_json, print_table, wants_json
+from ottla.cli.command import Command, complain, connected, noun, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.client.model import ProducerIdentity
@@ -18,20 +18,18 @@ if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
     from ottla.messages.describe_producers import ProducerState
 
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
 
 def command(arguments: Sequence[str]) -> int:
     return noun("transaction", VERBS, arguments)
 
 
 def _list(given: Given) -> int:
-    longer = given.text("longer-than")
+    longer = given.duration_ms("longer-than")
     with connected(given) as admin:
         found = admin.list_transactions(
             states=given.all("state"),
             producer_ids=[_number(text) for text in given.all("producer-id")],
-            longer_than_ms=-1 if longer is None else _ms(longer),
+            longer_than_ms=-1 if longer is None else longer,
             pattern=given.text("pattern"),
         )
     found.sort(key=lambda each: each.transactional_id)
@@ -68,7 +66,7 @@ def _describe(given: Given) -> int:
     elif rows:
         titles = ["ID", "STATE", "PRODUCER", "EPOCH", "COORDINATOR", "TIMEOUT MS", "OPEN MS", "PARTITIONS"]
         print_table(titles, [[*list(row.values())[:-1], _joined(row["partitions"])] for row in rows])
-    return _complain(described.values())
+    return _complain(given, described.values())
 
 
 def _joined(partitions: object) -> str | None:
@@ -76,12 +74,9 @@ def _joined(partitions: object) -> str | None:
     return ",".join(partitions) or None
 
 
-def _complain(outcomes: Iterable[object]) -> int:
+def _complain(given: Given, outcomes: Iterable[object]) -> int:
     """Print the failures; return the exit code."""
-    faults = [each for each in outcomes if isinstance(each, Exception)]
-    for fault in faults:
-        sys.stderr.write(f"ottla: {fault.message if isinstance(fault, ApiError) else fault}\n")
-    return 1 if faults else 0
+    return 1 if sum(complain(given, each) for each in outcomes if isinstance(each, Exception)) else 0
 
 
 def _producers(given: Given) -> int:
@@ -95,7 +90,7 @@ def _producers(given: Given) -> int:
         for each in producers
     ]
     _show(given, rows, "no producer is known there")
-    return _complain(described.values())
+    return _complain(given, described.values())
 
 
 def _producer_row(partition: TopicPartition, producer: ProducerState) -> dict[str, object]:
@@ -124,7 +119,7 @@ def _find_hanging(given: Given) -> int:
     topics = given.all("topic") or None
     with connected(given) as admin:
         found = admin.hanging_transactions(
-            _ms(given.need("older-than")), topics=topics, broker=given.number("broker-id")
+            given.duration_ms("older-than") or 0, topics=topics, broker=given.number("broker-id")
         )
     _show(given, [_producer_row(each.partition, each.producer) for each in found], "nothing hangs")
     return 0
@@ -190,15 +185,6 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _ms(text: str) -> int:
-    """A time such as 90s, 15m, 2h; a bare number is of milliseconds."""
-    digits = text.rstrip("smhd")
-    unit = text[len(digits) :] or "ms"
-    if not digits.isdecimal() or unit not in _UNITS_MS:
-        raise Misuse(f"{text!r} is not a time: write 500ms, 90s, 15m, 2h or 1d")
-    return int(digits) * _UNITS_MS[unit]
-
-
 _BROKER = Option("broker-id", "The broker to ask, of those that have a replica; default: each leader.", "ID", "Integer")
 
 VERBS = {
@@ -209,7 +195,7 @@ VERBS = {
         [
             Option("state", "Only of this state, such as Ongoing; may be repeated.", "STATE"),
             Option("producer-id", "Only of this producer id; may be repeated.", "ID", "Long"),
-            Option("longer-than", "Only those that are open for longer, such as 90s.", "TIME"),
+            Option("longer-than", "Only those that are open for longer, such as 90s.", "TIME", "Duration", bare="ms"),
             Option("pattern", "Only ids that match this regular expression as a whole.", "PATTERN"),
         ],
     ),
@@ -232,7 +218,9 @@ VERBS = {
         _find_hanging,
         [
             Option("topic", "Only this topic; may be repeated. Default: all.", "TOPIC", short="t"),
-            Option("older-than", "Only those whose last record is older.", "TIME", default="15m"),
+            Option(
+                "older-than", "Only those whose last record is older.", "TIME", "Duration", default="15m", bare="ms"
+            ),
             _BROKER,
         ],
     ),

@@ -183,7 +183,7 @@ _PARSERS: dict[Kind, Callable[[str], Value]] = {
 
 
 def at_least(low: int | float) -> Check:
-    """Refuses a smaller number, and what is no number (NaN)."""
+    """Refuses a smaller number, and what is not a number (NaN)."""
 
     def check(value: Value) -> str | None:
         return f"Value must be at least {low}" if isinstance(value, int | float) and not value >= low else None
@@ -192,7 +192,7 @@ def at_least(low: int | float) -> Check:
 
 
 def between(low: int | float, high: int | float) -> Check:
-    """Refuses a smaller number, a greater one, and what is no number (NaN)."""
+    """Refuses a smaller number, a greater one, and what is not a number (NaN)."""
 
     def check(value: Value) -> str | None:
         if isinstance(value, int | float) and not value >= low:
@@ -205,7 +205,7 @@ def between(low: int | float, high: int | float) -> Check:
 
 
 def positive(value: Value) -> str | None:
-    """A check: refuses 0, what is below it, and what is no number (NaN)."""
+    """A check: refuses 0, what is below it, and what is not a number (NaN)."""
     return "Value must be greater than 0" if isinstance(value, int | float) and not value > 0 else None
 
 

@@ -16,6 +16,7 @@ from ottla.config.group import GroupConfig
 from ottla.config.listeners import listeners_at_odds, named_as_kafka_does, unsafe_listeners, without
 from ottla.config.option import ConfigError, Option, OptionSet, Status, nearest
 from ottla.config.topic import TopicConfig
+from ottla.config.units import plain_numbers
 
 _PREFIX = "KAFKA_"
 _LAUNCHER_NAMES = ("HEAP_", "JVM_", "JMX_", "LOG4J", "GC_", "DEBUG", "CLASSPATH")
@@ -75,7 +76,8 @@ def read_static(
     texts |= command_line
     if texts.get("broker.id", "-1") != "-1":  # the older name of node.id
         texts.setdefault("node.id", texts["broker.id"])
-    problems += _wrong_values(texts, known)
+    texts, wrong_units = plain_numbers(texts, known)
+    problems += wrong_units or _wrong_values(texts, known)
     problems += unsafe_listeners(texts)
     problems += [] if problems else _at_odds(Layers(texts).broker())
     if problems:
@@ -174,7 +176,7 @@ def topic_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:
     """The fault of the options given for a topic, in Kafka's words; None if they may be stored."""
     for name in overrides:
         if name not in TopicConfig.BY_NAME:
-            return f"Unknown topic config name: {name}"
+            return f"Unknown topic config name: {name}{nearest_topic_option(name)}"
     try:
         config = layers.topic(overrides)
     except ConfigError as fault:
@@ -185,6 +187,14 @@ def topic_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:
             f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
         )
     return None
+
+
+def nearest_topic_option(name: str) -> str:
+    """' (did you mean x?)': the topic option that a broker option gives its default, or the most alike."""
+    for declared in TopicConfig.OPTIONS:
+        if any(synonym.name == name for synonym in declared.synonyms):
+            return f" (did you mean {declared.name}?)"
+    return nearest(name, TopicConfig.BY_NAME)
 
 
 def group_problems(overrides: Mapping[str, str], layers: Layers) -> str | None:

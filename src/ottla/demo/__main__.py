@@ -1,4 +1,4 @@
-"""`python -m ottla.demo` (`make demo`): flights into topics, a lake, a streaming query, a picture; about a minute."""
+"""`python -m ottla.demo` (`make demo`): flights into topics, a lake, a streaming query, a picture; a few minutes."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def plain_default(node: Node, default: Any) -> Any:
     try:
         return _plain(node, default)
     except (TypeError, ValueError, AttributeError, KeyError) as fault:
-        raise BadPayload(f"{default!r} is no default of its type: {fault}") from None
+        raise BadPayload(f"{default!r} is not a default of its type: {fault}") from None
 
 
 def _plain(node: Node, value: Any) -> Any:

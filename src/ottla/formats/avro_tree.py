@@ -181,7 +181,7 @@ class _Parser:
             raise InvalidSchema(f"enum {node.name} has no list of symbols")
         for symbol in symbols:
             if not _NAME.fullmatch(symbol):
-                raise InvalidSchema(f"enum {node.name}: {symbol!r} is no symbol")
+                raise InvalidSchema(f"enum {node.name}: {symbol!r} is not a symbol")
         if len(set(symbols)) < len(symbols):
             raise InvalidSchema(f"enum {node.name} has a symbol twice")
         default = raw.get("default")
@@ -207,7 +207,7 @@ class _Parser:
             raise InvalidSchema(f"record {record.name}: a field needs a name and a type")
         name = raw["name"]
         if not _NAME.fullmatch(name):
-            raise InvalidSchema(f"record {record.name}: {name!r} is no name of a field")
+            raise InvalidSchema(f"record {record.name}: {name!r} is not a name of a field")
         order = raw.get("order", "ascending")
         if order not in _ORDERS:
             raise InvalidSchema(f"field {record.name}.{name}: {order!r} is no order")
@@ -228,10 +228,10 @@ def _full_name(raw: dict[str, Any], space: str) -> str:
     if not isinstance(name, str):
         raise InvalidSchema(f"a {raw['type']} has no name")
     if namespace is not None and not isinstance(namespace, str):
-        raise InvalidSchema(f"{name}: the namespace is no string")
+        raise InvalidSchema(f"{name}: the namespace is not a string")
     full = name if "." in name else _join(space if namespace is None else namespace, name)
     if not all(_NAME.fullmatch(part) for part in full.split(".")):
-        raise InvalidSchema(f"{full!r} is no name")
+        raise InvalidSchema(f"{full!r} is not a name")
     if full in PRIMITIVES:
         raise InvalidSchema(f"{full} is the name of a primitive type")
     return full
@@ -254,7 +254,7 @@ def _aliases(raw: dict[str, Any]) -> list[str]:
 
 
 def _check_defaults(node: AvroNode, seen: set[int], values: _Values) -> None:
-    """Refuse a default that is no value of its field."""
+    """Refuse a default that is not a value of its field."""
     if id(node) in seen:
         return
     seen.add(id(node))

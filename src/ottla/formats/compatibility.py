@@ -11,7 +11,7 @@ S = TypeVar("S")
 
 
 class InvalidSchema(ValueError):
-    """The text is no schema of its type; the message says why."""
+    """The text is not a schema of its type; the message says why."""
 
 
 class Level(StrEnum):

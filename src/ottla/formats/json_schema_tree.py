@@ -44,9 +44,9 @@ class JsonSchema:
     """Absolute URIs, with anchors, to what they name."""
 
     def target(self, ref: Json, base: str) -> Json:
-        """The target of a $ref; InvalidSchema where it is no reference at all."""
+        """The target of a $ref; InvalidSchema where it is not a reference at all."""
         if not isinstance(ref, str):
-            raise InvalidSchema("a $ref is no string")
+            raise InvalidSchema("a $ref is not a string")
         found = self._find(urljoin(base, ref))
         return self._find(ref) if found is _NOWHERE else found
 
@@ -234,5 +234,5 @@ def _pointed(document: Json, pointer: str) -> Json:
 
 
 def leads_outside(target: Json) -> bool:
-    """True if a target is no schema that we have."""
+    """True if a target is not a schema that we have."""
     return isinstance(target, _Nowhere)

@@ -154,7 +154,7 @@ def write_source(directory: Path, name: str, content: str) -> None:
     """Write a source where protoc finds it; SchemaFault where it can have no such name, or is nested too deep."""
     place = PurePosixPath(name)
     if not place.parts or place.is_absolute() or ".." in place.parts or "\0" in name:
-        raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name[:100]!r}: it is no relative path")
+        raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name[:100]!r}: it is not a relative path")
     if str(place) in WELL_KNOWN:
         return
     if is_too_deep(content):

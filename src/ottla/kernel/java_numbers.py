@@ -13,9 +13,9 @@ _PLAIN_FROM, _PLAIN_BELOW = -3, 7
 
 
 def parse_double(text: str) -> float:
-    """`Double.parseDouble`, without its hexadecimal numbers; ValueError where the text is no number."""
+    """`Double.parseDouble`, without its hexadecimal numbers; ValueError where the text is not a number."""
     if not _DOUBLE.fullmatch(text):
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     return float(text.rstrip("fFdD") if text[-1:] in "fFdD" else text)
 
 

@@ -70,7 +70,7 @@ class Slot(Generic[T]):
                 yield self
             except GeneratorExit:
                 # Nobody waits any more: the story may fill this slot in a `finally` as it is closed. The listener is
-                # kept, as with it the last reference to an outer story would go, which would be closed inside this one.
+                # kept: it may be the outer story's last reference, and that would be closed inside this one.
                 self._full = True
                 raise
         return self.result()

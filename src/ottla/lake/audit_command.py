@@ -15,6 +15,7 @@ from ottla.client.errors import ClientError
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused
+from ottla.lake.parser import Parser
 from ottla.spark.options import duration_ms
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ottla audit", description="Whether all that was sent is in the lake.")
+    parser = Parser(prog="ottla audit", description="Whether all that was sent is in the lake.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     check = verbs.add_parser(
         "check",

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
 from ottla.lake.causes import cause, job_errors
+from ottla.lake.parser import Parser
 from ottla.lake.stores import lake_url
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.submit import Opened, SparkRefused, open_session, spark_settings
@@ -66,8 +67,8 @@ def _upkeep(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ottla lake", description="Topics as a lake: plain Parquet, Delta, Iceberg.")
-    verbs = parser.add_subparsers(dest="verb", required=True)
+    parser = Parser(prog="ottla lake", description="Topics as a lake: plain Parquet, Delta, Iceberg.")
+    verbs: Any = parser.add_subparsers(dest="verb", required=True)
     load_arguments.add_verb(verbs)
     upkeep_command.add_verbs(verbs)
     return parser

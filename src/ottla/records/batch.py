@@ -277,7 +277,7 @@ def check_batch(batch: Batch, *, from_client: bool = True, max_bytes: int | None
 
 
 def _check_from_client(batch: Batch) -> ErrorCode:
-    """A producer's batch is dense, holds something, and is no control batch."""
+    """A producer's batch is dense, holds something, and is not a control batch."""
     if batch.records_count <= 0 or batch.records_count != batch.last_offset_delta + 1:
         return ErrorCode.INVALID_RECORD
     if batch.attributes & CONTROL_BIT:

@@ -58,7 +58,7 @@ _SENTENCES = {
 
 
 class CorruptRecords(ValueError):
-    """Bytes that are no sound batch. `error` is the code for the client that sent them."""
+    """Bytes that are not a sound batch. `error` is the code for the client that sent them."""
 
     def __init__(self, message: str, error: ErrorCode = ErrorCode.CORRUPT_MESSAGE) -> None:
         super().__init__(message)

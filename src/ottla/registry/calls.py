@@ -39,7 +39,7 @@ class Call:
         try:
             return int(self.text(name) or default)
         except ValueError as fault:
-            raise RegistryError(404, f"{name} is no number: {self.text(name)}") from fault
+            raise RegistryError(404, f"{name} is not a number: {self.text(name)}") from fault
 
     def page(self, found: Sequence[T]) -> Sequence[T]:
         """The part of a list that `offset` and `limit` choose."""

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 _NEEDED = ("starlette", "uvicorn", "fastavro", "google.protobuf", "grpc_tools", "jsonschema_rs")
-_HIGHEST_PORT = 65535
 
 
-def command(arguments: Sequence[str]) -> int:
-    """Run `ottla registry ...`; the exit status."""
-    options = _parser().parse_args(arguments)
+@dataclass(frozen=True, slots=True)
+class RegistryOptions:
+    """The options of `ottla registry start`; cli/registry.py says what each is for."""
+
+    bootstrap_servers: str
+    host: str = "127.0.0.1"
+    port: int = 8081
+    topic: str = "_schemas"
+    replication_factor: int = -1
+    accept_damage: bool = False
+    with_parent: bool = False
+
+
+def start(options: RegistryOptions) -> int:
+    """Serve until a signal asks it to stop; the exit status."""
     missing = [name for name in _NEEDED if not _there(name)]
     if missing:
         print(f"ottla registry: needs {', '.join(missing)}: pip install 'ottla[registry]'", file=sys.stderr)
@@ -28,8 +38,10 @@ def command(arguments: Sequence[str]) -> int:
 
     try:
         asyncio.run(_serve(options))
-    except (ApiError, ClientError, UnusableTopic, OSError) as fault:
-        print(f"ottla registry: cannot start: {fault}", file=sys.stderr)
+    except (ApiError, ClientError, UnusableTopic, OSError, ValueError) as fault:
+        of_cluster = isinstance(fault, ApiError | ClientError) and options.bootstrap_servers not in str(fault)
+        where = f" (cluster {options.bootstrap_servers})" if of_cluster else ""
+        print(f"ottla registry: cannot start: {fault}{where}", file=sys.stderr)
         return 1
     return 0
 
@@ -39,37 +51,6 @@ def _there(name: str) -> bool:
         return find_spec(name) is not None
     except ModuleNotFoundError:
         return False
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ottla registry", description="A schema registry on a Kafka cluster.")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    start = verbs.add_parser(
-        "start",
-        help="serve the registry over HTTP",
-        description="Serve the registry over HTTP. Schemas are kept in a compacted topic, so any number of instances "
-        "may run beside each other, and each may be ended at any time.",
-    )
-    start.add_argument(
-        "-b", "--bootstrap-server", default="localhost:9092", metavar="HOST:PORT", help="default localhost:9092"
-    )
-    start.add_argument("--host", default="127.0.0.1", help="listen there (default 127.0.0.1; anybody may write)")
-    start.add_argument("--port", type=_port, default=8081, metavar="N", help="default 8081; 0 takes a free port")
-    start.add_argument("--topic", default="_schemas", help="where schemas are kept (default _schemas)")
-    start.add_argument(
-        "--replication-factor", type=int, default=-1, metavar="N", help="of a new topic; default the cluster's own"
-    )
-    start.add_argument(
-        "--accept-damage", action="store_true", help="leave out damaged records of the topic: their schemas are gone"
-    )
-    start.add_argument("--with-parent", action="store_true", help=argparse.SUPPRESS)
-    return parser
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _HIGHEST_PORT:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {_HIGHEST_PORT} are")
-    return int(text)
 
 
 class _Parent(asyncio.Protocol):
@@ -82,7 +63,7 @@ class _Parent(asyncio.Protocol):
         self._gone.set()
 
 
-async def _serve(options: argparse.Namespace) -> None:
+async def _serve(options: RegistryOptions) -> None:
     from ottla.registry.server import listening, serving, url_of
     from ottla.registry.service import Registry
 
@@ -96,13 +77,13 @@ async def _serve(options: argparse.Namespace) -> None:
         if options.with_parent:
             parent, _ = await loop.connect_read_pipe(lambda: _Parent(stop), sys.stdin)
         registry = Registry(
-            options.bootstrap_server,
+            options.bootstrap_servers,
             topic=options.topic,
             replication_factor=options.replication_factor,
             accept_damage=options.accept_damage,
         )
         async with registry, serving(registry, bound):
-            print(f"ottla registry ready: {url_of(options.host, bound)} on {options.bootstrap_server}", flush=True)
+            print(f"ottla registry ready: {url_of(options.host, bound)} on {options.bootstrap_servers}", flush=True)
             await stop.wait()
     finally:
         bound.close()

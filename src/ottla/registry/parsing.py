@@ -108,7 +108,7 @@ def _checked(schema_type: str, text: str, sources: Sources, *, normalized: bool)
         parsed.text.encode()
         return parsed
     except UnicodeEncodeError as fault:
-        raise InvalidSchema("it has half a surrogate pair, which is no character") from fault
+        raise InvalidSchema("it has half a surrogate pair, which is not a character") from fault
     except RecursionError as fault:
         raise InvalidSchema("types lead to types too deep") from fault
 

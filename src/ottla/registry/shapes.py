@@ -32,12 +32,12 @@ def check_rule_set(rules: Json) -> None:
     if rules is None:
         return
     if not isinstance(rules.get("enableAt"), str | None):
-        raise errors.invalid_rule_set("enableAt is no text")
+        raise errors.invalid_rule_set("enableAt is not a text")
     seen: set[str] = set()
     for kind in RULE_KINDS:
         listed = rules.get(kind)
         if listed is not None and not isinstance(listed, list):
-            raise errors.invalid_rule_set(f"{kind} is no list")
+            raise errors.invalid_rule_set(f"{kind} is not a list")
         for rule in listed or ():
             name = _rule_name(rule)
             if name in seen:
@@ -53,7 +53,7 @@ def _rule_name(rule: Json) -> str:
         raise errors.invalid_rule_set(f"the rule {name} has no type")
     texts = all(isinstance(rule.get(word), str | None) for word in _RULE_TEXTS)
     if not texts or not _is_map(rule.get("params"), _is_text) or not _is_texts(rule.get("tags") or []):
-        raise errors.invalid_rule_set(f"the rule {name} has something that is no text")
+        raise errors.invalid_rule_set(f"the rule {name} has something that is not a text")
     return name
 
 

@@ -141,7 +141,7 @@ class Schema:
 
 
 def schema_of(cls: type) -> Schema:
-    """The class's declaration; TypeError for a class that is no message."""
+    """The class's declaration; TypeError for a class that is not a message."""
     schema = getattr(cls, "__schema__", None)
     if not isinstance(schema, Schema):
         raise TypeError(f"{cls.__name__} is not a message")

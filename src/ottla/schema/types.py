@@ -1,6 +1,6 @@
 """The types of the Kafka protocol, as fields of messages name them.
 
-Whether a string or an array is written in the compact form follows from the version, so it is no part of the type.
+Whether a string or an array is written in the compact form follows from the version, so it is not a part of the type.
 """
 
 from __future__ import annotations

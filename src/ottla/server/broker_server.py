@@ -35,6 +35,7 @@ from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
 from ottla.server.freed_space import FreedSpace
 from ottla.server.http import HttpServer, Page
+from ottla.server.kept_ports import PORT_FILE, address_of, parse_ports, port_of, write_ports
 from ottla.server.listener import Listener
 from ottla.server.loop_delay import LoopDelay
 from ottla.server.scrub_child import ScrubChild
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FRAME_BUDGET_BYTES = 256 << 20
-_PORT_FILE = "port"
 _EVERYWHERE = ("0.0.0.0", "::")
 _PLAINTEXT = 0
 
@@ -296,7 +296,7 @@ class BrokerServer:
             self._listeners.append(listener)
             self.addresses[name] = bound
             if port == 0:
-                self._keep_port(name, bound[1])
+                self._keep_port(name, bound)
             if not _is_loopback(bound[0]):
                 self.warnings.append(
                     f"{name} listens on {bound[0]}:{bound[1]} and asks nobody who they are: "
@@ -324,20 +324,18 @@ class BrokerServer:
         return f"cannot listen on {host or '*'}:{port}: {fault.strerror}; choose another with --port (0: a free one)"
 
     def _port_path(self) -> str:
-        return os.path.join(self.directory, _PORT_FILE)
+        return os.path.join(self.directory, PORT_FILE)
 
     def _kept_port(self, name: str) -> int | None:
         """The free port that this directory was given before."""
-        return None if self._memory else self._kept_ports().get(name)
+        address = None if self._memory else self._kept_ports().get(name)
+        return None if address is None else port_of(address)
 
-    def _kept_ports(self) -> dict[str, int]:
-        """The kept ports, by listener. A damaged file loses them, with a warning; the next ports to keep replace it."""
+    def _kept_ports(self) -> dict[str, str]:
+        """Kept addresses, by listener. A damaged file loses them, with a warning; the next ports to keep replace it."""
         try:
             with open(self._port_path(), encoding="utf-8") as file:
-                kept = {name: int(port) for name, port in (line.split() for line in file if line.strip())}
-            if kept and all(0 < port < 65536 for port in kept.values()):
-                return kept
-            why = f"{max(kept.values())} is no port" if kept else "it is empty"
+                return parse_ports(file.read())
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as fault:
@@ -350,19 +348,13 @@ class BrokerServer:
             )
         return {}
 
-    def _keep_port(self, name: str, port: int) -> None:
+    def _keep_port(self, name: str, bound: tuple[str, int]) -> None:
         if self._memory:
             return
-        os.makedirs(self.directory, exist_ok=True)
-        path = self._port_path()
-        kept = self._kept_ports()
-        kept[name] = port
         try:
-            with open(path + ".tmp", "w", encoding="utf-8") as file:
-                file.writelines(f"{each} {number}\n" for each, number in sorted(kept.items()))
-            os.replace(path + ".tmp", path)
+            write_ports(self.directory, {**self._kept_ports(), name: address_of(bound)})
         except OSError as fault:
-            self.warnings.append(f"port {port} is not kept for the next start: {fault}")
+            self.warnings.append(f"port {bound[1]} is not kept for the next start: {fault}")
 
     def _advertised(self) -> dict[str, tuple[str, int]]:
         """The addresses of advertised.listeners; without a host there it is this machine, with port 0 the bound one."""

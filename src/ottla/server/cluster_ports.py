@@ -12,10 +12,10 @@ import os
 import socket
 from collections.abc import Mapping
 
+from ottla.server.kept_ports import PORT_FILE, USUAL_LISTENER, parse_ports, port_of, write_ports
+
 FIRST_PORT = 9092
 _MOST = 65535
-_PORT_FILE = "port"
-_LISTENER = "PLAINTEXT"
 
 
 class PortTaken(Exception):
@@ -63,25 +63,19 @@ def _sentence(brokers: Mapping[int, int], taken: Mapping[int, str]) -> str:
 
 def _kept(directory: str) -> int | None:
     """The port in the directory; a file that cannot be read keeps none, which the broker logs itself."""
-    with contextlib.suppress(OSError, ValueError), open(os.path.join(directory, _PORT_FILE), encoding="utf-8") as file:
-        for line in file:
-            name, port = line.split()
-            if name == _LISTENER and 0 < int(port) <= _MOST:
-                return int(port)
+    with contextlib.suppress(OSError, ValueError), open(os.path.join(directory, PORT_FILE), encoding="utf-8") as file:
+        address = parse_ports(file.read()).get(USUAL_LISTENER)
+        return None if address is None else port_of(address)
     return None
 
 
 def _keep(directory: str, port: int | None) -> None:
-    path = os.path.join(directory, _PORT_FILE)
     if port == _kept(directory):
         return
     if port is None:
-        os.unlink(path)
+        os.unlink(os.path.join(directory, PORT_FILE))
         return
-    os.makedirs(directory, exist_ok=True)
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        file.write(f"{_LISTENER} {port}\n")
-    os.replace(path + ".tmp", path)
+    write_ports(directory, {USUAL_LISTENER: f"127.0.0.1:{port}"})
 
 
 def _fault(port: int) -> str | None:

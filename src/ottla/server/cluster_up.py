@@ -6,17 +6,17 @@ looks at the cluster, and cluster_table.py shows it. cluster_down.py ends it fro
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla import __version__
-from ottla.client.admin.broker_table import Line
+from ottla.client.admin.broker_table import SERVING, Line
 from ottla.client.admin.loads import NOTHING, Load
 from ottla.client.admin.overview import ClusterOverview
 from ottla.client.blocking.looks import Meter, cluster_overview
@@ -24,6 +24,7 @@ from ottla.server import cluster_ports
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_control import Control
 from ottla.server.cluster_table import display
+from ottla.server.main import assignments
 from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
@@ -37,9 +38,22 @@ _LOOK_EVERY_S = 2.0
 _LOOK_WITHIN_MS = 3000
 
 
-def command(arguments: Sequence[str]) -> int:
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """The options of `ottla cluster up`; cli/cluster_local.py says what each is for."""
+
+    brokers: int = 3
+    data: str = DEFAULT_DATA
+    port: int | None = None
+    zookeeper: str | None = None
+    restart: bool = True
+    set: Sequence[str] = ()
+    log_level: str = "warning"
+    format: str = "text"
+
+
+def up(options: UpOptions) -> int:
     """Run the cluster until a signal or `ottla cluster down` ends it; the exit status."""
-    options = _parser().parse_args(arguments)
     directory = os.path.abspath(options.data)
     if (wrong := _problem(options, directory)) is not None:
         print(f"ottla: {wrong}", file=sys.stderr)
@@ -62,38 +76,8 @@ def command(arguments: Sequence[str]) -> int:
         lock.release()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ottla cluster up",
-        description="Run a cluster of brokers on this machine until Ctrl-C or `ottla cluster down`.",
-        epilog="From three brokers on, topics have three replicas and min.insync.replicas is 2, unless --set says "
-        "otherwise.",
-    )
-    parser.add_argument("--brokers", type=int, default=3, metavar="N", help="how many (default 3)")
-    parser.add_argument(
-        "--data", default=DEFAULT_DATA, metavar="DIR", help=f"where data lives (default {DEFAULT_DATA})"
-    )
-    parser.add_argument(
-        "--port", type=int, metavar="BASE",
-        help="brokers listen on BASE, BASE+1 and so on; 0: on free ports; both are kept for the next time (default: "
-        "those kept from the last time, else 9092 and so on where they are free)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--zookeeper", metavar="HOSTS[/CHROOT]", help="keep the metadata in a ZooKeeper ensemble, not in DIR/store"
-    )
-    parser.add_argument("--no-restart", action="store_true", help="leave a broker that died dead")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set an option of all brokers")
-    parser.add_argument(
-        "--log-level", default="warning", metavar="LEVEL", help="how much brokers log, in DIR/broker-N.log"
-    )
-    parser.add_argument(
-        "--format", choices=("text", "json"), default="text",
-        help="text: a table on a terminal, lines elsewhere; json: an object a line",
-    )  # fmt: skip
-    return parser
-
-
-def _problem(options: argparse.Namespace, directory: str) -> str | None:
+def _problem(options: UpOptions, directory: str) -> str | None:
+    from ottla.config.resolve import read_static
     from ottla.server.stores import check_join
 
     if not 1 <= options.brokers <= 100:
@@ -106,13 +90,14 @@ def _problem(options: argparse.Namespace, directory: str) -> str | None:
             f"`ottla start --id 2 --data ANOTHER --join sqlite:{directory}`"
         )
     try:
+        read_static(command_line=assignments(options.set))
         check_join(_join(options, directory))
     except ValueError as fault:
         return str(fault)
     return None
 
 
-def _join(options: argparse.Namespace, directory: str) -> str:
+def _join(options: UpOptions, directory: str) -> str:
     if options.zookeeper is not None:
         return f"zookeeper://{options.zookeeper}"
     return "sqlite:" + os.path.join(directory, STORE)
@@ -121,20 +106,18 @@ def _join(options: argparse.Namespace, directory: str) -> str:
 class ClusterUp:
     """Runs and watches the brokers."""
 
-    def __init__(self, options: argparse.Namespace, directory: str) -> None:
+    def __init__(self, options: UpOptions, directory: str) -> None:
         self._directory = directory
         self._state_path = os.path.join(directory, STATE_FILE)
         self._defaults = defaults_for(options.brokers)
-        self._told = [text for text in options.set if "=" in text]
+        self._told = list(options.set)
         arguments = ["--join", _join(options, directory), "--log-level", options.log_level]
-        for name, value in self._defaults.items():
+        for name, value in {**self._defaults, **assignments(options.set)}.items():
             arguments += ["--set", f"{name}={value}"]
-        for text in options.set:
-            arguments += ["--set", text]
         self._brokers = [
             BrokerChild(
                 number, directory, arguments,
-                restarts=not options.no_restart, tell=self._tell, on_change=self._changed,
+                restarts=options.restart, tell=self._tell, on_change=self._changed,
             )
             for number in range(1, options.brokers + 1)
         ]  # fmt: skip
@@ -270,6 +253,7 @@ class ClusterUp:
                     admin = Admin(self._addresses(), settings=settings)
                 seen, loads = await loop.run_in_executor(None, _try_to_ask, admin, meter)
             lines = [self._line(broker, seen, loads) for broker in self._brokers]
+            lines += joined_lines(seen, loads, {broker.number for broker in self._brokers})
             self._display.show(lines, seen, all_served=self._all_served)
 
     def _line(self, broker: BrokerChild, seen: ClusterOverview | None, loads: Mapping[int, Load]) -> Line:
@@ -282,6 +266,23 @@ class ClusterUp:
             caretaker=seen is not None and seen.caretaker == broker.number,
             pid=broker.pid,
         )
+
+
+def joined_lines(seen: ClusterOverview | None, loads: Mapping[int, Load], ours: Collection[int]) -> list[Line]:
+    """Brokers of the cluster that others started, with `ottla start --join`."""
+    return [
+        Line(
+            number,
+            SERVING,
+            f"{broker.host}:{broker.port}",
+            seen.shares.get(number),
+            loads.get(number, NOTHING),
+            caretaker=number == seen.caretaker,
+            rack=broker.rack,
+        )
+        for number, broker in sorted(seen.brokers.items() if seen is not None else ())
+        if seen is not None and number not in ours
+    ]
 
 
 def defaults_for(brokers: int) -> dict[str, str]:

@@ -81,7 +81,7 @@ class _Link(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is no subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass
         self._receiver.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -95,7 +95,7 @@ class HttpServer:
 
 
 def _refusal(connection: h11.Connection, fault: h11.RemoteProtocolError) -> bytes:
-    """The answer to what is no valid request; nothing if an answer can not be sent any more."""
+    """The answer to what is not a valid request; nothing if an answer can not be sent any more."""
     if connection.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
         return b""
     body = f"{fault}\n".encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -12,8 +11,10 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla import __version__
@@ -27,25 +28,46 @@ DEFAULT_HTTP_PORT = 9308
 """The port of broker 1, and of a single broker; the next brokers of a cluster take the following ports."""
 _GC_AFTER_OBJECTS = 20_000
 """The threshold of the garbage collector: a large request would be scanned a hundred times while it is decoded."""
-_LEVELS = ("debug", "info", "warning", "error")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+Say = Callable[..., None]
+"""Tells the user of the command a sentence; a level may follow it, which is an error unless it is given."""
 
 
-def command(arguments: Sequence[str]) -> int:
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """The options of `ottla start`; cli/start.py says what each is for."""
+
+    data: str | None = None
+    id: int | None = None
+    join: str | None = None
+    memory: bool = False
+    port: int | None = None
+    prefer_port: int | None = None
+    listen: str | None = None
+    http_port: int | None = None
+    registry_port: int | None = None
+    set: Sequence[str] = ()
+    config: str | None = None
+    log_level: str = "warning"
+    log_format: str = "text"
+
+
+def start(options: StartOptions) -> int:
     """Run a broker until a signal asks it to stop; the exit status."""
-    options = _parser().parse_args(arguments)
+    handler = _start_logging(options.log_level, options.log_format)
+    say = partial(_say, handler)
     if not __debug__:
-        print("ottla: refuses to run under python -O: its own checks would be gone", file=sys.stderr)
+        say("refuses to run under python -O: its own checks would be gone")
         return 2
-    _start_logging(options.log_level, options.log_format)
     _allow_many_files()
     try:
         static = _static_config(options)
     except (OSError, ValueError) as fault:
-        print(f"ottla: {fault}", file=sys.stderr)
+        say(str(fault))
         return 2
     for warning in static.warnings:
-        print(f"ottla: warning: {warning}", file=sys.stderr)
-    return _run(options, static)
+        say(warning, logging.WARNING)
+    return _run(options, static, say)
 
 
 def _allow_many_files() -> None:
@@ -55,64 +77,25 @@ def _allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="ottla start",
-        description="Start a broker. With nothing else: 127.0.0.1:9092, data in ./ottla-data.",
-        epilog="Command line goes over environment (KAFKA_*), environment over --config.",
-    )
-    parser.add_argument("--data", metavar="DIR[,DIR...]", help="where data lives (default ./ottla-data)")
-    parser.add_argument("--id", type=int, metavar="N", help="this broker's number in its cluster (default 1)")
-    parser.add_argument(
-        "--join", metavar="STORE",
-        help="be one of several brokers: sqlite:PATH, a directory that all brokers of this machine share, or "
-        "zookeeper://HOST:PORT,.../CHROOT",
-    )  # fmt: skip
-    parser.add_argument("--memory", action="store_true", help="keep everything in memory; nothing survives")
-    parser.add_argument("--port", type=int, metavar="N", help="listen on 127.0.0.1:N; 0 takes a free port and keeps it")
-    parser.add_argument(
-        "--prefer-port", type=int, metavar="N", help="with --port 0: take N rather than another, where it is free"
-    )
-    parser.add_argument("--listen", metavar="HOST:PORT", help="listen there instead of on loopback")
-    parser.add_argument(
-        "--http-port", type=int, metavar="N",
-        help=f"/metrics on 127.0.0.1:N (default {DEFAULT_HTTP_PORT}, and with --join as many more as --id is above 1; "
-        "0: off)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--registry-port", type=int, metavar="N", help="a schema registry on 127.0.0.1:N too; 0 takes a free port"
-    )
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="set a broker option")
-    parser.add_argument("--config", metavar="FILE", help="a server.properties")
-    parser.add_argument("--log-level", choices=_LEVELS, default="warning", help="how much to log (default warning)")
-    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="how to log, on stderr")
-    return parser
-
-
-def _static_config(options: argparse.Namespace) -> StaticConfig:
+def _static_config(options: StartOptions) -> StaticConfig:
     from ottla.config.resolve import read_static
     from ottla.server.stores import check_join
 
-    said: dict[str, str] = {}
-    for assignment in options.set:
-        key, equals, value = assignment.partition("=")
-        if not equals:
-            raise ValueError(f"--set wants KEY=VALUE, not {assignment!r}")
-        said[key.strip()] = value
+    said = assignments(options.set)
     if options.port is not None and options.listen is not None:
         raise ValueError("give --port or --listen, not both")
     if options.port is not None:
         if not 0 <= options.port < 65536:
-            raise ValueError(f"--port {options.port} is no port: 0 to 65535 are")
+            raise ValueError(f"--port {options.port} is not a port: ports are 0 to 65535")
         said["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
     if options.prefer_port is not None:
         if options.port != 0:
             raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
         if not 0 < options.prefer_port < 65536:
-            raise ValueError(f"--prefer-port {options.prefer_port} is no port: 1 to 65535 are")
+            raise ValueError(f"--prefer-port {options.prefer_port} is not a port: it takes 1 to 65535")
     for name, port in (("--http-port", options.http_port), ("--registry-port", options.registry_port)):
         if port is not None and not 0 <= port < 65536:
-            raise ValueError(f"{name} {port} is no port: 0 to 65535 are")
+            raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
     if options.listen is not None:
         said["listeners"] = f"PLAINTEXT://{options.listen}"
     if options.data is not None:
@@ -128,7 +111,20 @@ def _static_config(options: argparse.Namespace) -> StaticConfig:
     return read_static(file=options.config, environment=os.environ, command_line=said)
 
 
-def _run(options: argparse.Namespace, static: StaticConfig) -> int:
+def assignments(texts: Sequence[str]) -> dict[str, str]:
+    """Options of brokers by name; ValueError where one is not KEY=VALUE."""
+    said: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--set wants KEY=VALUE, not {text!r}")
+        if key.strip() in said:
+            raise ValueError(f"--set {key.strip()} was given more than once: {said[key.strip()]!r} and {value!r}")
+        said[key.strip()] = value
+    return said
+
+
+def _run(options: StartOptions, static: StaticConfig, say: Say) -> int:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     from ottla.server.broker_server import BrokerServer, CannotStart
@@ -144,26 +140,26 @@ def _run(options: argparse.Namespace, static: StaticConfig) -> int:
             http_port=http_port,
             preferred_port=options.prefer_port,
         )
-        loop.run_until_complete(_serve(loop, server, options.registry_port))
+        loop.run_until_complete(_serve(loop, server, options, say))
     except (CannotStart, RegistryFailed) as fault:
-        print(f"ottla: cannot start: {fault}", file=sys.stderr)
+        say(f"cannot start: {fault}")
         return 1
     finally:
         loop.close()
     if server.fatal is not None:
-        print(f"ottla: stopped: {server.fatal}", file=sys.stderr)
+        say(f"stopped: {server.fatal}")
         return 1
     return 0
 
 
-def _http_port(options: argparse.Namespace, static: StaticConfig) -> int:
+def _http_port(options: StartOptions, static: StaticConfig) -> int:
     if options.http_port is not None:
         return int(options.http_port)
     behind = int(static.texts.get("node.id", 1)) - 1 if options.join is not None else 0
     return DEFAULT_HTTP_PORT + behind if 0 < behind < 1000 else DEFAULT_HTTP_PORT
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, registry_port: int | None) -> None:
+async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, say: Say) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
     from ottla.server.registry_child import RegistryChild
 
@@ -177,13 +173,17 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, registry
     try:
         await server.start()
         for line in server.warnings:
-            print(f"ottla: warning: {line}", file=sys.stderr)
+            say(line, logging.WARNING)
         address = server.client_address
         print(f"ottla {__version__} ready: {address}", flush=True)
-        if registry_port is not None:
-            registry = RegistryChild(address, registry_port)
+        if options.registry_port is not None:
+            registry = RegistryChild(address, options.registry_port)
             print(f"ottla registry ready: {await registry.start()}", flush=True)
-        _print_greeting(server)
+        if options.log_format == "json":
+            about = f"data: {server.data_description}; metrics: {server.metrics_description}"
+            say(f"ready: {address}; {about}", logging.INFO)
+        else:
+            _print_greeting(server)
         gc.collect()
         gc.freeze()
         gc.set_threshold(_GC_AFTER_OBJECTS)
@@ -217,6 +217,14 @@ def _print_greeting(server: BrokerServer) -> None:
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 
+def _say(handler: logging.Handler, sentence: str, level: int = logging.ERROR) -> None:
+    """Tell the user of the command: as a sentence beside text, as a line of the log where it is JSON."""
+    if isinstance(handler.formatter, _JsonLines):
+        handler.emit(logging.LogRecord("ottla.server", level, __file__, 0, sentence, None, None))
+    else:
+        print(f"ottla: {'warning: ' if level == logging.WARNING else ''}{sentence}", file=sys.stderr)
+
+
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         entry = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
@@ -238,10 +246,11 @@ def _time(record: logging.LogRecord) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
 
 
-def _start_logging(level: str, shape: str) -> None:
+def _start_logging(level: str, shape: str) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if shape == "json" else _TextLines())
     root = logging.getLogger("ottla")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
+    return handler

@@ -25,20 +25,9 @@ _RECORDS_A_SEED = 300
 _ELECTIONS_A_SEED = 3
 
 
-@click.command("sim")
-@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Run N seeds, from --from on.")
-@click.option("--from", "first", type=click.IntRange(min=0), default=0, metavar="S", help="The first seed of --seeds.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Run this seed alone.")
-@click.option("--brokers", type=click.IntRange(min=1, max=9), default=1, metavar="N", help="Brokers of each world.")
-@click.option(
-    "--jobs", type=click.IntRange(min=1, max=64), default=1, metavar="N", help="Processes that share the seeds."
-)
-@click.option("--trace", is_flag=True, help="Print every event of --seed, with its virtual time.")
-def _sim(seeds: int | None, first: int, seed: int | None, brokers: int, jobs: int, trace: bool) -> None:
-    """Run the real broker in virtual time, with clients and faults from a seed, and judge what the clients saw."""
-    if (seeds is None) == (seed is None):
-        raise click.UsageError("give either --seeds N or --seed S")
-    chosen = [seed] if seed is not None else range(first, first + (seeds or 0))
+def simulate(chosen: Sequence[int], *, brokers: int, jobs: int, trace: bool) -> int:
+    """Run the worlds of these seeds; 1 where one shows an anomaly, or too little happened in all."""
+    seed = chosen[0] if len(chosen) == 1 else None
     on_note = _print_line if trace and seed is not None else None
     results: list[Result] = []
     worlds = _results(chosen, partial(_one, brokers=brokers, on_note=on_note), jobs)
@@ -49,11 +38,12 @@ def _sim(seeds: int | None, first: int, seed: int | None, brokers: int, jobs: in
                 break
     if results[-1].anomalies:
         _say_anomalies(results[-1], brokers)
-        sys.exit(1)
+        return 1
     _say_floors(results)
     if missing := _too_little(results, brokers):
         click.echo(f"too little happened: {missing}", err=True)
-        sys.exit(1)
+        return 1
+    return 0
 
 
 def _results(seeds: Sequence[int], run: Callable[[int], Result], jobs: int) -> Iterator[Result]:
@@ -144,9 +134,3 @@ def _too_little(results: list[Result], brokers: int) -> str:
     if not any(result.recoveries_cut for result in results):
         missing.append("power cuts before a start was done")
     return ", ".join(missing)
-
-
-def command(arguments: Sequence[str]) -> int:
-    """The command as the program registers it."""
-    _sim.main(args=list(arguments), prog_name="ottla sim", standalone_mode=True)
-    return 0

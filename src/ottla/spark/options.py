@@ -347,7 +347,7 @@ def _selection(given: _Given) -> Selection:
         try:
             re.compile(text)
         except re.error as fault:
-            raise ValueError(f"Option 'subscribePattern' is no regular expression: {fault}") from fault
+            raise ValueError(f"Option 'subscribePattern' is not a regular expression: {fault}") from fault
         return Selection(pattern=text)
     return Selection(partitions=_assigned(text))
 
@@ -414,7 +414,9 @@ def _limit(given: _Given, end: str, default: Edge, *, latest_where_none: bool) -
     offsets = flat(_json(f"{end}Offsets", text))
     for partition, offset in offsets.items():
         if offset < Edge.EARLIEST:
-            raise ValueError(f"Option '{end}Offsets': {offset} for {partition} is no offset; -2 is earliest, -1 latest")
+            raise ValueError(
+                f"Option '{end}Offsets': {offset} for {partition} is not an offset; -2 is earliest, -1 latest"
+            )
     return SpecificOffsets(offsets)
 
 

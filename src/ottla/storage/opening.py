@@ -278,7 +278,7 @@ class Opening:
         if extents:
             self.opened.note_near_end(segment, extents)
         else:
-            # it may be on disk, and the end of the segment not
+            # Index entries may be on disk though their batches are lost.
             segment.aborted.cut_end(segment.next_offset, base_offset=segment.base_offset)
         return None
 
@@ -351,7 +351,7 @@ class Opening:
 
 
 def _segment_below(offset: int, names: Sequence[str]) -> int:
-    """Base of the missing segment that held an offset, by what is left of it: an index, or its file that was set aside.
+    """Base offset of the missing segment that held an offset, from its index or its .aside file.
 
     The log may start inside of its first batch: a segment that begins at the start has no room for that batch.
     """

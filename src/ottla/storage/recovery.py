@@ -210,8 +210,8 @@ class Recovery:
     def _say_what_came_back(self, start: int, end_offset: int) -> None:
         """Leader epochs are cut where a start rises: if they begin later, its checkpoint may be from before a deletion.
 
-        The start stays: if the epochs are the wrong ones, a raised start would delete records on every replica. That
-        records may be back can be mended by deleting them again.
+        The start stays: if the epochs are the wrong ones, a raised start would delete records on every replica.
+        Reappeared records can be deleted again.
         """
         entries = self._epochs.entries
         if not entries or not start < (begin := entries[0][1]) <= end_offset:

@@ -101,7 +101,7 @@ class Truncation:
             raise
 
     def _leaves_nothing(self, segment: Segment, found: Found) -> bool:
-        """True if a cut at this batch leaves none that reaches the log's start: its first segment may begin below."""
+        """True if no batch at or above the log start would remain: the first segment may begin below it."""
         start = self._bounds.start
         return self._chain.bases[0] < start and self._reading.locate(start - 1) == (segment, found)
 

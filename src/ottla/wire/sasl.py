@@ -19,7 +19,7 @@ _HELLO_BYTES = _IDENTITY.size + NONCE_BYTES
 
 
 class NotProven(Exception):
-    """The other side is not the expected broker, or sent bytes that are no step of a proof."""
+    """The other side is not the expected broker, or sent bytes that are not a step of a proof."""
 
 
 class Hello(NamedTuple):

@@ -93,7 +93,7 @@ ALL = {A0, A1, A2, A3}
         ({"a": [A0, A1], "b": [A1, A2, A3]}, "1 partitions have two owners"),
         ({"a": [A0, A1, A2], "b": [A3]}, "the members have 1, 3 partitions"),
         ({"a": [A0, A1, A2, A3]}, "the members have 0, 4 partitions"),
-        ({"a": [A0, A1], "b": [A2, A3], "c": []}, "c is no member"),
+        ({"a": [A0, A1], "b": [A2, A3], "c": []}, "c is not a member"),
         ({"a": [A0, A1, OTHER], "b": [A2, A3]}, "a has partitions that it does not subscribe to"),
     ],
 )

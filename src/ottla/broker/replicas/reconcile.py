@@ -61,7 +61,7 @@ class Care:
     suspect: Callable[[Partition, int], None]
     """Called if a log may be damaged at an offset."""
     repair: Callable[[Partition], None]
-    """Called after damage was found, or when something that decides its repair has changed."""
+    """Called after damage was found, and after a change of leader, in-sync set or live brokers."""
 
 
 class Replicas:

@@ -62,7 +62,7 @@ class Repairs:
         return sum(len(partition.log.damage.bases) for partition in self._replicas.by_id.values())
 
     def look(self, partition: Partition) -> None:
-        """Look at a replica: damage was found, or something that decides its repair has changed."""
+        """Look at a replica after damage was found, or its leader, in-sync set or the live brokers changed."""
         key = (partition.topic_id, partition.index)
         held = partition.log
         self._forget_what_is_gone(held)

@@ -10,6 +10,7 @@ from ottla.cli.connect import admin_from, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.javamap import hash_order, string_hash
 from ottla.cli.kafka.java_errors import java
+from ottla.cli.option_values import where_they_fit
 from ottla.cli.options import Given, Option, Parser
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -243,6 +244,7 @@ def _alter(admin: Admin, given: Given, entity: Entity) -> None:
     added = parse_added(given.all("add-config"))
     if "add-config-file" in given:
         added = read_properties(given.need("add-config-file"))
+    added = where_they_fit(entity.noun, added) if entity.kind in ("topics", "brokers", "groups") else added
     deleted = [name.strip() for text in given.all("delete-config") for name in text.split(",") if name.strip()]
     changes: list[tuple[str, ConfigOperation, str | None]] = [
         (name, ConfigOperation.SET, value) for name, value in added.items()

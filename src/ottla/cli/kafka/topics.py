@@ -11,6 +11,7 @@ from ottla.cli.connect import admin_from, parse_pairs
 from ottla.cli.faults import Misuse
 from ottla.cli.javamap import hash_order, string_hash
 from ottla.cli.kafka.java_errors import told
+from ottla.cli.option_values import where_they_fit
 from ottla.cli.options import Given, Option, Parser
 from ottla.client.errors import ClientError, UnsupportedVersion
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -129,7 +130,9 @@ def _create(admin: Admin, given: Given) -> None:
     if factor is not None and not 1 <= factor <= 32767:
         raise _Failed("The replication factor must be between 1 and 32767 inclusive")
     assignments = _assignments(given.text("replica-assignment"))
-    topic = NewTopic(name, partitions or -1, factor or -1, parse_pairs(given.all("config")), assignments)
+    topic = NewTopic(
+        name, partitions or -1, factor or -1, where_they_fit("topic", parse_pairs(given.all("config"))), assignments
+    )
     result = admin.create_topics([topic])[name]
     if isinstance(result, ApiError):
         if result.code is ErrorCode.TOPIC_ALREADY_EXISTS and "if-not-exists" in given:

@@ -45,7 +45,12 @@ class _Cell(NamedTuple):
 
 
 def table(
-    lines: Sequence[Line], seen: ClusterOverview | None, *, width: int | None = None, coloured: bool = False
+    lines: Sequence[Line],
+    seen: ClusterOverview | None,
+    *,
+    width: int | None = None,
+    coloured: bool = False,
+    legend: bool = True,
 ) -> list[str]:
     """Aligned columns under titles, the summary, the legend; columns are left out where `width` is too little."""
     columns = _columns(lines)
@@ -65,8 +70,8 @@ def table(
     healthy = seen is not None and not seen.leaderless and not seen.under_replicated
     summary = NOBODY if seen is None else seen.summary
     out += [_painted(text, "" if healthy else _RED, coloured=coloured) for text in _wrapped(summary, width)]
-    legend = [text for about in LEGEND for text in _wrapped(about, width)]
-    return out + [_painted(text, _DIM, coloured=coloured) for text in legend]
+    explained = [text for about in LEGEND for text in _wrapped(about, width)] if legend else []
+    return out + [_painted(text, _DIM, coloured=coloured) for text in explained]
 
 
 def _columns(lines: Sequence[Line]) -> dict[str, list[_Cell]]:

@@ -101,7 +101,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(content: bytes, instance_id: str | None = None) -> Subscription:
-    """ProtocolViolation where the bytes are no subscription."""
+    """ProtocolViolation where the bytes are not a subscription."""
     reader = _Reader(content)
     try:
         version = reader.int16()

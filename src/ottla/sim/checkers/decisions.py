@@ -182,7 +182,7 @@ def match(spans: Iterable[Span], decided: Iterable[Decided]) -> tuple[list[tuple
                 matched.append((span, one))
                 break
         else:
-            odd.append(f"{span}, marked at {span.marker}, is no transaction of its coordinator")
+            odd.append(f"{span}, marked at {span.marker}, is not a transaction of its coordinator")
     return matched, odd
 
 

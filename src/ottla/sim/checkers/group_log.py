@@ -169,7 +169,7 @@ def target_faults(wanted: dict[str, set[Place]], given: dict[str, list[Place]], 
     """The faults of a target: `wanted` are the partitions that each member subscribes to."""
     for member_id, places in given.items():
         if member_id not in wanted:
-            yield f"{member_id} is no member"
+            yield f"{member_id} is not a member"
         elif not wanted[member_id].issuperset(places):
             yield f"{member_id} has partitions that it does not subscribe to"
     owners = Counter(place for places in given.values() for place in places)

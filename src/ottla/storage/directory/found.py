@@ -55,7 +55,7 @@ def find_partitions(disk: Disk, root: str) -> Found:
         inside = posixpath.join(root, name)
         if not disk.is_directory(inside):
             if parse_directory_name(name) is not None:
-                log.warning("%s is no directory: it is renamed to %s", inside, name + ASIDE)
+                log.warning("%s is not a directory: it is renamed to %s", inside, name + ASIDE)
                 disk.rename(inside, inside + ASIDE)
             continue
         future = name.endswith(FUTURE_SUFFIX)

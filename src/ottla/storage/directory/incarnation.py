@@ -92,14 +92,14 @@ class Witness:
         """Note that a run begins, which will register as `registering`; whether the last one ended cleanly.
 
         The mark of a clean stop counts only if it names the incarnation that is noted here (KIP-966's broker epoch): a
-        mark that was copied or left behind is no proof. The new run is noted before the mark is removed.
+        mark that was copied or left behind is not a proof. The new run is noted before the mark is removed.
         """
         self.found = found = read_incarnation(self._disk, self._directory)
         self.faults += found.faults if found.present else ()
         said = found.incarnation or Incarnation()
         clean = self._disk.exists(marker)
         if clean and (fault := _why_no_proof(self._disk, marker, said.broker_epoch)) is not None:
-            self.faults.append(f"{fault}: it is no proof of a clean stop, and all logs are checked")
+            self.faults.append(f"{fault}: it is not a proof of a clean stop, and all logs are checked")
             clear_the_way(self._disk, marker)
             self._disk.remove(marker)
             clean = False

@@ -295,7 +295,7 @@ def _log_beside(disk: Disk, path: str, suffix: str) -> OpenFile | None:
 
 def _sanity(name: str, body: bytes, entry_bytes: int, last_relative: int) -> str:
     if len(body) % entry_bytes:
-        return f"{name} is corrupt: {len(body)} bytes are no multiple of {entry_bytes}."
+        return f"{name} is corrupt: {len(body)} bytes are not a multiple of {entry_bytes}."
     if last_relative < 0:
         return f"{name} is corrupt: its last offset lies below its base."
     return f"{name} passed sanity check."

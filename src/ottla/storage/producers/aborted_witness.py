@@ -67,7 +67,7 @@ class AbortedWitness:
     def wrong(
         self, segments: Sequence[Segment], *, whole_to: int, is_whole: bool, closed_at: int | None, sparse: bool
     ) -> list[Segment]:
-        """The segments whose file was not as it had been written.
+        """Segments whose .txnindex differs from what was written.
 
         Below `whole_to` every entry was on disk; with `is_whole` the file holds nothing that was not written.
         `closed_at`: the end at which the log was closed, where it was. `sparse`: compaction may have left entries of
@@ -89,7 +89,7 @@ class AbortedWitness:
             known = {(entry.producer_id, entry.last_offset) for entry in found}
             due = [entry for entry in built if entry.last_offset < whole_to]
             return any((entry.producer_id, entry.last_offset) not in known for entry in due)
-        if self._note is None:  # Kafka's own files: another last stable offset is no damage
+        if self._note is None:  # Kafka's own files: another last stable offset is not damage
             built, found = [_begun(one) for one in built], [_begun(one) for one in found]
         if is_whole:
             if self._is_torn(segment.base_offset) and segment.next_offset <= whole_to:

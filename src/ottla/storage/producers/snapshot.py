@@ -30,7 +30,7 @@ _IDLE = struct.Struct(">q")
 
 
 class BadSnapshot(Exception):
-    """The file is torn, or is no snapshot."""
+    """The file is torn, or is not a snapshot."""
 
 
 def snapshot_path(directory: str, offset: int) -> str:

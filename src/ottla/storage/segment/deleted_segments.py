@@ -3,7 +3,7 @@
 The name alone proves no deletion: the log start is checkpointed before files go. A segment whose deletion was not noted
 down is whole, and gets its old name back. Only on a full disk files go although the new start could not be noted down.
 Then retention leaves a stub: of the last deleted segment the header of its first batch, and not a byte more. A whole
-segment, an empty file or a torn one is no stub.
+segment, an empty file or a torn one is not a stub.
 """
 
 from __future__ import annotations
