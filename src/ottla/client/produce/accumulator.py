@@ -195,11 +195,7 @@ class Accumulator:
         if batch is None or not batch.builder.add(timestamp, key, value, headers):
             if batch is not None:
                 self._seal(batch)
-            builder = BatchBuilder(
-                codec=self.settings.compression,
-                level=self.settings.compression_level,
-                max_bytes=self.settings.batch_size,
-            )
+            builder = self._builder()
             before = 0
             builder.add(timestamp, key, value, headers)
             batch = OutgoingBatch(partition, builder, now_ms)
@@ -209,6 +205,38 @@ class Accumulator:
         if batch.builder.size >= self.settings.batch_size:
             self._seal(batch)
         return Place(batch, batch.builder.records_count - 1, timestamp)
+
+    def append_run(
+        self,
+        partition: TopicPartition,
+        timestamps: int | list[int],
+        keys: bytes | list[bytes | None] | None,
+        values: list[bytes | None],
+        headers: Sequence[Header],
+        *,
+        start: int,
+        now_ms: float,
+    ) -> tuple[OutgoingBatch, int]:
+        """Put records from `start` on into the partition's open batch, or into a new one, as many as fit.
+
+        The batch and the number of records; at least one. The timestamps must be possible ones.
+        """
+        queue = self._queues.get(partition, deque())
+        batch = queue[-1] if queue and not queue[-1].sealed else None
+        before = batch.builder.size if batch is not None else 0
+        count = batch.builder.add_run(timestamps, keys, values, headers, start=start) if batch is not None else 0
+        if batch is None or not count:
+            if batch is not None:
+                self._seal(batch)
+            batch = OutgoingBatch(partition, self._builder(), now_ms)
+            before = 0
+            count = batch.builder.add_run(timestamps, keys, values, headers, start=start)
+            queue.append(batch)  # with its records: a signal's handler may raise before
+            self._queues[partition] = queue
+        self.waiting_bytes += batch.builder.size - before
+        if batch.builder.size >= self.settings.batch_size or start + count < len(values):
+            self._seal(batch)
+        return batch, count
 
     def ready(
         self, now_ms: float, *, flush: bool = False, free: Callable[[OutgoingBatch], bool] = lambda _: True
@@ -330,6 +358,13 @@ class Accumulator:
         for batch in batches:
             self.finish(batch, fault)
         return batches
+
+    def _builder(self) -> BatchBuilder:
+        return BatchBuilder(
+            codec=self.settings.compression,
+            level=self.settings.compression_level,
+            max_bytes=self.settings.batch_size,
+        )
 
     def _seal(self, batch: OutgoingBatch) -> None:
         if not batch.sealed:
