@@ -16,6 +16,7 @@ from ottla.kernel.ids import TopicPartition
 if TYPE_CHECKING:
     from ottla.client.blocking.consumer import Consumer
     from ottla.client.model import ConsumedRecord
+    from ottla.records.reader import Record
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -46,14 +47,29 @@ def _raise(number: int, _frame: FrameType | None) -> NoReturn:
     raise Signalled(number)
 
 
-def take_each(consumer: Consumer, polled: Sequence[ConsumedRecord], take: Callable[[ConsumedRecord], None]) -> None:
+def take_all(consumer: Consumer, runs: Sequence[tuple[TopicPartition, list[Record]]], take: Callable[[], None]) -> None:
+    """Take the records of all runs at once; where that fails, go back to before them."""
+    try:
+        take()
+    except BaseException:
+        for place, records in reversed(runs):
+            consumer.seek(place, records[0].offset)
+        raise
+
+
+def take_each(
+    consumer: Consumer,
+    polled: Sequence[ConsumedRecord],
+    take: Callable[[ConsumedRecord], None],
+    made: Callable[[Sequence[ConsumedRecord]], Sequence[ConsumedRecord]] | None = None,
+) -> None:
     """Take the records one by one; where that ends early, go back to before those that were not taken.
 
-    Closing a consumer commits where it stands.
+    Closing a consumer commits where it stands. `made` makes of all records those that are taken.
     """
     taken = 0
     try:
-        for record in polled:
+        for record in polled if made is None else made(polled):
             taken += 1
             take(record)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from ottla.cli.command import Command, counted, pairs, print_json, unescaped, wa
 from ottla.cli.faults import Misuse
 from ottla.cli.input.detect import FORMATS, LINES, RECORDS
 from ottla.cli.input.reading import Inputs, Wishes
+from ottla.cli.input.rows import Encode
 from ottla.cli.input.sources import STANDARD_INPUT
 from ottla.cli.input.times import UNITS
 from ottla.cli.leaving import interrupted_by_signals
@@ -19,6 +20,7 @@ from ottla.cli.options import Given, Option
 from ottla.cli.produce_progress import Progress
 from ottla.cli.produce_sending import Outcomes, send_all_or_none, send_each
 from ottla.cli.produce_words import files_among
+from ottla.cli.schema import DEFAULT_URL
 from ottla.client.blocking.runs import Run
 from ottla.client.model import Header
 
@@ -34,7 +36,7 @@ _PROPERTIES = {
     "transactional-id": "transactional.id",
 }
 """Options of the command that are properties of a producer. Where they are given they count more than a file's."""
-_OF_INPUTS = ("input", "key-separator", "time", "time-unit", "header-field", "delimiter")
+_OF_INPUTS = ("input", "key-separator", "time", "time-unit", "header-field", "delimiter", "schema")
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -51,7 +53,7 @@ def _produce(given: Given) -> int:
     topic, words = _topic(given)
     paths, words = _inputs(given, words)
     _check(given, words)
-    inputs = Inputs(paths, _wishes(given))
+    inputs = Inputs(paths, _wishes(given, topic))
     said = {
         **(read_properties(path) if path else {}),
         **{name: given.need(option) for option, name in _PROPERTIES.items() if option in given},
@@ -121,7 +123,16 @@ def _inputs(given: Given, words: Sequence[str]) -> tuple[list[str], Sequence[str
     return paths if paths or words or "tombstone" in given else [STANDARD_INPUT], words
 
 
-def _wishes(given: Given) -> Wishes:
+def _encoder(given: Given, topic: str) -> Callable[[bool], Encode]:
+    def make(text: bool) -> Encode:
+        from ottla.cli.schemas import encoder
+
+        return encoder(given.need("schema"), topic, given.need("registry"), text=text)
+
+    return make
+
+
+def _wishes(given: Given, topic: str) -> Wishes:
     separator, unit = given.text("key-separator"), given.text("time-unit")
     if separator == "":
         raise Misuse("--key-separator is empty")
@@ -142,6 +153,7 @@ def _wishes(given: Given) -> Wishes:
         headers=[(name, field) for name, field in pairs(given.all("header-field")).items()],
         time_unit=unit,
         delimiter=None if delimiter is None else unescaped(delimiter),
+        encode=_encoder(given, topic) if "schema" in given else None,
     )
 
 
@@ -171,14 +183,16 @@ def _check(given: Given, values: Sequence[str]) -> None:
                 raise Misuse(f"{one} goes without --{other}, which would have no effect")
     if "time-unit" in given and "time" not in given:
         raise Misuse("--time-unit goes with --time, which names the field")
+    if "registry" in given and "schema" not in given:
+        raise Misuse("--registry goes with --schema, which says by which schema values are written")
 
 
 def _refused_beside(found: str | None) -> tuple[str, ...]:
     """The options that mean nothing for an input of this format."""
     if found == RECORDS:
-        return ("key", "key-separator", "time", "header-field", "delimiter")
+        return ("key", "key-separator", "time", "header-field", "delimiter", "schema")
     if found == LINES:
-        return ("time", "header-field", "delimiter")
+        return ("time", "header-field", "delimiter", "schema")
     return () if found is None else ("key-separator", *(() if found in ("csv", "tsv") else ("delimiter",)))
 
 
@@ -206,6 +220,13 @@ COMMAND = Command(
         ),
         Option("time-unit", "The unit of times that are numbers: s, ms, us, ns. By default by their size.", "UNIT"),
         Option("header-field", "A header from a field; may come several times.", "NAME=FIELD"),
+        Option(
+            "schema",
+            "Write values by a schema of a registry: a file (.avsc, .proto, .json) that is registered as TOPIC-value, "
+            "latest for the latest of TOPIC-value, a subject for its latest, or an id.",
+            "SCHEMA",
+        ),
+        Option("registry", "The registry of --schema.", "URL", default=DEFAULT_URL),
         Option("delimiter", "The character between the fields of CSV.", "CHARACTER"),
         Option("tombstone", "Write one record without a value."),
         Option("compression", "How batches are compressed.", _CODECS, default="none", short="z"),

@@ -33,8 +33,8 @@ class Wishes:
     """(name of a header, field)."""
     time_unit: str | None = None
     delimiter: str | None = None
-    encode: Callable[[], Encode] | None = None
-    """Makes the encoder of values by a schema."""
+    encode: Callable[[bool], Encode] | None = None
+    """Makes the encoder of values by a schema; true for fields that are text."""
 
     @property
     def needs_fields(self) -> bool:
@@ -95,7 +95,7 @@ def _runs(source: Source, found: str, wishes: Wishes) -> Iterator[list[Run]]:
         return _line_runs(source, wishes)
     if wishes.separator is not None:
         raise Misuse(f"--key-separator parts lines, and {source.name} is {TITLES[found]}: --key FIELD takes a field")
-    encode = wishes.encode() if wishes.encode is not None else as_written
+    encode = wishes.encode(found in (CSV, TSV)) if wishes.encode is not None else as_written
     taken = Taken(wishes.key, wishes.time, wishes.headers)
     return RowRecords(wishes.common, taken, Times(wishes.time_unit), encode).runs(_rows(source, found, wishes))
 

@@ -1,4 +1,4 @@
-"""Many records of one topic at a time: they are handed to a producer's batches without a step in Python for each."""
+"""Many records at a time: to and from batches, with few steps in Python for each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
 from ottla.client.model import Header
 from ottla.client.produce.accumulator import Delivered, OutgoingBatch, Place, record_size
 from ottla.kernel.ids import TopicPartition
+from ottla.records.reader import Record
 
 _OVERHEAD = record_size(None, None, ())
 
@@ -82,6 +84,14 @@ class RunDelivery:
     def _delivered(self, index: int) -> Delivered:
         own = self._timestamps if isinstance(self._timestamps, int) else self._timestamps[self._start + index]
         return Place(self._batch, self._first + index, own).delivered()
+
+
+class RunConsumer(Consumer):
+    """A consumer that hands out the records of a batch in one list."""
+
+    def poll_runs(self, timeout_ms: float) -> list[tuple[TopicPartition, list[Record]]]:
+        """As `poll` does; the records are not counted. Not beside `poll`."""
+        return self.cluster.run(self.core.poll_runs(timeout_ms))
 
 
 class RunProducer(Producer):
