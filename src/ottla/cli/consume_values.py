@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
 
-from ottla.cli.leaving import take_all
+from ottla.cli.leaving import Runs, take_runs
 from ottla.kernel.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 
 _DIM, _KEY, _END = b"\x1b[2m", b"\x1b[36m", b"\x1b[0m"
 _WIDEST = 32
-Runs = list[tuple[TopicPartition, "list[Record]"]]
 _POLL_MS = 200
+_BUFFER_BYTES = 4 << 20
 
 
 class Aligned:
@@ -48,54 +50,63 @@ class ValuesOut:
         self._ends = ends
         self._left = limit
         self._timeout_ms = timeout_ms
-        self._out = sys.stdout.buffer
 
     def read(self) -> None:
         last_s = time.monotonic()
-        while not self._at_the_end():
-            runs = self._consumer.poll_runs(_POLL_MS)
-            take_all(self._consumer, runs, lambda runs=runs: self._print(self._wanted(runs)))  # type: ignore[misc]
-            now_s = time.monotonic()
-            if runs:
-                last_s = now_s
-            elif self._timeout_ms is not None and (now_s - last_s) * 1000 > self._timeout_ms:
-                break
+        with _whole_output() as out:
+            while not self._at_the_end():
+                polled = self._consumer.poll_runs(_POLL_MS)
+                take_runs(self._consumer, self._wanted(polled), out.write, out.flush)
+                now_s = time.monotonic()
+                if polled:
+                    last_s = now_s
+                elif self._timeout_ms is not None and (now_s - last_s) * 1000 > self._timeout_ms:
+                    break
 
     def _at_the_end(self) -> bool:
         if self._left is not None and self._left <= 0:
             return True
         return bool(self._ends) and all(self._consumer.position(each) >= end for each, end in self._ends.items())
 
-    def _wanted(self, runs: Runs) -> list[Record]:
-        """The records before the ends, as many as are left; the position is set behind them."""
-        wanted: list[Record] = []
-        for place, records in runs:
+    def _wanted(self, polled: Runs) -> Runs:
+        """The records before the ends, as many as are left; where some are not wanted, the position is before them."""
+        wanted: list[tuple[TopicPartition, list[Record]]] = []
+        passed: dict[TopicPartition, int] = {}
+        for place, records in polled:
             end = self._ends.get(place)
             found = records if end is None or records[-1].offset < end else [one for one in records if one.offset < end]
-            if self._left is not None and len(wanted) + len(found) > self._left:
-                rest = found[self._left - len(wanted) :]
-                found = found[: self._left - len(wanted)]
-                self._consumer.seek(place, rest[0].offset)
-                wanted += found
-                self._back_from(runs, place)
-                break
-            wanted += found
+            if self._left is not None:
+                if len(found) > self._left:
+                    passed.setdefault(place, found[self._left].offset)
+                    found = found[: self._left]
+                self._left -= len(found)
+            if found:
+                wanted.append((place, found))
+        for place, offset in passed.items():
+            self._consumer.seek(place, offset)
         return wanted
 
-    def _back_from(self, runs: Runs, place: TopicPartition) -> None:
-        """Go back to before the runs behind this one's place that nobody sees, but for its own partition."""
-        begun = False
-        behind: dict[TopicPartition, int] = {}
-        for other, records in runs:
-            begun = begun or other == place
-            if begun and other != place:
-                behind.setdefault(other, records[0].offset)
-        for other, offset in behind.items():
-            self._consumer.seek(other, offset)
 
-    def _print(self, records: list[Record]) -> None:
-        if records:
-            self._out.write(b"\n".join([b"null" if one.value is None else one.value for one in records]) + b"\n")
-            self._out.flush()
-            if self._left is not None:
-                self._left -= len(records)
+@contextmanager
+def _whole_output() -> Iterator[BinaryIO]:
+    """Standard output behind a buffer that holds a batch's lines whole.
+
+    A signal in the middle of a write leaves the rest in the buffer, and it is written at the end.
+    """
+    raw = getattr(sys.stdout.buffer, "raw", None)
+    if raw is None:
+        yield sys.stdout.buffer
+        return
+    sys.stdout.flush()
+    out = io.BufferedWriter(raw, _BUFFER_BYTES)
+    try:
+        yield out
+    except OSError:
+        raise
+    except BaseException:
+        with suppress(OSError):
+            out.flush()
+        raise
+    finally:
+        with suppress(OSError):
+            out.detach()  # else the buffer would close the stream with itself

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ottla.client.model import ConsumedRecord
     from ottla.records.reader import Record
 
+Runs = Sequence[tuple[TopicPartition, "list[Record]"]]
+
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -47,14 +49,23 @@ def _raise(number: int, _frame: FrameType | None) -> NoReturn:
     raise Signalled(number)
 
 
-def take_all(consumer: Consumer, runs: Sequence[tuple[TopicPartition, list[Record]]], take: Callable[[], None]) -> None:
-    """Take the records of all runs at once; where that fails, go back to before them."""
+def take_runs(consumer: Consumer, runs: Runs, take: Callable[[bytes], object], done: Callable[[], None]) -> None:
+    """Take the values of all runs as lines, run by run, then be done; where that ends early, go back as `take_each`.
+
+    Where the lines cannot be written, nobody has seen any of them.
+    """
+    taken = 0
     try:
-        take()
-    except BaseException:
-        for place, records in reversed(runs):
-            consumer.seek(place, records[0].offset)
+        for _, records in runs:
+            taken += 1
+            take(b"\n".join([b"null" if record.value is None else record.value for record in records]) + b"\n")
+        done()
+    except OSError:
+        taken = 0
         raise
+    finally:
+        for place, records in reversed(runs[taken:]):
+            consumer.seek(place, records[0].offset)
 
 
 def take_each(
