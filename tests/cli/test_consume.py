@@ -69,3 +69,35 @@ def test_options_count_more_than_a_file(ottla: Ottla, name: str, tmp_path: Path)
     ottla("produce", name, "one")
     options = ("--from", "beginning", "--committed", "-e", "--command-config", str(config))
     assert ottla("consume", name, *options).stdout == "one\n"
+
+
+def test_values_alone_are_those_that_other_templates_show(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name, "-p", "3")
+    for number in range(3):
+        lines = "".join(f"p{number} v{index}\n" for index in range(50))
+        ottla("produce", name, "-p", str(number), "-X", "batch.size=200", stdin=lines)
+    whole = ottla("consume", name, "--from-beginning", "-e").stdout
+    assert sorted(whole.splitlines()) == sorted(f"p{number} v{index}" for number in range(3) for index in range(50))
+    assert ottla("consume", name, "--from-beginning", "-e", "-p", "1").stdout == "".join(
+        f"p1 v{index}\n" for index in range(50)
+    )
+    assert ottla("consume", name, "--from", "37", "-e", "-p", "2", "-n", "5").stdout == "".join(
+        f"p2 v{index}\n" for index in range(37, 42)
+    )
+
+
+def test_a_group_goes_on_behind_what_was_printed(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name, "-p", "2")
+    for number in range(2):
+        ottla("produce", name, "-p", str(number), stdin="".join(f"{number}-{index}\n" for index in range(20)))
+    parts = [
+        ottla("consume", name, "-g", name, "--from", "beginning", "-n", str(count)).stdout.splitlines()
+        for count in (13, 14, 13)
+    ]
+    assert [len(part) for part in parts] == [13, 14, 13]
+    assert sorted(line for part in parts for line in part) == sorted(f"{p}-{i}" for p in range(2) for i in range(20))
+
+
+def test_a_record_without_a_value_is_shown_as_null(ottla: Ottla, name: str) -> None:
+    ottla("produce", name, "--tombstone", "-k", "a")
+    assert ottla("consume", name, "--from-beginning", "-e").stdout == "null\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import Ottla
 
-from ottla.cli.produce import _Outcomes
+from ottla.cli.produce_sending import Outcomes
 
 
 def read(ottla: Ottla, topic: str) -> list[dict[str, object]]:
@@ -61,8 +61,8 @@ def test_records_that_are_no_text_are_copied_as_they_are(bootstrap: str, ottla: 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ('"text"', "it is no object"),
-        ("[1]", "it is no object"),
+        ('"text"', "it is not an object"),
+        ("[1]", "it is not an object"),
         ('{"value": "x", "partition": "a"}', "its partition is no whole number"),
         ('{"value": "x", "partition": true}', "its partition is no whole number"),
         ('{"value": "x", "partition": 7}', "has no partition 7: it has 1"),
@@ -87,9 +87,9 @@ def test_a_line_that_is_no_record_is_one_sentence(ottla: Ottla, name: str, line:
     assert done.stderr.endswith(f"nothing is written to {name}\n")
 
 
-def test_headers_may_be_null(ottla: Ottla, name: str) -> None:
+def test_headers_may_be_null(bootstrap: str, ottla: Ottla, name: str) -> None:
     done = ottla("produce", name, "--input", "json", stdin='{"value": "x", "headers": null}\r\n\r\n')
-    assert done.stderr == f"wrote 1 record to {name} (1 to partition 0)\n"
+    assert done.stderr == f"wrote 1 record to {name} (1 to partition 0) at {bootstrap}\n"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,14 @@ def test_headers_may_be_null(ottla: Ottla, name: str) -> None:
         (["--input", "json", "-K", ":"], "--input json goes without --key-separator"),
         (["-K", ":", "-k", "a"], "--key-separator goes without --key"),
         (["-K", ""], "--key-separator is empty"),
-        (["x", "--input", "csv"], "--input is lines or json, not csv"),
+        (["x", "--input", "csv"], "VALUE goes without --input"),
+        (["--input", "cvs"], "--input is one of lines, jsonl, csv, tsv, avro, parquet, json, not cvs"),
+        (["--input", "lines", "--time", "at"], "--input lines goes without --time"),
+        (["--input", "jsonl", "-K", ":"], "--input jsonl goes without --key-separator"),
+        (["--time-unit", "ms"], "--time-unit goes with --time"),
+        (["--time", "at", "--time-unit", "min"], "--time-unit is one of s, ms, us, ns, not min"),
+        (["--input", "csv", "--delimiter", "ab"], "--delimiter is one character"),
+        (["--values"], "there are none"),
     ],
 )
 def test_options_that_would_have_no_effect_are_refused(ottla: Ottla, name: str, options: list[str], said: str) -> None:
@@ -135,20 +142,21 @@ def test_records_beside_one_that_is_refused_are_said_to_be_written(ottla: Ottla,
 
 
 class _Known:
-    """A delivery whose outcome is known, or not yet."""
+    """A delivery of one record whose outcome is known, or not yet."""
 
     def __init__(self, *, done: bool) -> None:
         self.done = done
 
     def result(self) -> object:
         self.done = True
-        return self
+        return iter([self])
 
     partition = 0
+    count = 1
 
 
 def test_records_whose_outcome_is_known_take_no_memory_any_more() -> None:
-    outcomes = _Outcomes(keep=False)
+    outcomes = Outcomes(keep=False)
     waiting = _Known(done=False)
     for one in [*(_Known(done=True) for _ in range(10)), waiting, _Known(done=True)]:
         outcomes.add(one)  # type: ignore[arg-type]

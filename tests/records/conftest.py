@@ -14,7 +14,7 @@ def part(request, monkeypatch):
     chosen = PURE if request.param == "pure" else NATIVE
     if chosen is None:
         pytest.skip(NO_COMPILER)
-    for name in ("scan", "read", "append_record", "decode", "encode"):
+    for name in ("scan", "read", "append_record", "append_run", "decode", "encode"):
         monkeypatch.setattr(compiled, name, getattr(chosen, name))
     monkeypatch.setattr(compiled, "_offenders", chosen.offenders)
     return request.param

@@ -51,6 +51,39 @@ def test_a_record_that_a_signal_has_interrupted_is_not_in_the_batch(codec: Codec
     assert [record.value for record in read_records(Batch(builder.build()))] == [b"first", b"second", b"third"]
 
 
+def test_a_run_of_records_is_as_the_same_records_one_by_one(part):
+    values = [b"v%d" % n if n % 3 else None for n in range(40)]
+    keys = [b"k" * n for n in range(40)]
+    times = [NOW - n for n in range(40)]
+    run, single = BatchBuilder(max_bytes=700), BatchBuilder()
+    first = run.add_run(times, keys, values, [("h", b"1")])
+    for n in range(first):
+        single.add(times[n], keys[n], values[n], [("h", b"1")])
+    assert 0 < first < 40
+    assert run.build() == single.build()
+    assert run.add_run(times, keys, values, [("h", b"1")], start=first) == 0
+    rest = BatchBuilder(max_bytes=10)
+    assert rest.add_run(times, keys, values, start=39) == 1  # the first always fits
+    (record,) = read_records(Batch(rest.build()))
+    assert (record.timestamp, record.key, record.value) == (times[39], keys[39], values[39])
+
+
+def test_a_run_that_a_signal_has_interrupted_is_not_in_the_batch(monkeypatch: pytest.MonkeyPatch):
+    builder = BatchBuilder()
+    builder.add_run(NOW, None, [b"first", b"second"])
+    append = compiled.append_run
+
+    def interrupted(*arguments: object) -> None:
+        append(*arguments)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(compiled, "append_run", interrupted)
+        builder.add_run(NOW, None, [b"interrupted"])
+    builder.add_run(NOW, None, [b"third"])
+    assert [record.value for record in read_records(Batch(builder.build()))] == [b"first", b"second", b"third"]
+
+
 def test_a_builder_says_when_it_is_full_and_always_takes_the_first(part):
     builder = BatchBuilder(max_bytes=500)
     assert builder.add(NOW, b"k", bytes(1000))

@@ -231,6 +231,31 @@ def test_both_append_a_record_alike(offset_delta, timestamp_delta, key, value, h
     assert theirs == ours
 
 
+VALUES = st.lists(st.none() | st.binary(max_size=60), max_size=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.data(),
+    VALUES,
+    st.integers(0, 300),
+    st.one_of(st.integers(0, 3), st.just(2**31 - 2)),
+    st.one_of(st.integers(0, 5), INT64),
+    st.lists(st.tuples(st.text(max_size=4), st.none() | st.binary(max_size=6)), max_size=2),
+)
+def test_both_append_a_run_alike(data, values, max_bytes, first_delta, base_timestamp, headers):
+    count = len(values)
+    keys = data.draw(
+        st.none() | st.binary(max_size=5) | st.lists(st.none() | st.binary(), min_size=count, max_size=count)
+    )
+    times = data.draw(INT64 | st.lists(INT64, min_size=count, max_size=count))
+    start = data.draw(st.integers(0, count + 1))
+    theirs, ours = bytearray(b"before"), bytearray(b"before")
+    args = (max_bytes, first_delta, base_timestamp, times, keys, values, headers, start)
+    assert outcome(native.append_run, theirs, *args) == outcome(PURE.append_run, ours, *args)
+    assert theirs == ours
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 30_000), st.integers(0, 9), st.integers(0, 2**32 - 1))
 @example(b"x", 24_577, 3, 0)

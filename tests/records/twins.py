@@ -13,6 +13,7 @@ PURE = SimpleNamespace(
     offenders=_fallback.offenders,
     read=_fallback.read,
     append_record=_fallback.append_record,
+    append_run=_fallback.append_run,
     decode=_fallback_columns.decode,
     encode=_fallback_columns.encode,
 )

@@ -8,10 +8,10 @@ import os
 import pytest
 from pyspark.util import handle_worker_exception
 
+from ottla.client.registry_client import RegistryUnavailable
 from ottla.spark.attempt import NotWritten
 from ottla.spark.plainly import said_plainly
 from ottla.spark.plan import DataLoss
-from ottla.spark.registry_client import RegistryUnavailable
 
 
 def shown(fault: Exception) -> str:
@@ -37,7 +37,7 @@ def test_a_worker_shows_the_sentence_in_the_first_line() -> None:
     assert shown(ValueError("wrong")) == "ValueError: wrong\n"
     assert shown(NotWritten("came again")) == "ottla.spark.attempt.NotWritten: came again\n"
     unavailable = shown(RegistryUnavailable("no schema registry answers"))
-    assert unavailable == "ottla.spark.registry_client.RegistryUnavailable: no schema registry answers\n"
+    assert unavailable == "ottla.client.registry_client.RegistryUnavailable: no schema registry answers\n"
 
 
 @pytest.mark.usefixtures("worker")

@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from tests.registry_server import RegistryServer
 
+from ottla.client.registry_client import RegistryClient
 from ottla.formats.decoder import Decoder
 from ottla.formats.faults import BadPayload
-from ottla.spark.registry_client import RegistryClient
 from ottla.spark.source import OttlaDataSource
 from ottla.spark.writer import write_rows
 

@@ -133,6 +133,13 @@ def registry_of(given: Given) -> str:
     return registry_address(address, origin)
 
 
+def registry_beside_cluster(given: Given) -> str:
+    """The URL of the registry for a command that asks brokers too: --registry may go with --profile there."""
+    said = given.text(REGISTRY.name)
+    address, origin = Chosen(said, "--registry") if said else registry_url(os.environ, given.text(PROFILE.name))
+    return registry_address(address, origin)
+
+
 def registry_address(address: str, origin: str) -> str:
     """The address without a slash at its end; Misuse if it is not that of an HTTP server."""
     if not re.fullmatch(r"https?://[^/\s]\S*", address):

@@ -10,17 +10,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command import Command, pairs, unescaped, wants_json
+from ottla.cli.command import Command, pairs, registry_beside_cluster, unescaped, wants_json
 from ottla.cli.connect import client_settings, read_properties
+from ottla.cli.consume_values import Aligned, ValuesOut
 from ottla.cli.faults import Misuse
 from ottla.cli.leaving import interrupted_by_signals, take_each
 from ottla.cli.options import Given, Option
+from ottla.cli.schemas import Decoding
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
+from ottla.config.profiles import DEFAULT_REGISTRY
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.terminal import colours
 
 if TYPE_CHECKING:
     from ottla.client.blocking.consumer import Consumer
 
+_VALUES = "%v\\n"
 _PLACES = frozenset("tpokvhTS%")
 
 
@@ -30,7 +35,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def _consume(given: Given) -> int:
     from ottla.cli.kafka.client_options import consumer_settings
-    from ottla.client.blocking.consumer import Consumer
+    from ottla.client.blocking.runs import RunConsumer
 
     start = _start(given)
     if "count" in given and given.count("count") < 1:
@@ -48,15 +53,24 @@ def _consume(given: Given) -> int:
     if "group" in given:
         properties["group.id"] = given.need("group")
     show = as_json if wants_json(given) else template(given.need("output"))
+    if "registry" in given and "schema" not in given:
+        raise Misuse("--registry goes with --schema, which decodes values")
+    decoding = Decoding(registry_beside_cluster(given)) if "schema" in given else None
+    if decoding is not None and "output" not in given and not wants_json(given) and colours(sys.stdout):
+        show = Aligned().show
+    only_values = given.need("output") == _VALUES and not wants_json(given) and decoding is None
     try:
-        consumer = Consumer(
+        consumer = RunConsumer(
             given.need("bootstrap-server"), consumer=consumer_settings(properties), settings=client_settings(properties)
         )
     except ValueError as fault:
         raise Misuse(str(fault)) from None
     with interrupted_by_signals(), consumer:
         ends = _place(consumer, given, topics, start)
-        _read(consumer, given, ends, show)
+        if only_values:
+            ValuesOut(consumer, ends, given.number("count"), given.number("timeout")).read()
+        else:
+            _read(consumer, given, ends, show, decoding)
     return 0
 
 
@@ -127,7 +141,11 @@ def _starts(
 
 
 def _read(
-    consumer: Consumer, given: Given, ends: Mapping[TopicPartition, int], show: Callable[[ConsumedRecord], bytes]
+    consumer: Consumer,
+    given: Given,
+    ends: Mapping[TopicPartition, int],
+    show: Callable[[ConsumedRecord], bytes],
+    decoding: Decoding | None,
 ) -> None:
     limit, timeout_ms = given.number("count"), given.number("timeout")
     out = sys.stdout.buffer
@@ -146,7 +164,7 @@ def _read(
         if limit is not None and seen >= limit:
             break
         records = consumer.poll(200, None if limit is None else min(limit - seen, 500))
-        take_each(consumer, records, take)
+        take_each(consumer, records, take, decoding.decoded if decoding is not None else None)
         out.flush()
         now = time.monotonic()
         if records:
@@ -239,7 +257,9 @@ COMMAND = Command(
         Option("exit", "Stop at what is the end now.", short="e"),
         Option("timeout", "Stop when nothing came for so many milliseconds.", "MS", "Long"),
         Option("committed", "Leave out records of open and aborted transactions."),
-        Option("output", "%t %p %o %k %v %h %T %S in a text.", "TEMPLATE", default="%v\\n", short="o"),
+        Option("schema", "Show values in JSON, decoded by the schemas of a registry that they name."),
+        Option("registry", f"The registry of --schema. Default: that of the profile, or {DEFAULT_REGISTRY}.", "URL"),
+        Option("output", "%t %p %o %k %v %h %T %S in a text.", "TEMPLATE", default=_VALUES, short="o"),
         Option("property", "A consumer option of Kafka's.", "KEY=VALUE", short="X"),
     ],
     words=(0, 1000),

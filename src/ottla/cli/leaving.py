@@ -16,6 +16,9 @@ from ottla.kernel.ids import TopicPartition
 if TYPE_CHECKING:
     from ottla.client.blocking.consumer import Consumer
     from ottla.client.model import ConsumedRecord
+    from ottla.records.reader import Record
+
+Runs = Sequence[tuple[TopicPartition, "list[Record]"]]
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -46,14 +49,38 @@ def _raise(number: int, _frame: FrameType | None) -> NoReturn:
     raise Signalled(number)
 
 
-def take_each(consumer: Consumer, polled: Sequence[ConsumedRecord], take: Callable[[ConsumedRecord], None]) -> None:
-    """Take the records one by one; where that ends early, go back to before those that were not taken.
+def take_runs(consumer: Consumer, runs: Runs, take: Callable[[bytes], object], done: Callable[[], None]) -> None:
+    """Take the values of all runs as lines, run by run, then be done; where that ends early, go back as `take_each`.
 
-    Closing a consumer commits where it stands.
+    Where the lines cannot be written, nobody has seen any of them.
     """
     taken = 0
     try:
-        for record in polled:
+        for _, records in runs:
+            taken += 1
+            take(b"\n".join([b"null" if record.value is None else record.value for record in records]) + b"\n")
+        done()
+    except OSError:
+        taken = 0
+        raise
+    finally:
+        for place, records in reversed(runs[taken:]):
+            consumer.seek(place, records[0].offset)
+
+
+def take_each(
+    consumer: Consumer,
+    polled: Sequence[ConsumedRecord],
+    take: Callable[[ConsumedRecord], None],
+    made: Callable[[Sequence[ConsumedRecord]], Sequence[ConsumedRecord]] | None = None,
+) -> None:
+    """Take the records one by one; where that ends early, go back to before those that were not taken.
+
+    Closing a consumer commits where it stands. `made` makes of all records those that are taken.
+    """
+    taken = 0
+    try:
+        for record in polled if made is None else made(polled):
             taken += 1
             take(record)
     finally:

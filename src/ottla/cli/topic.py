@@ -202,9 +202,11 @@ def _alter(given: Given) -> int:
 
 def _delete(given: Given) -> int:
     with connected(given) as admin:
-        released = _release(admin, given.words) if "internal" in given else {}
+        released = _release(given, admin) if "internal" in given else {}
         outcome = admin.delete_topics(given.words)
-        _set_protection(admin, {name: value for name, value in released.items() if outcome.get(name) is not None})
+        _set_protection(
+            given, admin, {name: value for name, value in released.items() if outcome.get(name) is not None}
+        )
     failed = 0
     for name, fault in outcome.items():
         if fault is None:
@@ -217,21 +219,21 @@ def _delete(given: Given) -> int:
     return 1 if failed else 0
 
 
-def _release(admin: Admin, names: Sequence[str]) -> dict[str, str]:
+def _release(given: Given, admin: Admin) -> dict[str, str]:
     """Let protected topics be deleted; the former value of each option changed. Apache Kafka has no such option."""
     from ottla.client.admin.admin import Resource, ResourceType
 
-    found = admin.describe_configs([Resource(ResourceType.TOPIC, name) for name in names], keys=[_PROTECTION])
+    found = admin.describe_configs([Resource(ResourceType.TOPIC, name) for name in given.words], keys=[_PROTECTION])
     former = {
         resource.name: options[0].value or ""
         for resource, options in found.items()
         if isinstance(options, list) and options and options[0].value != "false"
     }
-    failed = _set_protection(admin, dict.fromkeys(former, "false"))
+    failed = _set_protection(given, admin, dict.fromkeys(former, "false"))
     return {name: value for name, value in former.items() if name not in failed}
 
 
-def _set_protection(admin: Admin, values: Mapping[str, str]) -> list[str]:
+def _set_protection(given: Given, admin: Admin, values: Mapping[str, str]) -> list[str]:
     """Set the option of each topic; the topics for which that failed."""
     from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
 
@@ -243,7 +245,7 @@ def _set_protection(admin: Admin, values: Mapping[str, str]) -> list[str]:
     }
     faults = {resource.name: fault for resource, fault in admin.alter_configs(edits).items() if fault is not None}
     for fault in faults.values():
-        complain(fault)
+        complain(given, fault)
     return list(faults)
 
 

@@ -102,8 +102,8 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
 
     After a passing fault (an unreachable broker, a failed Spark job) try again next time.
     """
+    from ottla.client.registry_client import RegistryUnavailable
     from ottla.lake.stores import StoreUnreachable
-    from ottla.spark.registry_client import RegistryUnavailable
 
     passing: tuple[type[Exception], ...] = (ApiError, ClientError, StoreUnreachable, RegistryUnavailable, *job_errors())
     while not stop.is_set():

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ottla.client.registry_client import registry_urls
 from ottla.lake.beginning import parse_beginning
 from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
@@ -20,7 +21,6 @@ from ottla.lake.values import KINDS, WITH_SCHEMA, ValueKind
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import Selection
 from ottla.spark.plan import Edge, Limit
-from ottla.spark.registry_client import registry_urls
 
 MiB = 1 << 20
 MOST_COPIED = 4 << 30

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from ottla.client.registry_client import registry
 from ottla.formats.decoder import Decoder, Evolution
 from ottla.formats.evolution import aliases, described, widened
 from ottla.formats.faults import Unresolvable
@@ -24,7 +25,6 @@ from ottla.lake.tables.envelopes import state_schema
 from ottla.lake.tables.evolution import conform
 from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas
 from ottla.spark.arrow import header_values, row_schema
-from ottla.spark.registry_client import registry
 
 KINDS = ("bytes", "text", "json", "avro", "protobuf", "json-schema")
 """`json` makes columns of the fields in objects, `json-schema` of those in a schema."""

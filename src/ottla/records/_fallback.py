@@ -225,3 +225,36 @@ def append_record(
         write_sized(body, content)
     write_varint(out, len(body))
     out += body
+
+
+def append_run(
+    out: bytearray,
+    max_bytes: int,
+    first_delta: int,
+    base_timestamp: int,
+    timestamps: int | list[int],
+    keys: bytes | list[bytes | None] | None,
+    values: list[bytes | None],
+    headers: Sequence[tuple[str | Buffer, Buffer | None]],
+    start: int,
+) -> int:
+    """Write records from `start` on at the end of `out`, while it stays within `max_bytes`: the number of records.
+
+    The first record of a batch is written whatever its size. An error leaves `out` as it was.
+    """
+    if not 0 <= first_delta < 2**31 or not 0 <= start <= len(values):
+        raise ValueError("no such records")
+    before = len(out)
+    try:
+        for index in range(start, len(values)):
+            timestamp = timestamps[index] if isinstance(timestamps, list) else timestamps
+            key = keys[index] if isinstance(keys, list) else keys
+            delta, size = first_delta + index - start, len(out)
+            append_record(out, delta, wrap_int64(timestamp - base_timestamp), key, values[index], headers)
+            if delta and len(out) > max_bytes:
+                del out[size:]
+                return index - start
+    except BaseException:
+        del out[before:]
+        raise
+    return len(values) - start

@@ -112,6 +112,45 @@ class BatchBuilder:
         self._max_timestamp = latest
         return True
 
+    def add_run(
+        self,
+        timestamps: int | list[int],
+        keys: bytes | list[bytes | None] | None,
+        values: list[bytes | None],
+        headers: Sequence[tuple[str | Buffer, Buffer | None]] = (),
+        *,
+        start: int = 0,
+    ) -> int:
+        """Add records from `start` on at the next offsets, as many as fit: the number of them.
+
+        A timestamp or a key is one for all records, or one for each in a list. Headers are those of every record.
+        An exception of a signal's handler leaves the records out or adds them whole.
+        """
+        if self._base_timestamp is None:
+            self._base_timestamp = timestamps[start] if isinstance(timestamps, list) else timestamps
+        if len(self._buffer) > self._size:
+            del self._buffer[self._size :]
+        count = compiled.append_run(
+            self._buffer,
+            self.max_bytes,
+            self._last_delta + 1,
+            self._base_timestamp,
+            timestamps,
+            keys,
+            values,
+            headers,
+            start,
+        )
+        size = len(self._buffer)
+        added = max(timestamps[start : start + count], default=-1) if isinstance(timestamps, list) else timestamps
+        latest = max(self._max_timestamp, added)
+        # No call from here on: handlers of signals run between calls.
+        self._size = size
+        self._count += count
+        self._last_delta += count
+        self._max_timestamp = latest
+        return count
+
     def build(
         self,
         *,

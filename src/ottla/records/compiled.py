@@ -23,6 +23,7 @@ __all__ = [
     "MOST_OFFENDERS",
     "UNTIMELY",
     "append_record",
+    "append_run",
     "compiled_crc32c",
     "decode",
     "encode",
@@ -49,7 +50,7 @@ if not FORCED_PURE:
 
 if TYPE_CHECKING:
     # Both parts have these signatures.
-    from ottla.records._fallback import append_record, read, scan
+    from ottla.records._fallback import append_record, append_run, read, scan
     from ottla.records._fallback import offenders as _offenders
     from ottla.records._fallback_columns import decode, encode
 else:
@@ -58,6 +59,7 @@ else:
     decode = _columns.decode
     encode = _columns.encode
     append_record = _part.append_record
+    append_run = _part.append_run
     read = _part.read
     scan = _part.scan
     _offenders = _part.offenders

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.spark.registry_client import registry_urls
+from ottla.client.registry_client import registry_urls
 
 FORMATS = ("binary", "text", "avro", "protobuf", "json")
 WITH_SCHEMA = ("avro", "protobuf", "json")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType, StringType, StructType
 
+from ottla.client.registry_client import registry
 from ottla.spark.options import HEADERS
-from ottla.spark.registry_client import registry
 from ottla.spark.value_options import VALUE, VALUE_ERROR, ValueOptions
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType
 
+from ottla.client.registry_client import registry
 from ottla.formats.writer import WriterSchema
-from ottla.spark.registry_client import registry
 from ottla.spark.value_options import VALUE, WITH_SCHEMA, ValueOptions
 
 if TYPE_CHECKING:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import BinaryIO, NamedTuple
 
 from ottla.cli.connect import client_settings, parse_pairs, read_properties
@@ -96,15 +98,32 @@ class LineReader:
         self._parse_headers = _true(properties, "parse.headers")
         self._key_separator = properties.get("key.separator", "\t").encode()
         self._headers_delimiter = properties.get("headers.delimiter", "\t").encode()
-        self._headers_separator = properties.get("headers.separator", ",").encode()
+        separator = properties.get("headers.separator", ",")
+        self._headers_separator = _java_pattern(separator)
         self._header_key_separator = properties.get("headers.key.separator", ":").encode()
         self._ignore_error = _true(properties, "ignore.error")
         marker = properties.get("null.marker")
         self._null_marker = marker.encode() if marker is not None else None
-        if self._headers_delimiter == self._headers_separator and self._parse_headers:
-            raise Misuse("headers.delimiter and headers.separator may not be equal")
-        if self._headers_separator == self._header_key_separator and self._parse_headers:
-            raise Misuse("headers.separator and headers.key.separator may not be equal")
+        self._check(
+            {
+                "headers.delimiter": properties.get("headers.delimiter", "\t"),
+                "headers.separator": separator,
+                "headers.key.separator": properties.get("headers.key.separator", ":"),
+            },
+            properties.get("key.separator", "\t"),
+            marker,
+        )
+
+    def _check(self, of_headers: Mapping[str, str], key_separator: str, marker: str | None) -> None:
+        """Misuse where two texts that part a line are the same, or the null marker is one of them."""
+        for one, other in combinations(of_headers, 2):
+            if of_headers[one] == of_headers[other]:
+                raise Misuse(f"{one} and {other} may not be equal")
+        marked = ("key.separator", "headers.separator", "headers.delimiter", "headers.key.separator")
+        texts = {"key.separator": key_separator, **of_headers}
+        for name in marked:
+            if texts[name] == marker:
+                raise Misuse(f"null.marker and {name} may not be equal")
 
     def read(self, lines: BinaryIO, *, prompt: bool) -> Iterator[LineRecord]:
         number = 0
@@ -115,8 +134,9 @@ class LineReader:
             line = lines.readline()
             if not line:
                 return
-            number += 1
-            yield self.parse(line.removesuffix(b"\n").removesuffix(b"\r"), number)
+            for part in line.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):  # Java's lines end with \r, too
+                number += 1
+                yield self.parse(part, number)
 
     def parse(self, line: bytes, number: int) -> LineRecord:
         """One line; Misuse if a separator is missing."""
@@ -125,7 +145,7 @@ class LineReader:
         if self._parse_headers:
             head, found, rest = self._cut(line, self._headers_delimiter, number, "headers delimiter", line)
             if found and head != self._null_marker:
-                headers = [self._header(part, number) for part in head.split(self._headers_separator)]
+                headers = [self._header(part, number) for part in _java_split(self._headers_separator, head)]
         key: bytes | None = None
         value: bytes | None = rest
         if self._parse_key:
@@ -151,8 +171,36 @@ class LineReader:
             raise Misuse(
                 f"No header key separator found in pair '{part.decode('utf-8', 'replace')}' on line number {number}"
             )
+        if found and name == self._null_marker:
+            raise Misuse(
+                f"Header keys should not be equal to the null marker '{name.decode('utf-8', 'replace')}' as they can't "
+                "be null"
+            )
         value = None if self._null_marker is not None and content == self._null_marker else content
         return name.decode("utf-8", "replace"), value if found else None
+
+
+def _java_pattern(text: str) -> re.Pattern[bytes]:
+    """The separator as the pattern that Kafka's reader takes it for."""
+    try:
+        return re.compile(text.encode())
+    except re.error as fault:
+        raise Misuse(f"headers.separator {text!r} is not a regular expression: {fault}") from None
+
+
+def _java_split(pattern: re.Pattern[bytes], text: bytes) -> list[bytes]:
+    """`Pattern.split` of Java: empty parts at the end are left out, and one before a match of nothing at the start."""
+    parts, at = [], 0
+    for found in pattern.finditer(text):
+        if found.end() > 0:
+            parts.append(text[at : found.start()])
+            at = found.end()
+    if not parts:
+        return [text]
+    parts.append(text[at:])
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
 
 
 def _true(properties: Mapping[str, str], name: str) -> bool:

@@ -30,6 +30,7 @@ from ottla.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.records.reader import Record
 
 log = logging.getLogger("ottla.client")
 
@@ -137,16 +138,40 @@ class ConsumerCore:
 
         Joining a group may take longer than the timeout.
         """
-        self.require_open()
         limit = records_from(max_records, self.settings.max_poll_records)
+
+        def take() -> list[ConsumedRecord]:
+            return self.fetcher.take(limit)
+
+        return await self._poll(timeout_ms, take, self.fetcher.promote)
+
+    async def poll_runs(self, timeout_ms: float) -> list[tuple[TopicPartition, list[Record]]]:
+        """Like `poll`, with the records of a batch in one list. A consumer is polled in one way alone."""
+        taken: list[tuple[TopicPartition, list[Record]]] = []
+
+        def take() -> list[tuple[TopicPartition, list[Record]]]:
+            found = list(taken)
+            taken.clear()
+            return found
+
+        try:
+            return await self._poll(timeout_ms, take, lambda: taken.extend(self.fetcher.take_runs()))
+        finally:
+            for partition, records in reversed(taken):  # an error: the caller has none of these
+                self.seek(partition, records[0].offset)
+
+    async def _poll(
+        self, timeout_ms: float | str | timedelta, take: Callable[[], list[R]], promote: Callable[[], None]
+    ) -> list[R]:
+        self.require_open()
         deadline = self.plan.now_ms() + timeout_from(timeout_ms)
         while True:
             self.last_poll_ms = self.plan.now_ms()
             await self._keep_up_until(deadline)
             await self.beside.go_on(of_group=self._shares, commit=self._auto_commit if self._commit_is_due else None)
-            self.fetcher.promote()
+            promote()
             await self.fetcher.start()
-            records = self.fetcher.take(limit)
+            records = take()
             left_ms = deadline - self.plan.now_ms()
             if records or left_ms <= 0:
                 return records

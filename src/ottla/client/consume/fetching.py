@@ -27,10 +27,10 @@ from ottla.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from ottla.records.batch import iterate_batches
+from ottla.records.batch import Batch, iterate_batches
 from ottla.records.control import Marker, read_marker
 from ottla.records.faults import CorruptRecords
-from ottla.records.reader import read_records
+from ottla.records.reader import Record, read_records
 
 log = logging.getLogger("ottla.client")
 
@@ -226,6 +226,31 @@ class Fetcher:
                 self.readings[partition].seek(position, epoch)  # the caller has none of these records
             raise
 
+    def take_runs(self) -> list[tuple[TopicPartition, list[Record]]]:
+        """Received pieces as lists of records; positions move past them. For a caller that never calls `promote`.
+
+        A batch that cannot be read is raised once the records before it are handed out, as `take` does it.
+        """
+        taken: list[tuple[TopicPartition, list[Record]]] = []
+        for partition, reading in self.readings.items():
+            if not reading.waiting or reading.paused:
+                continue
+            piece, start = reading.waiting[0], reading.position or 0
+            try:
+                for _, records in self._runs(partition, piece, start):
+                    if records:
+                        taken.append((partition, records))
+                        start = records[-1].offset + 1
+            except (ApiError, CorruptRecords):
+                if not taken:
+                    raise
+                reading.seek(start)
+                break
+            reading.waiting.popleft()
+            reading.current_end, reading.current_epoch = piece.next_offset, piece.leader_epoch
+            reading.pass_current()
+        return taken
+
     def one_by_one(self, max_records: int) -> Iterator[ConsumedRecord]:
         """Like `take`, but the position moves past each record as it is handed out. Partitions may change meanwhile."""
         left = max_records
@@ -383,11 +408,28 @@ class Fetcher:
             reading.waiting.append(piece)
 
     def _records(self, partition: TopicPartition, piece: Fetched, start: int) -> Iterator[ConsumedRecord]:
-        """The records from `start` on; control records and, for read_committed, aborted ones are left out."""
+        """The records from `start` on."""
+        topic, number = partition
+        for batch, records in self._runs(partition, piece, start):
+            kind, epoch = int(batch.is_append_time), batch.leader_epoch
+            for record in records:
+                yield ConsumedRecord(
+                    topic,
+                    number,
+                    record.offset,
+                    record.timestamp,
+                    kind,
+                    record.key,
+                    record.value,
+                    record.headers,
+                    epoch,
+                )
+
+    def _runs(self, partition: TopicPartition, piece: Fetched, start: int) -> Iterator[tuple[Batch, list[Record]]]:
+        """The records from `start` on by batches, without control records and, for read_committed, aborted ones."""
         aborted_from = sorted(piece.aborted, key=lambda each: each.first_offset)
         committed_only = self.settings.isolation_level is IsolationLevel.READ_COMMITTED
         aborted: set[int] = set()
-        topic, number = partition
         for batch in iterate_batches(piece.records):
             if self.settings.check_crcs and not batch.crc_holds():
                 raise refused(ErrorCode.CORRUPT_MESSAGE, f"{partition} at offset {batch.base_offset}")
@@ -400,20 +442,10 @@ class Fetcher:
                 continue
             if committed_only and batch.is_transactional and batch.producer_id in aborted:
                 continue
-            kind, epoch = int(batch.is_append_time), batch.leader_epoch
-            for record in read_records(batch):
-                if record.offset >= start:
-                    yield ConsumedRecord(
-                        topic,
-                        number,
-                        record.offset,
-                        record.timestamp,
-                        kind,
-                        record.key,
-                        record.value,
-                        record.headers,
-                        epoch,
-                    )
+            records = read_records(batch)
+            if batch.base_offset < start:
+                records = [record for record in records if record.offset >= start]
+            yield batch, records
 
 
 def _topics(request: SessionRequest, *, by_id: bool) -> list[FetchTopic]:

@@ -211,11 +211,7 @@ class Accumulator:
         if batch is None or not batch.builder.add(timestamp, key, value, headers, most=most):
             if batch is not None:
                 self._seal(batch)
-            builder = BatchBuilder(
-                codec=self.settings.compression,
-                level=self.settings.compression_level,
-                max_bytes=min(self.settings.full_batch_bytes, self._most_bytes.get(partition.topic, INT32_MAX)),
-            )
+            builder = self._builder(partition.topic)
             before = 0
             builder.add(timestamp, key, value, headers)
             batch = OutgoingBatch(partition, builder, now_ms, self._faults)
@@ -227,6 +223,38 @@ class Accumulator:
         if size >= batch.builder.max_bytes:
             self._seal(batch)
         return Place(batch, batch.builder.records_count - 1, timestamp)
+
+    def append_run(
+        self,
+        partition: TopicPartition,
+        timestamps: int | list[int],
+        keys: bytes | list[bytes | None] | None,
+        values: list[bytes | None],
+        headers: Sequence[Header],
+        *,
+        start: int,
+        now_ms: float,
+    ) -> tuple[OutgoingBatch, int]:
+        """Put records from `start` on into the partition's open batch, or into a new one, as many as fit.
+
+        The batch and the number of records; at least one. The timestamps must be possible ones.
+        """
+        queue = self._queues.get(partition, deque())
+        batch = queue[-1] if queue and not queue[-1].sealed else None
+        before = batch.builder.size if batch is not None else 0
+        count = batch.builder.add_run(timestamps, keys, values, headers, start=start) if batch is not None else 0
+        if batch is None or not count:
+            if batch is not None:
+                self._seal(batch)
+            batch = OutgoingBatch(partition, self._builder(partition.topic), now_ms, self._faults)
+            before = 0
+            count = batch.builder.add_run(timestamps, keys, values, headers, start=start)
+            queue.append(batch)  # with its records: a signal's handler may raise before
+            self._queues[partition] = queue
+        self.waiting_bytes += batch.builder.size - before
+        if batch.builder.size >= batch.builder.max_bytes or start + count < len(values):
+            self._seal(batch)
+        return batch, count
 
     def ready(
         self, now_ms: float, *, flush: bool = False, free: Callable[[OutgoingBatch], bool] = lambda _: True
@@ -381,6 +409,13 @@ class Accumulator:
         for batch in batches:
             self.finish(batch, fault)
         return batches
+
+    def _builder(self, topic: str) -> BatchBuilder:
+        return BatchBuilder(
+            codec=self.settings.compression,
+            level=self.settings.compression_level,
+            max_bytes=min(self.settings.full_batch_bytes, self._most_bytes.get(topic, INT32_MAX)),
+        )
 
     def _seal(self, batch: OutgoingBatch) -> None:
         if not batch.sealed:

@@ -1,6 +1,6 @@
 /*
- * Writes one record at the end of a bytearray. Its body is gathered in scratch memory first, since the length of the
- * body, a varint, stands before it.
+ * Writes one record, or a run of them, at the end of a bytearray. A body is gathered in scratch memory first, since the
+ * length of the body, a varint, stands before it.
  */
 #include "module.h"
 #include "varint.h"
@@ -150,4 +150,95 @@ PyObject *py_append_record(PyObject *module, PyObject *const *args, Py_ssize_t n
     }
     PyMem_Free(body.start);
     return outcome < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+/* The records from `start` on. A key or a timestamp is one for all, or stands in a list beside the values. */
+typedef struct {
+    PyObject *out, *timestamps, *keys, *values, *headers;
+    int64_t first_delta, base_timestamp, timestamp;
+    Py_ssize_t start, max_bytes;
+} Run;
+
+/* A new reference. */
+static PyObject *entry_of(PyObject *entries, Py_ssize_t index)
+{
+    return PyList_Check(entries) ? Py_XNewRef(PyList_GetItem(entries, index)) : Py_NewRef(entries);
+}
+
+static int gather_body(const Run *run, Py_ssize_t index, Scratch *body)
+{
+    int64_t timestamp = run->timestamp, delta = run->first_delta + (index - run->start);
+    if (PyList_Check(run->timestamps)) {
+        PyObject *own = PyList_GetItem(run->timestamps, index);
+        if (!own || int64_argument(own, &timestamp) < 0)
+            return -1;
+    }
+    if (delta > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "an offset delta takes 32 bits");
+        return -1;
+    }
+    PyObject *key = entry_of(run->keys, index), *value = entry_of(run->values, index);
+    int outcome = -1;
+    body->size = 0;
+    if (key && value && scratch_reserve(body, 256) == 0) {
+        body->start[body->size++] = 0; /* attributes */
+        if (scratch_varint(body, wrapping_subtract(timestamp, run->base_timestamp)) == 0 &&
+            scratch_varint(body, delta) == 0 && scratch_buffer(body, key) == 0 && scratch_buffer(body, value) == 0 &&
+            scratch_headers(body, run->headers) == 0)
+            outcome = 0;
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return outcome;
+}
+
+/* Appends records while they fit; the number of those that did, or -1 with a Python error. */
+static Py_ssize_t append_bodies(const Run *run)
+{
+    Scratch body = {NULL, 0, 0};
+    Py_ssize_t index = run->start;
+    int outcome = 0;
+    for (; index < PyList_Size(run->values); index++) {
+        outcome = gather_body(run, index, &body);
+        if (outcome < 0)
+            break;
+        int64_t size = varint_size((int64_t)body.size) + (int64_t)body.size;
+        if (run->first_delta + (index - run->start) && PyByteArray_Size(run->out) + size > run->max_bytes)
+            break;
+        outcome = append_body(run->out, &body);
+        if (outcome < 0)
+            break;
+    }
+    PyMem_Free(body.start);
+    return outcome < 0 ? -1 : index - run->start;
+}
+
+/* append_run(out, max_bytes, first_delta, base_timestamp, timestamps, keys, values, headers, start) -> count */
+PyObject *py_append_run(PyObject *module, PyObject *args)
+{
+    Run run;
+    long long first_delta, base_timestamp;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!nLLOOO!On", &PyByteArray_Type, &run.out, &run.max_bytes, &first_delta,
+                          &base_timestamp, &run.timestamps, &run.keys, &PyList_Type, &run.values, &run.headers,
+                          &run.start))
+        return NULL;
+    run.first_delta = first_delta;
+    run.base_timestamp = base_timestamp;
+    run.timestamp = 0;
+    if (!PyList_Check(run.timestamps) && int64_argument(run.timestamps, &run.timestamp) < 0)
+        return NULL;
+    if (first_delta < 0 || first_delta > INT32_MAX || run.start < 0 || run.start > PyList_Size(run.values)) {
+        PyErr_SetString(PyExc_ValueError, "no such records");
+        return NULL;
+    }
+    Py_ssize_t before = PyByteArray_Size(run.out), count = append_bodies(&run);
+    if (count < 0) {
+        PyObject *type, *fault, *trace;
+        PyErr_Fetch(&type, &fault, &trace);
+        PyByteArray_Resize(run.out, before);
+        PyErr_Restore(type, fault, trace);
+        return NULL;
+    }
+    return PyLong_FromSsize_t(count);
 }

@@ -4,7 +4,7 @@
  *     checksum.c  CRC-32C
  *     scan.c      a produced batch's records checked, none kept
  *     objects.c   records read as Python objects
- *     append.c    one record written
+ *     append.c    one record written, or a run of them
  *     encode.c    Arrow-style columns, which table.c takes from Python, written as records
  *     decode.c    a run of batches read into Arrow-style columns by columns.c, without aborted transactions (aborted.c)
  *
@@ -23,6 +23,8 @@ static PyMethodDef methods[] = {
     {"read", py_read, METH_VARARGS, "read(make, payload, count, base_offset, base_timestamp, append_time)"},
     {"append_record", (PyCFunction)(void (*)(void))py_append_record, METH_FASTCALL,
      "append_record(out, offset_delta, timestamp_delta, key, value, headers)"},
+    {"append_run", py_append_run, METH_VARARGS,
+     "append_run(out, max_bytes, first_delta, base_timestamp, timestamps, keys, values, headers, start)"},
     {"encode", py_encode, METH_VARARGS,
      "encode(start, stop, max_bytes, key, value, timestamps, default_timestamp, scale, headers)"},
     {"decode", py_decode, METH_VARARGS,

@@ -16,6 +16,7 @@ PyObject *py_scan(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *py_offenders(PyObject *module, PyObject *args);
 PyObject *py_read(PyObject *module, PyObject *args);
 PyObject *py_append_record(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *py_append_run(PyObject *module, PyObject *args);
 PyObject *py_encode(PyObject *module, PyObject *args);
 PyObject *py_decode(PyObject *module, PyObject *args);
 

@@ -6,10 +6,8 @@ import socket
 import pytest
 from tests.registry_server import RegistryServer
 
-from ottla.formats.faults import UnknownSchema
-from ottla.formats.writer import WriterSchema
-from ottla.spark import registry_client
-from ottla.spark.registry_client import (
+from ottla.client import registry_client
+from ottla.client.registry_client import (
     PASSWORD,
     TOKEN,
     USER,
@@ -19,6 +17,8 @@ from ottla.spark.registry_client import (
     registry,
     registry_urls,
 )
+from ottla.formats.faults import UnknownSchema
+from ottla.formats.writer import WriterSchema
 
 TEXT = '{"type":"record","name":"r","fields":[{"name":"a","type":"int"}]}'
 

@@ -1,0 +1,1 @@
+"""Inputs of `ottla produce`: files and standard input of several formats become runs of records."""
