@@ -69,7 +69,9 @@ def key_columns(names: dict[str, str], shape: Shape) -> tuple[str, ...]:
     """The columns of the key, given those of all fields: the record's own, or fields that may not have come yet."""
     if not shape.columns:
         return shape.key
-    return tuple("key" if each == "key" else names.get(each) or own_names([each], shape)[each] for each in shape.key)
+    return tuple(
+        "key" if each == "key" else names.get(each) or own_names([*names, each], shape)[each] for each in shape.key
+    )
 
 
 def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:

@@ -18,6 +18,9 @@ from ottla.lake.shape import Shape
 from ottla.lake.state import HOME
 from ottla.lake.stores.base import LakeRefused, Store
 from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
+from ottla.lake.tables.evolution import CannotWiden
+
+_NOTHING = "Nothing of this round was loaded"
 
 
 class Publisher(Protocol):
@@ -86,8 +89,10 @@ class Tables:
                 continue
             try:
                 topic_table(self._url, self._shape, topic).check(self._round(topic, publication, after))
+            except CannotWiden as fault:
+                raise CannotWiden(fault.column, f"{fault} (topic {topic}). {_NOTHING}", topic) from fault
             except LakeRefused as fault:
-                raise LakeRefused(f"{fault} (topic {topic}). Nothing of this round was loaded") from fault
+                raise LakeRefused(f"{fault} (topic {topic}). {_NOTHING}") from fault
 
     def show(self, publication: Publication, after: Commit) -> None:
         for topic in sorted({count.span.topic for count in publication.counts}):

@@ -141,9 +141,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
     if format == "parquet" and url.startswith("s3:") and target_bytes > MOST_COPIED:
         raise LakeRefused("--target-size: S3 copies files of plain Parquet to their names, and none above 5g: give 4g")
     debezium = options.get("debezium", False)
-    plain = _in_values({*layout.fields, *key} - {"key"}, values, debezium=debezium)
-    fixed = _fixed(layout, key, where, values, debezium=debezium)
-    values = replace(values, plain=plain, fixed=fixed, events=debezium)
+    values = _placed(values, layout, key, where, format=format, debezium=debezium)
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
         url=url,
@@ -173,6 +171,20 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         accept_loss=options.get("accept_loss", False),
         most_offsets=options.get("max_offsets", 20_000_000),
         reports=reports(options),
+    )
+
+
+def _placed(
+    values: ValueKind, layout: Layout, key: tuple[str, ...], where: str, *, format: str, debezium: bool
+) -> ValueKind:
+    """The kind of values with what a lake of this form asks of their columns."""
+    return replace(
+        values,
+        plain=_in_values({*layout.fields, *key} - {"key"}, values, debezium=debezium),
+        fixed=_fixed(layout, key, where, values, debezium=debezium),
+        events=debezium,
+        format=format,
+        divides=layout.fields,
     )
 
 

@@ -57,28 +57,51 @@ def unwrap_envelopes(
 
 
 def state_schema(columns: pa.Schema) -> pa.Schema:
-    """The fields of the states inside events of these columns; CannotWiden where no type holds those of both states."""
+    """The fields of the states inside events of these columns; CannotWiden where no type holds those of all states."""
     _, before, after = _parts(columns.empty_table())
     return union(*(pa.schema(list(part.type)) for part in (after, before)))
 
 
 def _parts(rows: pa.Table) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The columns op, before and after; those below `payload` where there are some. One of another kind is null."""
+    """Each row's op, before and after: those below `payload` where that has an op, else the row's own."""
+    own = {name: _column(rows, name) for name in ("op", "before", "after")}
     place = rows.schema.get_field_index("payload")
-    wrapped = place >= 0 and pa.types.is_struct(rows.schema.field(place).type)
-    source = rows.column("payload").combine_chunks() if wrapped else None
-    found = []
-    for name in ("op", "before", "after"):
-        column = None
-        if source is not None and source.type.get_field_index(name) >= 0:
-            column = pc.struct_field(source, name)
-        elif name in rows.column_names:
-            column = rows.column(name).combine_chunks()
-        fits = pa.types.is_string if name == "op" else pa.types.is_struct
-        if column is None or not fits(column.type):
-            column = pa.nulls(rows.num_rows, pa.string() if name == "op" else pa.struct([]))
-        found.append(column)
-    return found[0], found[1], found[2]
+    if place < 0 or not pa.types.is_struct(rows.schema.field(place).type):
+        return own["op"], own["before"], own["after"]
+    payload = rows.column("payload").combine_chunks()
+    inner = pa.table({"_place": pa.nulls(len(payload))} | _members(payload))
+    wrapped = {name: _column(inner, name) for name in own}
+    inside = pc.and_(pc.is_valid(payload), pc.or_(pc.is_valid(wrapped["op"]), pc.is_null(own["op"])))
+    states = [_chosen(inside, wrapped[name], own[name]) for name in ("before", "after")]
+    return pc.if_else(inside, wrapped["op"], own["op"]), states[0], states[1]
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    """The column op, before or after; nulls where there is none, or one of another kind."""
+    fits = pa.types.is_string if name == "op" else pa.types.is_struct
+    if name in rows.column_names and fits(rows.schema.field(name).type):
+        return rows.column(name).combine_chunks()
+    return pa.nulls(rows.num_rows, pa.string() if name == "op" else pa.struct([]))
+
+
+def _chosen(mask: pa.Array, one: pa.Array, other: pa.Array) -> pa.Array:
+    """One object or the other, by row, with the members of both."""
+    schema = union(*(pa.schema(list(part.type)) for part in (one, other)))
+    valid = pc.if_else(mask, pc.is_valid(one), pc.is_valid(other))
+    if not schema.names:
+        return pa.array([{} if each else None for each in valid.to_pylist()], pa.struct([]))
+    tables = [
+        conform(pa.table({"_place": pa.nulls(len(part))} | _members(part)), schema).combine_chunks()
+        for part in (one, other)
+    ]
+    columns = [_whole(pc.if_else(mask, tables[0].column(name), tables[1].column(name))) for name in schema.names]
+    return pa.StructArray.from_arrays(columns, fields=list(schema), mask=pc.invert(valid))
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])
 
 
 def _state(before: pa.Array, after: pa.Array, removes: pa.Array) -> pa.Table:
