@@ -41,7 +41,7 @@ def changes(rows: pa.Table, tombstones: np.ndarray, shape: Shape, key: tuple[str
     places = np.arange(rows.num_rows)
     if shape.debezium:
         unwrapped = unwrap_envelopes(
-            rows, partial(flat_table, separator=shape.flatten), partial(own_names, shape=shape)
+            rows, partial(flat_table, separator=shape.flatten), partial(own_names, shape=shape), shape.key
         )
         faults = list(unwrapped.faults)
         rows, places = unwrapped.rows, np.delete(places, [place for place, _ in faults])

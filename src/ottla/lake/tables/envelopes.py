@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.lake.json_columns import DELETED, EVENT_TIME, column_names
+from ottla.lake.tables.event_keys import Mask, with_record_keys
 from ottla.lake.tables.evolution import conform, union
 
 _KEPT, _REMOVED = ("c", "u", "r"), "d"
@@ -35,10 +36,12 @@ def unwrap_envelopes(
     rows: pa.Table,
     flattened: Callable[[pa.Table], pa.Table] = lambda state: state,
     named: Callable[[Sequence[str]], Mapping[str, str]] = _named,
+    key: Sequence[str] = (),
 ) -> Unwrapped:
     """The state that each event leaves (`after`), for a deletion the last one (`before`), beside the record's columns.
 
-    `flattened` makes the columns of a state, `named` their names in the table.
+    `flattened` makes the columns of a state, `named` their names in the table. `key` names the fields of its key: a
+    deletion without them, as of a table without a replica identity, has those of its record's key.
 
     A record without a value, as Debezium sends one after a deletion, becomes a delete of its key's columns, all null,
     which a keyed table passes over where its key is a field.
@@ -48,12 +51,17 @@ def unwrap_envelopes(
     removes = pc.fill_null(pc.equal(operation, _REMOVED), False)
     empty = _empty(rows)
     state = flattened(_state(before, after, removes))
-    good, faults = _check(operation, removes, empty, before, after)
+    faults = _check(operation, removes, empty, after)
+    if "key" in record.column_names:
+        state, lacking = with_record_keys(state, record.column("key"), key, _mask(removes))
+        faults |= lacking
+    good = np.ones(rows.num_rows, dtype=np.bool_)
+    good[list(faults)] = False
     own = named(state.schema.names)
     columns = {own[name]: column for name, column in zip(state.schema.names, state.columns, strict=True)}
     columns |= dict(zip(record.column_names, record.columns, strict=True))
     columns[DELETED] = pc.or_(removes, empty)
-    return Unwrapped(pa.table(columns).filter(pa.array(good)), faults)
+    return Unwrapped(pa.table(columns).filter(pa.array(good)), tuple(sorted(faults.items())))
 
 
 def state_schema(columns: pa.Schema) -> pa.Schema:
@@ -125,20 +133,21 @@ def _empty(rows: pa.Table) -> pa.Array:
     return empty
 
 
-def _check(
-    operation: pa.Array, removes: pa.Array, empty: pa.Array, before: pa.Array, after: pa.Array
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], tuple[tuple[int, str], ...]]:
-    """A mask of the events that are rows, and the faults of the others."""
+def _check(operation: pa.Array, removes: pa.Array, empty: pa.Array, after: pa.Array) -> dict[int, str]:
+    """The rows that are no events, each with the reason."""
     keeps = pc.fill_null(pc.is_in(operation, pa.array(_KEPT)), False)
-    fine = pc.or_(pc.and_(keeps, pc.is_valid(after)), pc.and_(removes, pc.is_valid(before)))
-    good = pc.or_(fine, empty).to_numpy(zero_copy_only=False)
-    faults = []
-    for place in np.flatnonzero(~good).tolist():
+    good = pc.or_(pc.or_(pc.and_(keeps, pc.is_valid(after)), removes), empty)
+    faults = {}
+    for place in np.flatnonzero(~_mask(good)).tolist():
         name = operation[place].as_py()
         if name is None:
-            faults.append((place, "not a change event: it has no op"))
-        elif name in _KEPT or name == _REMOVED:
-            faults.append((place, f"a change event of op {name} without {'before' if name == _REMOVED else 'after'}"))
+            faults[place] = "not a change event: it has no op"
+        elif name in _KEPT:
+            faults[place] = f"a change event of op {name} without after"
         else:
-            faults.append((place, f"a change event of op {name}, which changes no row of a table"))
-    return good, tuple(faults)
+            faults[place] = f"a change event of op {name}, which changes no row of a table"
+    return faults
+
+
+def _mask(values: pa.Array) -> Mask:
+    return np.array(values.to_numpy(zero_copy_only=False), dtype=np.bool_)
