@@ -130,3 +130,28 @@ class Rounds:
             schema = row_schema(columns)
             arrays = [pa.array(whole[each.name], each.type) for each in schema]
             yield Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), records=len(offsets))
+
+
+Make = Callable[..., Rounds]
+"""`make("delta", key="id")` is a new lake of that format."""
+
+
+def both_ways(make: Make, form: str, records: Sequence[Sent], **options: Any) -> Rounds:
+    """The records in one round, and each in a round of its own; the lakes must agree."""
+    whole, single = make(form, **options), make(form, **options)
+    whole.load(*records)
+    for each in records:
+        single.load(each)
+    assert whole.dead.keys() == single.dead.keys()
+    assert whole.rows() == single.rows()
+    return whole
+
+
+def event(op: object, before: object, after: object) -> dict[str, object]:
+    """A change event of Debezium."""
+    return {"op": op, "before": before, "after": after}
+
+
+def wrapped(payload: dict[str, object], schema: object = None) -> dict[str, object]:
+    """A change event in the envelope that names its schema."""
+    return {"schema": schema or {"type": "struct"}, "payload": payload}

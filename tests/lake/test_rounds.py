@@ -7,39 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.lake.rounds import TOPIC, Rounds, documents
+from tests.lake.rounds import TOPIC, both_ways, documents, event, wrapped
 
 from ottla.lake.exact import with_notes
 from ottla.lake.json_columns import pack_schema, unpack_schema
 
 BIG = 9007199254740993
 FORMATS = ["parquet", "delta", "iceberg"]
-
-
-@pytest.fixture
-def make(tmp_path, monkeypatch):
-    """`make("delta", key="id")` is a new lake of that format."""
-    numbers = itertools.count()
-
-    def lake(form, **options):
-        place = tmp_path / str(next(numbers))
-        place.mkdir()
-        if form == "iceberg":
-            options["catalog"] = f"sqlite:///{place}/catalog.db"
-        return Rounds(place, {"format": form, **options}, monkeypatch)
-
-    return lake
-
-
-def both_ways(make, form, records, **options):
-    """The records in one round, and each in a round of its own; the lakes must agree."""
-    whole, single = make(form, **options), make(form, **options)
-    whole.load(*records)
-    for each in records:
-        single.load(each)
-    assert whole.dead.keys() == single.dead.keys()
-    assert whole.rows() == single.rows()
-    return whole
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -53,17 +27,17 @@ def both_ways(make, form, records, **options):
         ({"n": (1 << 63) - 1}, {"n": 0.5}),
     ],
 )
-def test_a_whole_number_keeps_its_digits_beside_real_ones_and_stops_no_topic(make, form, first, second):
-    found = both_ways(make, form, documents(first, second, {"n": None}, {"o": 7}))
+def test_a_whole_number_keeps_its_digits_beside_real_ones_and_stops_no_topic(memory_lake, form, first, second):
+    found = both_ways(memory_lake, form, documents(first, second, {"n": None}, {"o": 7}))
     assert list(found.dead) == [1] and "a double cannot hold" in found.dead[1]
     (name,) = first
     assert found.rows()[0][name] == first[name]
 
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_a_number_that_only_the_table_knows_of_stops_no_topic(make, form):
+def test_a_number_that_only_the_table_knows_of_stops_no_topic(memory_lake, form):
     """The lake's notes may be older than the rule, or the number another program's."""
-    lake = make(form)
+    lake = memory_lake(form)
     lake.load(*documents({"n": BIG, "m": {"x": 1}}))
     forgotten = with_notes(unpack_schema(lake.committed.columns[TOPIC]), ())
     lake.committed = replace(lake.committed, columns={TOPIC: pack_schema(forgotten)})
@@ -77,9 +51,9 @@ def test_a_number_that_only_the_table_knows_of_stops_no_topic(make, form):
     ("one", "other"),
     [("offset", "value_offset"), ("value_topic", "topic"), ("a b", "a_b"), ("a_b", "a;b"), ("Key", "value_key")],
 )
-def test_fields_whose_columns_would_have_one_name_never_share_it(make, form, one, other):
+def test_fields_whose_columns_would_have_one_name_never_share_it(memory_lake, form, one, other):
     records = documents({one: 1}, {other: "x"}, {one: 2, other: "y"}, {other: "z", one: 3})
-    found = both_ways(make, form, records)
+    found = both_ways(memory_lake, form, records)
     assert found.dead == {}
     columns = [name for name in found.rows()[0] if name != "offset"]
     assert [[row[name] for name in columns] for row in found.rows()] == [[1, None], [None, "x"], [2, "y"], [3, "z"]]
@@ -87,37 +61,29 @@ def test_fields_whose_columns_would_have_one_name_never_share_it(make, form, one
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
 @pytest.mark.parametrize(("one", "other"), [("offset", "value_offset"), ("a b", "a_b")])
-def test_fields_of_states_whose_columns_would_have_one_name_are_refused(make, form, one, other):
+def test_fields_of_states_whose_columns_would_have_one_name_are_refused(memory_lake, form, one, other):
     records = documents(
         {"op": "c", "before": None, "after": {"id": 1, one: 1}},
         {"op": "c", "before": None, "after": {"id": 2, other: 1}},
     )
-    found = both_ways(make, form, records, key="id", debezium=True)
+    found = both_ways(memory_lake, form, records, key="id", debezium=True)
     assert list(found.dead) == [1] and f"field {other}: its column would have the name" in found.dead[1]
 
 
-def test_a_field_named_like_a_members_path_is_a_dead_letter_in_iceberg(make):
-    found = both_ways(make, "iceberg", documents({"a": {"b": 1}}, {"a.b": 2}, {"a": {"b": 3}}))
+def test_a_field_named_like_a_members_path_is_a_dead_letter_in_iceberg(memory_lake):
+    found = both_ways(memory_lake, "iceberg", documents({"a": {"b": 1}}, {"a.b": 2}, {"a": {"b": 3}}))
     assert list(found.dead) == [1] and "field a.b" in found.dead[1]
 
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_a_field_that_divides_a_table_keeps_its_type(make, form):
+def test_a_field_that_divides_a_table_keeps_its_type(memory_lake, form):
     records = documents({"by": 1}, {"by": 0.5}, {"by": 2}, {"by": "x"})
-    found = both_ways(make, form, records, partition_by="by")
+    found = both_ways(memory_lake, form, records, partition_by="by")
     assert list(found.dead) == [1, 3]
 
 
-def wrapped(event):
-    return {"schema": {"type": "struct"}, "payload": event}
-
-
-def event(op, before, after):
-    return {"op": op, "before": before, "after": after}
-
-
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_change_events_with_and_without_an_envelope_lie_side_by_side(make, form):
+def test_change_events_with_and_without_an_envelope_lie_side_by_side(memory_lake, form):
     records = documents(
         event("c", None, {"id": 1, "n": 1}),
         wrapped(event("c", None, {"id": 2, "n": 2, "x": "y"})),
@@ -128,7 +94,7 @@ def test_change_events_with_and_without_an_envelope_lie_side_by_side(make, form)
         event("c", None, {"id": 4, "n": 6}) | {"payload": {"n": 1}},
     )
     for order in (records, [records[1], records[0], *records[2:]]):
-        found = both_ways(make, form, order, key="id", debezium=True)
+        found = both_ways(memory_lake, form, order, key="id", debezium=True)
         assert found.dead == {}
         assert sorted((row["id"], row["n"]) for row in found.rows()) == [(1, 4), (2, 3), (4, 6)]
 
@@ -137,9 +103,9 @@ def test_change_events_with_and_without_an_envelope_lie_side_by_side(make, form)
 @pytest.mark.parametrize(
     "bad", [{"op": 5}, {"op": "c", "after": 5}, {"op": "c", "before": "x"}, {"payload": "x"}, {"payload": {"op": 1}}]
 )
-def test_a_value_that_is_no_change_event_keeps_no_later_event_out(make, form, bad):
+def test_a_value_that_is_no_change_event_keeps_no_later_event_out(memory_lake, form, bad):
     records = documents(bad, event("c", None, {"id": 1}), wrapped(event("c", None, {"id": 2})))
-    found = both_ways(make, form, records, key="id", debezium=True)
+    found = both_ways(memory_lake, form, records, key="id", debezium=True)
     assert list(found.dead) == [0]
     assert sorted(row["id"] for row in found.rows()) == [1, 2]
 
@@ -167,8 +133,8 @@ def cut(records, cuts):
 @pytest.mark.parametrize("form", FORMATS)
 @given(st.lists(fields | st.none(), min_size=2, max_size=8), st.sets(st.integers(1, 7), min_size=1))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_random_cuts_of_plain_records_make_one_lake(make, form, values, cuts):
-    check_cuts(make, form, documents(*values), cuts)
+def test_random_cuts_of_plain_records_make_one_lake(memory_lake, form, values, cuts):
+    check_cuts(memory_lake, form, documents(*values), cuts)
 
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
@@ -177,12 +143,12 @@ def test_random_cuts_of_plain_records_make_one_lake(make, form, values, cuts):
     st.sets(st.integers(1, 7), min_size=1),
 )
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_random_cuts_of_change_events_make_one_lake(make, form, values, cuts):
-    check_cuts(make, form, documents(*values), cuts, key="id", debezium=True)
+def test_random_cuts_of_change_events_make_one_lake(memory_lake, form, values, cuts):
+    check_cuts(memory_lake, form, documents(*values), cuts, key="id", debezium=True)
 
 
-def check_cuts(make, form, records, cuts, **options):
-    whole, parts = make(form, **options), make(form, **options)
+def check_cuts(memory_lake, form, records, cuts, **options):
+    whole, parts = memory_lake(form, **options), memory_lake(form, **options)
     whole.load(*records)
     for part in cut(records, cuts):
         parts.load(*part)

@@ -114,6 +114,7 @@ class Tables:
             offsets={each.partition: offset for each, offset in after.offsets.items() if each.topic == topic},
             rows={each.partition: rows for each, rows in after.rows.items() if each.topic == topic},
             topic_id=after.topic_ids[topic],
+            unavailable=self._shape.unavailable if self._shape.debezium else "",
         )
 
     def _file(self, file: LakeFile) -> TableFile:

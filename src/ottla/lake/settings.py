@@ -12,7 +12,7 @@ from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
 from ottla.lake.renaming import parse_renames
 from ottla.lake.report_options import ReportOptions, Reports, reports
-from ottla.lake.shape import Shape
+from ottla.lake.shape import PLACEHOLDER, Shape
 from ottla.lake.stores import LakeRefused, lake_url
 from ottla.lake.tables.names import is_allowed
 from ottla.lake.types import Rule
@@ -63,6 +63,8 @@ class LoadOptions(ReportOptions, total=False):
     """Keep the last value of each key in a table: the record's own `key`, or fields, commas between."""
     debezium: bool
     """Values are Debezium's change events: load the rows that they tell of; needs `json` and `key`."""
+    debezium_unavailable: str
+    """Debezium's `unavailable.value.placeholder`, where the source sets another than its default."""
     dead_letter: str | None
     target_size: str | int
     compression: str
@@ -158,6 +160,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
             namespace=options.get("namespace", "ottla"),
             key=key,
             debezium=debezium,
+            unavailable=options.get("debezium_unavailable") or PLACEHOLDER,
             flatten=values.flatten,
             where=where,
         ),
@@ -294,6 +297,8 @@ def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: Val
         )
     if options.get("debezium") and not (key and values.kind in COLUMNED):
         raise LakeRefused("--debezium needs --json and --key: change events change rows")
+    if options.get("debezium_unavailable") and not options.get("debezium"):
+        raise LakeRefused("--debezium-unavailable names a text of change events: it needs --debezium")
     if bool(options.get("catalog")) != (format == "iceberg"):
         raise LakeRefused("--format iceberg needs --catalog URL, and no other format takes one")
     if format == "iceberg" and layout.time_unit and (layout.event_time or layout.time_zone != "UTC"):
