@@ -110,6 +110,16 @@ def test_a_value_that_is_no_change_event_keeps_no_later_event_out(memory_lake, f
     assert sorted(row["id"] for row in found.rows()) == [1, 2]
 
 
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_the_last_day_of_the_calendar_is_a_day_like_others(memory_lake, form):
+    texts = ["9999-12-31", "9999-12-31T23:59:59Z", "9999-12-30T23:59:59.999999Z", "0001-01-01"]
+    values = [{"at": text} for text in texts] + [{"n": 253_402_214_400_000}]
+    found = both_ways(memory_lake, form, documents(*values[:4]), event_time="at", partition_by="day")
+    assert [str(row["date"]) for row in found.rows()] == ["9999-12-31", "9999-12-31", "9999-12-30", "0001-01-01"]
+    found = both_ways(memory_lake, form, documents(values[4]), event_time="n", partition_by="day")
+    assert [str(row["date"]) for row in found.rows()] == ["9999-12-31"]
+
+
 numbers = st.sampled_from([1, 2, BIG, -BIG, 1 << 53, 0.5, 2.0**60, None, True, "x"])
 fields = st.dictionaries(
     st.sampled_from(["a", "A", "a b", "a_b", "offset", "value_offset", "o"]),
