@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.lake.changes import changes, key_columns, row_names
+from ottla.lake.event_types import noted
 from ottla.lake.json_columns import EVENT_TIME, Block
 from ottla.lake.layout import Layout, event_times, in_calendar, placed
 from ottla.lake.shape import Shape
@@ -61,6 +62,7 @@ class Sieve:
         self._filter = row_filter(shape)
         self.names = row_names(columns, shape)
         """The table's column of each field."""
+        self._kinds = noted(columns)
         self._key = key_columns(self.names, shape)
         values = {} if columns is None else lake_columns(columns, shape)
         self._event_column = values[layout.event_time].name if layout.event_time in values else ""
@@ -75,7 +77,7 @@ class Sieve:
         if self._layout.event_time:
             self._timed(sifted)
         if self._shape.key:
-            changed = changes(sifted.rows, sifted.tombstones, self._shape, self._key)
+            changed = changes(sifted.rows, sifted.tombstones, self._shape, self._key, self._kinds)
             sifted.faults += [(int(sifted.places[row]), why) for row, why in changed.faults]
             sifted.rows = changed.rows
             sifted.places, sifted.tombstones = sifted.places[changed.places], sifted.tombstones[changed.places]

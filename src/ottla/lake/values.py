@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from ottla.formats.decoder import Decoder, Evolution
@@ -13,7 +14,8 @@ from ottla.formats.faults import Unresolvable
 from ottla.formats.renames import Renames
 from ottla.formats.wire import VALUE_HEADER
 from ottla.formats.writer import WriterSchema
-from ottla.lake import exact, json_columns
+from ottla.lake import event_types, exact, json_columns
+from ottla.lake.event_types import Envelopes, Kinds
 from ottla.lake.events import check_event, event_states
 from ottla.lake.flat import FlatField, check_flat, check_plain, flat_arrays, flat_fields, kept_fields
 from ottla.lake.json_columns import Block, column_names
@@ -152,10 +154,20 @@ class ValueKind:
             if self.kind == "json":
                 both = exact.renamed(merge_schemas(one, other, self.rule), self.renames.of(topic))
                 self.check(both, one)
-                return both
+                return self._kinds_of_both(both, one, other) if self.events else both
             return widened(one, other, self.stays)
         except Unresolvable as fault:
             raise Misfit(str(fault)) from fault
+
+    def _kinds_of_both(self, both: pa.Schema, one: pa.Schema, other: pa.Schema) -> pa.Schema:
+        """The columns with the kinds of fields that two tasks found; Misfit where it counts which came first."""
+        known, found = event_types.noted(one), event_types.noted(other)
+        for mine, others, columns in ((known, found, other), (found, known, one)):
+            held = state_schema(columns).names
+            for name, kind in mine.items():
+                if others.get(name, kind) != kind or (name in held and name not in others):
+                    raise Misfit(f"field {name}: events with and without a schema in one round")
+        return event_types.with_kinds(both, {**found, **known})
 
     def renamed(self, topic: str, columns: pa.Schema) -> pa.Schema:
         """The columns of a topic under their present names; LakeRefused if the lake has both columns of a rename."""
@@ -196,6 +208,7 @@ class ValueReader:
         self._kind = kind
         self._renames = renames or Renames()
         self._decoder: Decoder | None = None
+        self._envelopes = Envelopes()
 
     def read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None = None) -> Block:
         """The columns of the rows that could be read, and the types that the schema lacks for them.
@@ -210,13 +223,15 @@ class ValueReader:
         if block.table is None:
             block.wanted = self._both(schema, block.wanted)
         else:
-            block.table, block.wanted = conform(block.table, schema), schema
+            kinds = event_types.noted(block.wanted)
+            block.table, block.wanted = conform(block.table, schema), event_types.with_kinds(schema, kinds)
         return block
 
     def _both(self, schema: pa.Schema, wanted: pa.Schema) -> pa.Schema:
         """The columns of both, of which the second are wider."""
         if self._kind.kind == "json":
-            return exact.renamed(merge_schemas(schema, wanted, self._kind.rule), self._renames)
+            both = exact.renamed(merge_schemas(schema, wanted, self._kind.rule), self._renames)
+            return event_types.with_kinds(both, event_types.noted(wanted))
         return widened(schema, wanted, self._kind.stays)
 
     def _read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None) -> Block:
@@ -239,6 +254,42 @@ class ValueReader:
             self._renames,
             kind.order_counts,
         )
+        if not kind.events:
+            return self._decoded(values, schema, rules)
+        opened = [self._opened(value) for value in values.to_pylist()]
+        values = pa.array([value for value, _ in opened], pa.binary())
+        wanted, begin = schema, 0
+        for row, (_, kinds) in enumerate(opened):
+            if not kinds or not kinds.keys() - event_types.noted(wanted).keys() - set(state_schema(wanted).names):
+                continue
+            wanted, begin = self._decoded(values.slice(begin, row - begin), wanted, rules).wanted, row
+            held = frozenset(state_schema(wanted).names)
+            wanted = event_types.with_kinds(wanted, event_types.adopted(event_types.noted(wanted), kinds, held))
+        return self._refused(self._decoded(values, wanted, rules), opened, schema)
+
+    def _opened(self, value: bytes | None) -> tuple[bytes | None, Kinds | None]:
+        """A value without the schema in its envelope, and what that says of fields, under their new names."""
+        payload, kinds = self._envelopes.opened(value)
+        if kinds and self._renames:
+            names = {**self._renames.at(("payload", "after")), **self._renames.at(("after",))}
+            kinds = {names.get(name, name): kind for name, kind in kinds.items()}
+        return payload, kinds
+
+    def _refused(self, block: Block, opened: list[tuple[bytes | None, Kinds | None]], schema: pa.Schema) -> Block:
+        """The block without the events whose schema contradicts what is noted of their fields."""
+        known, whole = event_types.noted(block.wanted), np.flatnonzero(block.good)
+        why = {row: event_types.contradiction(known, kinds) for row, (_, kinds) in enumerate(opened) if kinds}
+        wrong = {row: reason for row, reason in why.items() if reason is not None and block.good[row]}
+        if wrong:
+            block.good[list(wrong)] = False
+            block.faults = sorted([*block.faults, *wrong.items()])
+            if block.table is not None:
+                block.table = block.table.filter(pa.array([row not in wrong for row in whole.tolist()]))
+        if known != event_types.noted(schema):
+            block.table = None
+        return block
+
+    def _decoded(self, values: pa.Array, schema: pa.Schema, rules: json_columns.ColumnRules) -> Block:
         block = json_columns.decode(values, schema, rules)
         if block.table is None:
             block.wanted = exact.renamed(block.wanted, self._renames)
@@ -295,7 +346,8 @@ def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
     """The columns of whole rows: the record's own around those of its value."""
     if columns is None:
         return row_schema(("key", "value", *RECORD))
-    return pa.schema([*row_schema(("key",)), *lake_columns(columns, shape).values(), *row_schema(RECORD)])
+    fields = [*row_schema(("key",)), *lake_columns(columns, shape).values(), *row_schema(RECORD)]
+    return pa.schema(fields, metadata=columns.metadata if shape.debezium else None)
 
 
 def lake_table(values: pa.Table, shape: Shape) -> pa.Table:

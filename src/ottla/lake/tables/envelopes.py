@@ -37,11 +37,13 @@ def unwrap_envelopes(
     flattened: Callable[[pa.Table], pa.Table] = lambda state: state,
     named: Callable[[Sequence[str]], Mapping[str, str]] = _named,
     key: Sequence[str] = (),
+    typed: Callable[[pa.Table], tuple[pa.Table, dict[int, str]]] = lambda state: (state, {}),
 ) -> Unwrapped:
     """The state that each event leaves (`after`), for a deletion the last one (`before`), beside the record's columns.
 
     `flattened` makes the columns of a state, `named` their names in the table. `key` names the fields of its key: a
-    deletion without them, as of a table without a replica identity, has those of its record's key.
+    deletion without them, as of a table without a replica identity, has those of its record's key. `typed` makes the
+    values what the events' schema says.
 
     A record without a value, as Debezium sends one after a deletion, becomes a delete of its key's columns, all null,
     which a keyed table passes over where its key is a field.
@@ -55,6 +57,8 @@ def unwrap_envelopes(
     if "key" in record.column_names:
         state, lacking = with_record_keys(state, record.column("key"), key, _mask(removes))
         faults |= lacking
+    state, others = typed(state)
+    faults = others | faults
     good = np.ones(rows.num_rows, dtype=np.bool_)
     good[list(faults)] = False
     own = named(state.schema.names)
