@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.lake.rounds import TOPIC, both_ways, documents, event, wrapped
 
+from ottla.lake import LakeRefused
 from ottla.lake.exact import with_notes
 from ottla.lake.json_columns import pack_schema, unpack_schema
 
@@ -57,6 +58,17 @@ def test_fields_whose_columns_would_have_one_name_never_share_it(memory_lake, fo
     assert found.dead == {}
     columns = [name for name in found.rows()[0] if name != "offset"]
     assert [[row[name] for name in columns] for row in found.rows()] == [[1, None], [None, "x"], [2, "y"], [3, "z"]]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_lake_whose_earlier_version_named_columns_otherwise_is_not_mixed_up(memory_lake, form, monkeypatch):
+    lake = memory_lake(form)
+    with monkeypatch.context() as earlier:
+        former = {"key": "value_value_key"}  # a field of another's new name took it, whichever came first
+        earlier.setattr("ottla.lake.values.column_names", lambda names: [former.get(name, name) for name in names])
+        lake.load(*documents({"key": "x", "value_key": 1}))
+    with pytest.raises(LakeRefused, match="an earlier version of ottla chose other columns"):
+        lake.load(*documents({"key": "y", "value_key": 2}))
 
 
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
@@ -108,6 +120,12 @@ def test_a_value_that_is_no_change_event_keeps_no_later_event_out(memory_lake, f
     found = both_ways(memory_lake, form, records, key="id", debezium=True)
     assert list(found.dead) == [0]
     assert sorted(row["id"] for row in found.rows()) == [1, 2]
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_a_table_may_be_divided_by_real_numbers(memory_lake, form):
+    found = both_ways(memory_lake, form, documents({"by": 0.5}, {"by": 2}, {"by": None}), partition_by="by")
+    assert found.dead == {} and [row["by"] and float(row["by"]) for row in found.rows()] == [0.5, 2, None]
 
 
 @pytest.mark.parametrize("form", ["parquet", "delta"])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from ottla.lake.json_columns import column_names
+from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.names import table_column_names
 from ottla.lake.types import Misfit
 
@@ -30,6 +31,21 @@ def check_apart(names: Iterable[str], *, table: bool) -> None:
     """Misfit where two fields would have one column."""
     if found := met(names, table=table):
         raise Misfit(f"field {found[1]}: its column would have the name of that of {found[0]}")
+
+
+def check_held(topic: str, before: pa.Schema, named: Iterable[str], held: Iterable[str], *, table: bool) -> None:
+    """LakeRefused where an earlier version gave fields that meet other columns than this one does.
+
+    `named` are the columns of the fields before the round by today's rule, `held` those that the lake has.
+    """
+    if met(before.names, table=table) is None:
+        return
+    wanted, known = list(named), list(held)
+    if [name for name in known if name in wanted] != [name for name in wanted if name in known]:
+        raise LakeRefused(
+            f"topic {topic}: an earlier version of ottla chose other columns for fields whose names meet: "
+            f"{', '.join(wanted)} by this one. Load the topic into another directory"
+        )
 
 
 def check_paths(columns: pa.Schema) -> None:
