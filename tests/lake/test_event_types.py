@@ -146,6 +146,17 @@ def test_bytes_that_did_not_change_stay(memory_lake, form):
     assert [row["v"] for row in lake.rows()] == [b"\0\1\2"]
 
 
+@pytest.mark.parametrize("form", TABLES)
+def test_a_table_may_be_divided_by_what_a_schema_says(memory_lake, form):
+    days = {"type": "int32", "name": "io.debezium.time.Date"}
+    records = documents(sent(days, DAY), sent(days, DAY + 1, 2), sent(days, None, 3))
+    lake = both_ways(memory_lake, form, records, key="id", debezium=True, partition_by="v")
+    assert [str(row["v"]) for row in lake.rows()] == ["2020-01-01", "2020-01-02", "None"]
+    records = documents(sent({"type": "bytes"}, "AP8="), sent({"type": "bytes"}, "YWI=", 2))
+    lake = both_ways(memory_lake, form, records, key="id", debezium=True, partition_by="v")
+    assert lake.dead == {0: "a field that divides the lake: its bytes are no text"}
+
+
 def test_a_deletion_by_the_records_key_finds_a_typed_key(memory_lake):
     days = {"type": "int32", "name": "io.debezium.time.Date"}
     made = documents(sent(days, DAY), {"schema": schema(v=days), "payload": event("d", None, None)})

@@ -121,6 +121,23 @@ def placed(table: pa.Table, layout: Layout, columns: dict[str, str]) -> np.ndarr
     return kept
 
 
+def readable(table: pa.Table, layout: Layout, columns: dict[str, str]) -> np.ndarray:
+    """A mask of the rows whose values are text where bytes divide the lake: others name no folder."""
+    kept = np.ones(table.num_rows, dtype=np.bool_)
+    for name in layout.fields:
+        column = columns.get(name)
+        if column is not None and pa.types.is_binary(table.column(column).type):
+            kept &= np.array([_is_text(value) for value in table.column(column).to_pylist()], dtype=np.bool_)
+    return kept
+
+
+def _is_text(value: bytes | None) -> bool:
+    try:
+        return value is None or value.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
 def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla.formats.decoder import Decoder, Evolution
 from ottla.formats.evolution import aliases, described, widened
@@ -253,7 +254,7 @@ class ValueReader:
             self._renames,
             kind.order_counts,
         )
-        if not kind.events:
+        if not kind.events or not pc.any(pc.match_substring(values, b'"schema"')).as_py():
             return self._decoded(values, schema, rules)
         opened = [self._opened(value) for value in values.to_pylist()]
         values = pa.array([value for value, _ in opened], pa.binary())
