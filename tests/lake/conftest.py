@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from store_rigs import BUCKET, AzuriteServer, MiniHdfs, MotoServer, azurite, hdfs_jars
 from tests.conftest import NO_AZURITE, NO_HDFS
+from tests.lake.rounds import Rounds
 from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
 
 from ottla import lake
@@ -78,6 +79,21 @@ def hdfs_url(mini_hdfs: MiniHdfs, monkeypatch: pytest.MonkeyPatch, short_lease: 
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
     return f"{mini_hdfs.url}/lakes/{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture
+def memory_lake(tmp_path, monkeypatch):  # type: ignore[no-untyped-def]
+    """`memory_lake("delta", key="id")` is a new lake of that format, loaded from memory."""
+    numbers = itertools.count()
+
+    def make(form: str, **options):  # type: ignore[no-untyped-def]
+        place = tmp_path / f"lake-{next(numbers)}"
+        place.mkdir()
+        if form == "iceberg":
+            options["catalog"] = f"sqlite:///{place}/catalog.db"
+        return Rounds(place, {"format": form, **options}, monkeypatch)
+
+    return make
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.lake.json_columns import ColumnRules, _Reading, column_names, decode, pack_schema, unpack_schema
 from ottla.lake.json_parser import MOST_BYTES, depth
+from ottla.lake.tables.evolution import conform
 from ottla.lake.types import EMPTY, MOST_FIELDS, MOST_LEVELS, Rule
 
 
@@ -192,14 +193,43 @@ def test_a_value_that_is_two_objects_hides_no_fault_behind_it():
 
 
 def test_reserved_names_get_a_prefix_whatever_their_case():
-    names = ["key", "value_key", "hour", "fine", "Month"]
-    assert column_names(names) == [
-        "value_value_key",
-        "value_key",
-        "value_hour",
-        "fine",
-        "value_Month",
-    ]
+    names = ["value_key", "key", "hour", "fine", "Month"]
+    assert column_names(names) == ["value_key", "value_value_key", "value_hour", "fine", "value_Month"]
+
+
+@pytest.mark.parametrize("names", [["key", "value_key"], ["value_key", "key"], ["offset", "Value_Offset"]])
+def test_a_later_field_never_takes_the_column_of_an_earlier_one(names):
+    (alone,) = column_names(names[:1])
+    first, second = column_names(names)
+    assert first == alone and second.casefold() != first.casefold()
+
+
+BIG = [
+    b'{"n":9007199254740993}',
+    b'{"n":-9223372036854775808}',
+    b'{"n":[9007199254740993]}',
+    b'{"n":{"x":9007199254740993}}',
+]
+REAL = [b'{"n":0.5}', b'{"n":0.5}', b'{"n":[0.5]}', b'{"n":{"x":0.5}}']
+
+
+@pytest.mark.parametrize("beside", [0, 100], ids=["in a small block", "in a large block"])
+@pytest.mark.parametrize(("big", "real"), list(zip(BIG, REAL, strict=True)))
+def test_no_digit_of_a_whole_number_beyond_2_to_the_53_is_lost_beside_a_real_one(big, real, beside):
+    for texts in ((big, real), (real, big)):
+        block = settled(EMPTY, texts[0], *[None] * beside, texts[1])
+        assert [row for row, _ in block.faults] == [beside + 1] and "a double cannot hold" in block.faults[0][1]
+        assert [row for row in block.table.to_pylist() if row["n"] is not None] == [json.loads(texts[0])]
+
+
+def test_a_whole_number_that_fits_a_double_goes_on_to_widen():
+    block = settled(EMPTY, b'{"n":9007199254740992}', b'{"n":0.5}', b'{"n":-9007199254740992}', b'{"n":1.7e18}')
+    assert not block.faults and block.table["n"].to_pylist() == [2.0**53, 0.5, -(2.0**53), 1.7e18]
+
+
+def test_a_column_of_large_whole_numbers_still_becomes_text_by_choice():
+    block = settled(EMPTY, b'{"n":9007199254740993}', b'{"n":"x"}', numbers_as_text=True)
+    assert block.table["n"].to_pylist() == ["9007199254740993", "x"]
 
 
 def test_a_schema_survives_being_written_down():
@@ -208,7 +238,12 @@ def test_a_schema_survives_being_written_down():
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.integers(-(2**54), 2**54)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abAB"), inner, max_size=3),
     max_leaves=6,
 )
@@ -239,6 +274,8 @@ def test_what_loads_does_not_depend_on_where_a_round_ends(texts, cut, numbers_as
     second = settled(first.table.schema, *texts[cut:], numbers_as_text=numbers_as_text)
     assert [*first.good, *second.good] == whole.good.tolist()
     assert second.table.schema == whole.table.schema
+    both = pa.concat_tables([conform(first.table, whole.table.schema), second.table])
+    assert not both.column_names or both.to_pylist() == whole.table.to_pylist()
 
 
 @pytest.mark.parametrize("levels", [40, 120, 300, 500, 900])

@@ -76,7 +76,25 @@ def test_fields_divide_too_and_a_missing_value_has_a_folder_of_its_own():
 
 def test_times_that_no_calendar_has_lie_at_its_ends():
     table = a_table(-(1 << 62), 1 << 62)
-    assert [values for values, _ in grouped(table, Layout(("day",)))] == [("0001-01-02",), ("9999-12-30",)]
+    assert [values for values, _ in grouped(table, Layout(("day",)))] == [("0001-01-01",), ("9999-12-31",)]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_every_day_of_the_calendar_is_its_own(zone):
+    """Databases write 9999-12-31 for ever."""
+    days = ["0001-01-02", "9999-12-30", "9999-12-31"]
+    times = [us(f"{day}T12:00:00") for day in days]
+    shift = {"UTC": 0, "Pacific/Kiritimati": 14, "Pacific/Pago_Pago": -11}[zone]
+    found = grouped(a_table(*(time - shift * HOUR for time in times[1:])), Layout(("day",), zone))
+    assert found == [((day,), [row]) for row, day in enumerate(days[1:])]
+    ends = a_table(us("0001-01-01T00:00:00"), us("9999-12-31T23:59:59"))
+    assert {values[0] for values, _ in grouped(ends, Layout(("day",), zone))} <= {"0001-01-01", *days}
+
+
+def test_the_first_and_the_last_day_have_every_hour():
+    table = a_table(us("0001-01-01T00:00:00"), us("9999-12-31T23:59:59.999999"))
+    found = [values for values, _ in grouped(table, Layout(("hour",)))]
+    assert found == [("0001-01-01", "00"), ("9999-12-31", "23")]
 
 
 def test_the_event_time_counts_where_there_is_one():

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from ottla.lake import json_columns
+from ottla.lake.exact import kept_whole
 from ottla.lake.files import Target
 from ottla.lake.merge import merge_tasks
-from ottla.lake.plans import LoadPlan, Publication, WrittenFile, bundles, counted, named_files
+from ottla.lake.plans import Commit, LoadPlan, Publication, WrittenFile, bundles, counted, named_files
+from ottla.lake.publishing import Publisher
 from ottla.lake.settings import LoadSettings
 from ottla.lake.sift import row_filter
 from ottla.lake.stores.base import LakeRefused
+from ottla.lake.tables.evolution import CannotWiden
 from ottla.lake.types import EMPTY, Misfit
 from ottla.lake.values import TEXT_COLUMNS, row_columns, same_columns
 from ottla.lake.windows import added_by_topic
@@ -41,6 +44,7 @@ class Attempt:
         self, settings: LoadSettings, plan: LoadPlan, known: dict[str, str], folder: str, context: SparkContext
     ) -> None:
         self._settings = settings
+        self._values = settings.values
         self._plan = plan
         self._known = known
         """Topic -> the columns that the lake has already."""
@@ -134,13 +138,13 @@ class Attempt:
         for each in done:
             for topic, wanted in each.wanted.items():
                 try:
-                    schema = self._settings.values.merged(
-                        topic, self._schema(topic), json_columns.unpack_schema(wanted)
-                    )
+                    schema = self._values.merged(topic, self._schema(topic), json_columns.unpack_schema(wanted))
                 except Misfit:
                     unsure.add(topic)
                 else:
                     self._columns[topic] = json_columns.pack_schema(schema)
+                    if self._values.meets(schema):
+                        unsure.add(topic)
         for topic in sorted(unsure - in_order):
             in_order.add(topic)
             self._columns[topic] = self._columns_in_order(topic)
@@ -203,7 +207,10 @@ class Attempt:
     def _first_columns(self, topic: str) -> str:
         """The columns that the lake has, for a new topic those of a sample."""
         known = self._known_columns(topic)
-        return known if known is not None else json_columns.pack_schema(self._sampled(topic))
+        if known is not None:
+            return known
+        sampled = self._sampled(topic)
+        return self._columns_in_order(topic) if self._values.meets(sampled) else json_columns.pack_schema(sampled)
 
     def _known_columns(self, topic: str) -> str | None:
         """The columns that the lake has already, under their present names."""
@@ -225,6 +232,36 @@ class Attempt:
             for piece in read_decoded(short, self._settings.kafka, columns=values.fetched):
                 schema = values.read(reader, piece.batch, schema).wanted
         return schema
+
+
+def publishable(
+    settings: LoadSettings,
+    plan: LoadPlan,
+    committed: Commit,
+    folder: Callable[[], str],
+    context: SparkContext,
+    publisher: Publisher,
+) -> Publication:
+    """The results of a plan's ranges, which can be shown.
+
+    A table may hold whole numbers that its column's wider type cannot hold, from an earlier version or another program.
+    Then the column keeps its type, and the records that need the wider one are dead letters.
+    """
+    known = dict(committed.columns)
+    while True:
+        publication = Attempt(settings, plan, known, folder(), context).publication()
+        try:
+            publisher.check(publication, committed)
+        except CannotWiden as fault:
+            held, wanted = known.get(fault.topic), publication.columns.get(fault.topic)
+            if held is None or wanted is None or settings.values.kind != "json":
+                raise
+            kept = kept_whole(json_columns.unpack_schema(held), json_columns.unpack_schema(wanted), fault.column)
+            if kept is None:
+                raise
+            known[fault.topic] = json_columns.pack_schema(kept)
+        else:
+            return publication
 
 
 def _size(spans: Iterable[OffsetRange]) -> int:

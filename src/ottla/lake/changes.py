@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.formats.evolution import described
+from ottla.lake.event_types import Kinds, noted
+from ottla.lake.event_values import typed
 from ottla.lake.flat import flat_fields, flat_table
 from ottla.lake.json_columns import DELETED
 from ottla.lake.shape import Shape
@@ -31,8 +33,10 @@ class Changed:
     faults: Faults
 
 
-def changes(rows: pa.Table, tombstones: np.ndarray, shape: Shape, key: tuple[str, ...]) -> Changed:
-    """Rows as changes by key, without those that cannot be changes.
+def changes(
+    rows: pa.Table, tombstones: np.ndarray, shape: Shape, key: tuple[str, ...], kinds: Kinds | None = None
+) -> Changed:
+    """Rows as changes by key, without those that cannot be changes. `kinds` are those of fields of change events.
 
     A record without a value deletes its key; if the key is a field, such a record has no key, and the table passes over
     it.
@@ -41,7 +45,11 @@ def changes(rows: pa.Table, tombstones: np.ndarray, shape: Shape, key: tuple[str
     places = np.arange(rows.num_rows)
     if shape.debezium:
         unwrapped = unwrap_envelopes(
-            rows, partial(flat_table, separator=shape.flatten), partial(own_names, shape=shape)
+            rows,
+            partial(flat_table, separator=shape.flatten),
+            partial(own_names, shape=shape),
+            shape.key,
+            partial(typed, kinds=kinds or {}, times_as_numbers=shape.format == "delta"),
         )
         faults = list(unwrapped.faults)
         rows, places = unwrapped.rows, np.delete(places, [place for place, _ in faults])
@@ -69,7 +77,9 @@ def key_columns(names: dict[str, str], shape: Shape) -> tuple[str, ...]:
     """The columns of the key, given those of all fields: the record's own, or fields that may not have come yet."""
     if not shape.columns:
         return shape.key
-    return tuple("key" if each == "key" else names.get(each) or own_names([each], shape)[each] for each in shape.key)
+    return tuple(
+        "key" if each == "key" else names.get(each) or own_names([*names, each], shape)[each] for each in shape.key
+    )
 
 
 def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
@@ -77,7 +87,8 @@ def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
     if not shape.debezium:
         return columns
     flattened, named = partial(flat_table, separator=shape.flatten), partial(own_names, shape=shape)
-    rows = unwrap_envelopes(columns.empty_table(), flattened, named).rows.schema
+    made = partial(typed, kinds=noted(columns), times_as_numbers=shape.format == "delta")
+    rows = unwrap_envelopes(columns.empty_table(), flattened, named, typed=made).rows.schema
     formers = _formers(columns, shape)
     held = _state_names(columns, shape)
     divides = () if shape.whole_rows else shape.layout.fields

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.formats.renames import Renames
+from ottla.lake.exact import in_table, in_value, with_notes
 from ottla.lake.json_parser import Mask, Stumble, parse_objects, parse_texts
 from ottla.lake.json_rows import placed, read_object, type_of
 from ottla.lake.types import (
@@ -24,6 +25,7 @@ from ottla.lake.types import (
     check_levels,
     check_limits,
     merge_schemas,
+    same_types,
     usable_schema,
 )
 
@@ -66,16 +68,19 @@ def unpack_schema(text: str) -> pa.Schema:
 
 
 def column_names(names: Sequence[str]) -> list[str]:
-    """The columns' names in the lake: a reserved name, and one that would collide with its substitute, is prefixed."""
+    """The columns' names in the lake: a reserved name, and one that an earlier field's column has, is prefixed.
+
+    Fields stand in the order in which they came, so that a later one never takes an earlier one's column.
+    """
     taken: set[str] = set(RESERVED)
-    renamed = {}
-    for name in sorted(names, key=lambda name: (name.casefold() in RESERVED, name)):
+    found = []
+    for name in names:
         own = name
         while own.casefold() in taken:
             own = f"value_{own}"
         taken.add(own.casefold())
-        renamed[name] = own
-    return [renamed[name] for name in names]
+        found.append(own)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +90,11 @@ class ColumnRules:
     rule: Rule = field(default_factory=Rule)
     kept: Callable[[pa.Schema], pa.Schema] = lambda found: found
     """Leaves fields out."""
-    check: Callable[[pa.Schema], None] = check_limits
-    """Raises Misfit for columns that make no table."""
+    check: Callable[[pa.Schema, pa.Schema], None] = lambda wanted, before: check_limits(wanted)
+    """Raises Misfit for columns that make no table, or that the columns before cannot become."""
     renames: Renames = field(default_factory=Renames)
+    order_counts: Callable[[pa.Schema, pa.Schema], bool] = lambda wanted, before: False
+    """True if it counts which of the values came first that made these columns of those before."""
 
 
 def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None) -> Block:
@@ -97,7 +104,7 @@ def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None
     good = np.ones(len(values), dtype=np.bool_)
     good[[row for row, _ in reading.faults]] = False
     table = None
-    if reading.wanted.equals(schema):
+    if same_types(reading.wanted, schema):
         whole = schema.names and reading.tables
         table = pa.concat_tables(reading.tables) if whole else _nulls(schema, int(good.sum()))
     wanted = schema if table is not None else reading.wanted
@@ -167,21 +174,25 @@ class _Reading:
         parsed = parse_objects(values, self.wanted, self.rules.renames)
         try:
             check_levels(parsed.schema)  # even if a member below shows no type, and so makes no column
-            wanted = merge_schemas(self.wanted, self.rules.kept(usable_schema(parsed.schema)), self.rules.rule)
-            self.rules.check(wanted)
+            found = with_notes(usable_schema(parsed.schema), in_table(parsed))
+            wanted = merge_schemas(self.wanted, self.rules.kept(found), self.rules.rule)
+            self.rules.check(wanted, self.wanted)
         except Misfit:
             raise Stumble from None
-        return (_shaped(parsed, self.schema) if wanted.equals(self.schema) else None), wanted
+        if self.rules.order_counts(wanted, self.wanted):
+            raise Stumble
+        return (_shaped(parsed, self.schema) if same_types(wanted, self.schema) else None), wanted
 
     def _one_by_one(self, values: pa.Array, first: int) -> None:
         lines = []
         for row, value in enumerate(values.to_pylist()):
             try:
                 document = {} if value is None else self.rules.renames.document(read_object(value))
-                found = self.rules.kept(usable_schema(type_of(document, self.rules.rule)))
+                found = with_notes(usable_schema(type_of(document, self.rules.rule)), in_value(document))
+                found = self.rules.kept(found)
                 wanted = merge_schemas(self.wanted, found, self.rules.rule)
                 if wanted is not self.wanted and not wanted.equals(self.wanted):
-                    self.rules.check(wanted)
+                    self.rules.check(wanted, self.wanted)
             except Misfit as fault:
                 self.misfits = True
                 self.faults.append((first + row, str(fault)))
@@ -190,7 +201,7 @@ class _Reading:
             else:
                 self.wanted = wanted
                 lines.append((row, document))
-        if self.wanted.equals(self.schema):
+        if same_types(self.wanted, self.schema):
             self.tables.append(self._table(lines, first))
 
     def _table(self, lines: list[tuple[int, dict[str, object]]], first: int) -> pa.Table:

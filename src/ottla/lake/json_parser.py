@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from ottla.formats.renames import Renames
+from ottla.lake.exact import any_double
 from ottla.lake.json_renames import under_new_names, with_old_names
 from ottla.lake.types import MOST_LEVELS
 from ottla.spark.arrow import numbers
@@ -26,6 +27,8 @@ SUSPICIOUS_BRACKETS = 200
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_LONG_WHOLE = re.compile(rb"[\[:,\s]-?[0-9]{16,}\s*[,}\]]")
+"""A whole number that may lie beyond 2**53, or what looks like one inside a text."""
 _ROW = re.compile(r" in row (\d+)$")
 """The end of the parser's message; a value that is two objects makes it one too high, and another way is taken."""
 
@@ -44,7 +47,16 @@ def parse_objects(values: pa.Array, schema: pa.Schema, renames: Renames) -> pa.T
     parsed = _renamed(values, schema, renames)
     if parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
         raise Stumble
+    if any_double(parsed) and _LONG_WHOLE.search(_text(values)):
+        raise Stumble
     return parsed
+
+
+def _text(values: pa.Array) -> memoryview:
+    """The bytes of all values, one after the other."""
+    _, offsets, text = values.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+    return memoryview(text)[ends[0] : ends[-1]]
 
 
 def parse_texts(texts: list[bytes], schema: pa.Schema) -> pa.Table:

@@ -52,6 +52,7 @@ def chosen(options: argparse.Namespace) -> LoadOptions:
         "key": options.key,
         "resume_from_table": options.resume_from_table,
         "debezium": options.debezium,
+        "debezium_unavailable": options.debezium_unavailable,
         "partition_by": options.partition_by,
         "event_time": options.event_time,
         "time_zone": options.time_zone,
@@ -146,6 +147,12 @@ def _add_layout(verb: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--debezium", action="store_true", help="values are Debezium's change events: load the rows that they change"
+    )
+    group.add_argument(
+        "--debezium-unavailable",
+        default="",
+        metavar="TEXT",
+        help="the source's unavailable.value.placeholder, where it is not Debezium's default",
     )
     group.add_argument(
         "--partition-by",

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.attempt import Attempt
+from ottla.lake.attempt import publishable
 from ottla.lake.audit import progress_line
 from ottla.lake.beginning import begun
 from ottla.lake.dead_letters import send_dead_letters
@@ -205,11 +206,11 @@ class Loader:
     def _carry_out(self, plan: LoadPlan, *, behind: int) -> None:
         """Write all ranges, then publish."""
         began = time.monotonic()
-        known = dict(self.loaded.committed.columns)
-        settings = with_renames(self.settings, self.loaded.committed.renames)
-        context = self.spark().sparkContext
-        publication = Attempt(settings, plan, known, self.state.attempt(plan), context).publication()
-        self._publisher.check(publication, self.loaded.committed)
+        committed = self.loaded.committed
+        settings, context = with_renames(self.settings, committed.renames), self.spark().sparkContext
+        publication = publishable(
+            settings, plan, committed, partial(self.state.attempt, plan), context, self._publisher
+        )
         self.state.write_publication(publication)
         self._carry_through(publication)
         self.tell(progress_line(publication, time.monotonic() - began, behind))

@@ -5,6 +5,7 @@ Called from a durable publication on; every call may be repeated after a kill.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import pyarrow as pa
@@ -13,11 +14,16 @@ from ottla.lake import schema_file
 from ottla.lake.changes import key_columns, row_names, staged_schema
 from ottla.lake.json_columns import unpack_schema
 from ottla.lake.layout import folder_of
+from ottla.lake.meeting import check_held, met
 from ottla.lake.plans import Commit, LakeFile, Publication
 from ottla.lake.shape import Shape
 from ottla.lake.state import HOME
 from ottla.lake.stores.base import LakeRefused, Store
 from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
+from ottla.lake.tables.evolution import CannotWiden
+from ottla.lake.values import lake_columns
+
+_NOTHING = "Nothing of this round was loaded"
 
 
 class Publisher(Protocol):
@@ -54,7 +60,10 @@ class PlainFiles:
         self._store.remove([schema_file.name_of(topic)])  # of files that another program has removed since
 
     def check(self, publication: Publication, before: Commit) -> None:
-        """Accept it: a name refuses nothing."""
+        for topic, columns in _known(publication, before):
+            held = schema_file.read(self._store, topic)
+            if held is not None:
+                _check_held(topic, columns, held.columns, self._shape)
 
     def show(self, publication: Publication, after: Commit) -> None:
         schema_file.write(self._store, self._shape, publication)
@@ -80,14 +89,19 @@ class Tables:
             )
 
     def check(self, publication: Publication, before: Commit) -> None:
+        for topic, columns in _known(publication, before):
+            if not self._shape.debezium and met(columns.names, table=True):
+                _check_held(topic, columns, topic_table(self._url, self._shape, topic).columns(), self._shape)
         after = before.after(publication)
         for topic in sorted({count.span.topic for count in publication.counts}):
             if topic in before.topic_ids and publication.columns.get(topic) == before.columns.get(topic):
                 continue
             try:
                 topic_table(self._url, self._shape, topic).check(self._round(topic, publication, after))
+            except CannotWiden as fault:
+                raise CannotWiden(fault.column, f"{fault} (topic {topic}). {_NOTHING}", topic) from fault
             except LakeRefused as fault:
-                raise LakeRefused(f"{fault} (topic {topic}). Nothing of this round was loaded") from fault
+                raise LakeRefused(f"{fault} (topic {topic}). {_NOTHING}") from fault
 
     def show(self, publication: Publication, after: Commit) -> None:
         for topic in sorted({count.span.topic for count in publication.counts}):
@@ -109,11 +123,24 @@ class Tables:
             offsets={each.partition: offset for each, offset in after.offsets.items() if each.topic == topic},
             rows={each.partition: rows for each, rows in after.rows.items() if each.topic == topic},
             topic_id=after.topic_ids[topic],
+            unavailable=self._shape.unavailable if self._shape.debezium else "",
         )
 
     def _file(self, file: LakeFile) -> TableFile:
         values = tuple(zip(self._shape.layout.columns, file.written.values, strict=True))
         return TableFile(file.final, file.written.rows, file.written.bytes, values)
+
+
+def _known(publication: Publication, before: Commit) -> Iterator[tuple[str, pa.Schema]]:
+    """The topics of a round that the lake has columns of already, with those."""
+    for topic in sorted(publication.columns):
+        if topic in before.columns:
+            yield topic, unpack_schema(before.columns[topic])
+
+
+def _check_held(topic: str, columns: pa.Schema, held: pa.Schema, shape: Shape) -> None:
+    named = [each.name for each in lake_columns(columns, shape).values()]
+    check_held(topic, columns, named, held.names, table=shape.format != "parquet")
 
 
 def _columns(topic: str, publication: Publication) -> pa.Schema | None:

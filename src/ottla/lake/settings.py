@@ -13,7 +13,7 @@ from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
 from ottla.lake.renaming import parse_renames
 from ottla.lake.report_options import ReportOptions, Reports, reports
-from ottla.lake.shape import Shape
+from ottla.lake.shape import PLACEHOLDER, Shape
 from ottla.lake.stores import LakeRefused, lake_url
 from ottla.lake.tables.names import is_allowed
 from ottla.lake.types import Rule
@@ -63,6 +63,8 @@ class LoadOptions(ReportOptions, total=False):
     """Keep the last value of each key in a table: the record's own `key`, or fields, commas between."""
     debezium: bool
     """Values are Debezium's change events: load the rows that they tell of; needs `json` and `key`."""
+    debezium_unavailable: str
+    """Debezium's `unavailable.value.placeholder`, where the source sets another than its default."""
     dead_letter: str | None
     target_size: str | int
     compression: str
@@ -141,9 +143,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
     if format == "parquet" and url.startswith("s3:") and target_bytes > MOST_COPIED:
         raise LakeRefused("--target-size: S3 copies files of plain Parquet to their names, and none above 5g: give 4g")
     debezium = options.get("debezium", False)
-    plain = _in_values({*layout.fields, *key} - {"key"}, values, debezium=debezium)
-    fixed = _fixed(layout, key, where, values, debezium=debezium)
-    values = replace(values, plain=plain, fixed=fixed, events=debezium)
+    values = _placed(values, layout, key, where, format=format, debezium=debezium)
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
         url=url,
@@ -160,6 +160,7 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
             namespace=options.get("namespace", "ottla"),
             key=key,
             debezium=debezium,
+            unavailable=options.get("debezium_unavailable") or PLACEHOLDER,
             flatten=values.flatten,
             where=where,
         ),
@@ -173,6 +174,20 @@ def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -
         accept_loss=options.get("accept_loss", False),
         most_offsets=options.get("max_offsets", 20_000_000),
         reports=reports(options),
+    )
+
+
+def _placed(
+    values: ValueKind, layout: Layout, key: tuple[str, ...], where: str, *, format: str, debezium: bool
+) -> ValueKind:
+    """The kind of values with what a lake of this form asks of their columns."""
+    return replace(
+        values,
+        plain=_in_values({*layout.fields, *key} - {"key"}, values, debezium=debezium),
+        fixed=_fixed(layout, key, where, values, debezium=debezium),
+        events=debezium,
+        format=format,
+        divides=layout.fields,
     )
 
 
@@ -282,6 +297,8 @@ def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: Val
         )
     if options.get("debezium") and not (key and values.kind in COLUMNED):
         raise LakeRefused("--debezium needs --json and --key: change events change rows")
+    if options.get("debezium_unavailable") and not options.get("debezium"):
+        raise LakeRefused("--debezium-unavailable names a text of change events: it needs --debezium")
     if bool(options.get("catalog")) != (format == "iceberg"):
         raise LakeRefused("--format iceberg needs --catalog URL, and no other format takes one")
     if format == "iceberg" and layout.time_unit and (layout.event_time or layout.time_zone != "UTC"):

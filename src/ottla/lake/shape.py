@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from ottla.lake.layout import Layout
 from ottla.lake.stores.base import LakeRefused
 
+PLACEHOLDER = "__debezium_unavailable_value"
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -22,6 +24,8 @@ class Shape:
     key: tuple[str, ...] = ()
     debezium: bool = False
     """True if values are Debezium's change events, which become the rows that they tell of."""
+    unavailable: str = PLACEHOLDER
+    """The text that Debezium sends in place of a value that did not change and was not logged."""
     flatten: str = ""
     """The separator of an object's name and its member's, as columns; empty where objects stay objects."""
     where: str = ""
@@ -53,6 +57,7 @@ class Shape:
             "namespace": self.namespace,
             "key": list(self.key),
             "debezium": self.debezium,
+            "unavailable": self.unavailable,
             "flatten": self.flatten,
             "where": self.where,
         }
@@ -69,6 +74,7 @@ class Shape:
                 str(stored["namespace"]),
                 _texts(stored["key"]),
                 stored["debezium"] is True,
+                str(stored.get("unavailable", PLACEHOLDER)),
                 str(stored.get("flatten", "")),
                 str(stored.get("where", "")),
             )

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.lake.changes import changes, key_columns, row_names
+from ottla.lake.event_types import noted
 from ottla.lake.json_columns import EVENT_TIME, Block
-from ottla.lake.layout import Layout, event_times, in_calendar, placed
+from ottla.lake.layout import Layout, event_times, in_calendar, placed, readable
 from ottla.lake.shape import Shape
 from ottla.lake.values import lake_columns, lake_table
 from ottla.lake.windows import LeftOut
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 RECORD_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 TOO_LONG = "a field that divides the lake: its value is too long for the name of a folder"
+NO_TEXT = "a field that divides the lake: its bytes are no text"
 
 NO_DATE = "timestamp: an Iceberg table has times of the years 1 to 9999"
 
@@ -61,6 +63,7 @@ class Sieve:
         self._filter = row_filter(shape)
         self.names = row_names(columns, shape)
         """The table's column of each field."""
+        self._kinds = noted(columns)
         self._key = key_columns(self.names, shape)
         values = {} if columns is None else lake_columns(columns, shape)
         self._event_column = values[layout.event_time].name if layout.event_time in values else ""
@@ -75,11 +78,12 @@ class Sieve:
         if self._layout.event_time:
             self._timed(sifted)
         if self._shape.key:
-            changed = changes(sifted.rows, sifted.tombstones, self._shape, self._key)
+            changed = changes(sifted.rows, sifted.tombstones, self._shape, self._key, self._kinds)
             sifted.faults += [(int(sifted.places[row]), why) for row, why in changed.faults]
             sifted.rows = changed.rows
             sifted.places, sifted.tombstones = sifted.places[changed.places], sifted.tombstones[changed.places]
         if self._layout.fields:
+            sifted.keep(readable(sifted.rows, self._layout, self.names), NO_TEXT)
             sifted.keep(placed(sifted.rows, self._layout, self.names), TOO_LONG)
         return sifted
 

@@ -23,14 +23,14 @@ from collections.abc import Mapping
 
 from ottla.lake.history import Forgotten, History
 from ottla.lake.plans import FORMAT, Commit, LoadPlan, Publication, check_format
-from ottla.lake.shape import Shape
+from ottla.lake.shape import PLACEHOLDER, Shape
 from ottla.lake.stores.base import LakeRefused, Store
 
 HOME = "_ottla/"
 KEPT_ROUNDS = 50
 FORGOTTEN_TOGETHER = 25
 """The rounds that are forgotten at a time, since their windows are added up and written anew each time."""
-LATER = {"flatten": "", "where": ""}
+LATER = {"flatten": "", "where": "", "unavailable": PLACEHOLDER}
 """Properties that lakes of earlier versions do not name, with their values for those."""
 _READ_AGAIN = 5
 _NUMBERED = re.compile(r"_ottla/(plan|publish|commit|forgot)-(\d{10})\.json")

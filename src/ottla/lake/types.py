@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ottla.lake.exact import ITEM, noted, type_at, with_notes
+
 EMPTY = pa.schema([])
 
 MOST_LEVELS = 32
@@ -21,6 +23,7 @@ MOST_FIELDS = 2_000
 INT64 = pa.int64()
 DOUBLE = pa.float64()
 TEXT = pa.string()
+_TOO_LARGE = "whole numbers beyond 2**53, which a double cannot hold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,24 @@ class Misfit(Exception):
 
 
 def merge_schemas(one: pa.Schema, other: pa.Schema, rule: Rule) -> pa.Schema:
-    """The columns of both; Misfit where a column cannot hold both types."""
+    """The columns of both; Misfit where a column cannot hold the values of both."""
     merged = merge(_struct(one), _struct(other), rule)
-    return pa.schema(list(merged))
+    schema = pa.schema(list(merged), metadata=one.metadata)
+    paths = noted(one) | noted(other)
+    if not paths:
+        return schema
+    kinds = {path: type_at(schema, path) for path in paths}
+    for path in sorted(path for path, kind in kinds.items() if kind == DOUBLE):
+        name = ".".join(path).replace(f".{ITEM}", ITEM)
+        if path in noted(one):
+            raise Misfit(f"field {name}: double where the column holds {_TOO_LARGE}")
+        raise Misfit(f"field {name}: {_TOO_LARGE}, where the column holds double")
+    return with_notes(schema, (path for path, kind in kinds.items() if kind == INT64))
+
+
+def same_types(one: pa.Schema, other: pa.Schema) -> bool:
+    """True if two schemas have the same columns, with the same notes of numbers that no double can hold."""
+    return bool(one.equals(other)) and noted(one) == noted(other)
 
 
 def merge(column: pa.DataType, found: pa.DataType, rule: Rule, name: str = "") -> pa.DataType:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla.client.registry_client import registry
 from ottla.formats.decoder import Decoder, Evolution
@@ -14,16 +16,19 @@ from ottla.formats.faults import Unresolvable
 from ottla.formats.renames import Renames
 from ottla.formats.wire import VALUE_HEADER
 from ottla.formats.writer import WriterSchema
-from ottla.lake import json_columns
-from ottla.lake.flat import check_flat, check_plain, flat_arrays, flat_fields, kept_fields
+from ottla.lake import event_types, exact, json_columns
+from ottla.lake.event_types import Envelopes, Kinds
+from ottla.lake.events import check_event, event_states
+from ottla.lake.flat import FlatField, check_flat, check_plain, flat_arrays, flat_fields, kept_fields
 from ottla.lake.json_columns import Block, column_names
+from ottla.lake.meeting import check_apart, check_paths, met
 from ottla.lake.renaming import TopicRenames
 from ottla.lake.shape import Shape
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import table_column_names
 from ottla.lake.tables.envelopes import state_schema
 from ottla.lake.tables.evolution import conform
-from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas
+from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas, text_of
 from ottla.spark.arrow import header_values, row_schema
 
 KINDS = ("bytes", "text", "json", "avro", "protobuf", "json-schema")
@@ -57,6 +62,10 @@ class ValueKind:
     """Columns that hold no objects or arrays: the lake is divided by them, or they are its key."""
     events: bool = False
     """True if values are change events, whose states are the rows."""
+    format: str = "parquet"
+    """The lake's format, whose rules for columns hold."""
+    divides: tuple[str, ...] = ()
+    """The fields of rows by which the lake is divided."""
 
     def kept(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are wanted of these; one that was renamed also by its former names."""
@@ -68,13 +77,53 @@ class ValueKind:
         fields = [each for each, names in named if (not self.only or names & self.only) and not names & self.without]
         return schema if len(fields) == len(schema) else pa.schema(fields, metadata=schema.metadata)
 
-    def check(self, schema: pa.Schema) -> None:
-        """Misfit where these columns make no table."""
+    def check(self, schema: pa.Schema, before: pa.Schema = EMPTY) -> None:
+        """Misfit where these columns make no table, or not the one of the columns before."""
         check_limits(schema)
         check_flat(schema, self.flatten)
         check_plain(schema, self.flatten, self.plain)
         if self.events:
-            _check_states(schema, self.flatten)
+            _check_states(schema, self.flatten, self.rule if self.kind == "json" else None)
+        fields = self._row_fields(schema)
+        if self.flatten or self.events:
+            check_apart((each.name for each in fields), table=self.format != "parquet")
+        if self.format == "iceberg":
+            check_paths(pa.schema([(each.name, each.type) for each in fields]))
+        if self.format != "parquet" and self.divides:
+            self._check_divided(fields, before)
+
+    def _check_divided(self, fields: list[FlatField], before: pa.Schema) -> None:
+        """Misfit where a field that divides a table gets another type: a table's partitions never change theirs."""
+        held = {each.name: each.type for each in self._row_fields(before)}
+        for each in fields:
+            if each.name not in self.divides:
+                continue
+            as_text = self.format == "delta" and pa.types.is_string(each.type)  # its partitions are text anyway
+            if held.get(each.name, each.type) != each.type and not as_text:
+                raise Misfit(
+                    f"field {each.name}: {text_of(each.type)} where a table is divided by {text_of(held[each.name])}"
+                )
+
+    def meets(self, schema: pa.Schema) -> bool:
+        """True if two fields would have columns of one name, so that it counts which of them came first."""
+        return met((each.name for each in self._row_fields(schema)), table=self.format != "parquet") is not None
+
+    def order_counts(self, schema: pa.Schema, before: pa.Schema) -> bool:
+        """True if new fields' columns would have one name, or if a new field that divides a table may be of two types.
+
+        Values that are read together then do not show what the first of them alone would have made.
+        """
+        if schema.names != before.names and self.meets(schema):
+            return True
+        if self.format == "parquet" or not self.divides:
+            return False
+        held = {each.name for each in self._row_fields(before)}
+        new = [each for each in self._row_fields(schema) if each.name in self.divides and each.name not in held]
+        return any(pa.types.is_floating(each.type) for each in new)
+
+    def _row_fields(self, schema: pa.Schema) -> list[FlatField]:
+        """The fields that make the columns of rows."""
+        return flat_fields(state_schema(schema) if self.events else schema, self.flatten)
 
     def allow(self, schema: pa.Schema) -> None:
         """Unresolvable where the columns of a schema make no table."""
@@ -103,15 +152,27 @@ class ValueKind:
         """The columns of both; Misfit where one column cannot hold the values of both."""
         try:
             if self.kind == "json":
-                return self.renames.of(topic).columns(merge_schemas(one, other, self.rule))
+                both = exact.renamed(merge_schemas(one, other, self.rule), self.renames.of(topic))
+                self.check(both, one)
+                return self._kinds_of_both(both, one, other) if self.events else both
             return widened(one, other, self.stays)
         except Unresolvable as fault:
             raise Misfit(str(fault)) from fault
 
+    def _kinds_of_both(self, both: pa.Schema, one: pa.Schema, other: pa.Schema) -> pa.Schema:
+        """The columns with the kinds of fields that two tasks found; Misfit where it counts which came first."""
+        known, found = event_types.noted(one), event_types.noted(other)
+        for mine, others, columns in ((known, found, other), (found, known, one)):
+            held = state_schema(columns).names
+            for name, kind in mine.items():
+                if others.get(name, kind) != kind or (name in held and name not in others):
+                    raise Misfit(f"field {name}: events with and without a schema in one round")
+        return event_types.with_kinds(both, {**found, **known})
+
     def renamed(self, topic: str, columns: pa.Schema) -> pa.Schema:
         """The columns of a topic under their present names; LakeRefused if the lake has both columns of a rename."""
         try:
-            return self.renames.of(topic).columns(columns)
+            return exact.renamed(columns, self.renames.of(topic))
         except Unresolvable as fault:
             raise LakeRefused(
                 f"--rename: topic {topic} has columns of both names already ({fault}); their rows cannot be put "
@@ -124,13 +185,19 @@ class ValueKind:
         return any(each == name or each.startswith(f"{name}{self.flatten or '.'}") for each in self.fixed)
 
 
-def _check_states(schema: pa.Schema, separator: str) -> None:
-    """Misfit where the states before and after an event make no columns together."""
+def _check_states(schema: pa.Schema, separator: str, rule: Rule | None) -> None:
+    """Misfit where the parts of change events have other types than those, or make no columns together.
+
+    The states of JSON values go together by the rule for JSON columns.
+    """
+    check_event(schema)
     try:
         state = state_schema(schema)
     except LakeRefused as fault:
         raise Misfit(str(fault)) from fault
-    merge_schemas(EMPTY, state, Rule())
+    together = EMPTY
+    for part in event_states(schema) if rule is not None else (state,):
+        together = merge_schemas(together, part, rule or Rule())
     check_flat(state, separator)
 
 
@@ -141,6 +208,7 @@ class ValueReader:
         self._kind = kind
         self._renames = renames or Renames()
         self._decoder: Decoder | None = None
+        self._envelopes = Envelopes()
 
     def read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None = None) -> Block:
         """The columns of the rows that could be read, and the types that the schema lacks for them.
@@ -155,13 +223,15 @@ class ValueReader:
         if block.table is None:
             block.wanted = self._both(schema, block.wanted)
         else:
-            block.table, block.wanted = conform(block.table, schema), schema
+            kinds = event_types.noted(block.wanted)
+            block.table, block.wanted = conform(block.table, schema), event_types.with_kinds(schema, kinds)
         return block
 
     def _both(self, schema: pa.Schema, wanted: pa.Schema) -> pa.Schema:
         """The columns of both, of which the second are wider."""
         if self._kind.kind == "json":
-            return self._renames.columns(merge_schemas(schema, wanted, self._kind.rule))
+            both = exact.renamed(merge_schemas(schema, wanted, self._kind.rule), self._renames)
+            return event_types.with_kinds(both, event_types.noted(wanted))
         return widened(schema, wanted, self._kind.stays)
 
     def _read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None) -> Block:
@@ -178,11 +248,51 @@ class ValueReader:
     def _read_json(self, values: pa.Array, schema: pa.Schema) -> Block:
         kind = self._kind
         rules = json_columns.ColumnRules(
-            kind.rule, lambda found: kind.kept(self._renames.columns(found)), kind.check, self._renames
+            kind.rule,
+            lambda found: kind.kept(self._renames.columns(found)),
+            kind.check,
+            self._renames,
+            kind.order_counts,
         )
+        if not kind.events or not pc.any(pc.match_substring(values, b'"schema"')).as_py():
+            return self._decoded(values, schema, rules)
+        opened = [self._opened(value) for value in values.to_pylist()]
+        values = pa.array([value for value, _ in opened], pa.binary())
+        wanted, begin = schema, 0
+        for row, (_, kinds) in enumerate(opened):
+            if not kinds or not kinds.keys() - event_types.noted(wanted).keys() - set(state_schema(wanted).names):
+                continue
+            wanted, begin = self._decoded(values.slice(begin, row - begin), wanted, rules).wanted, row
+            held = frozenset(state_schema(wanted).names)
+            wanted = event_types.with_kinds(wanted, event_types.adopted(event_types.noted(wanted), kinds, held))
+        return self._refused(self._decoded(values, wanted, rules), opened, schema)
+
+    def _opened(self, value: bytes | None) -> tuple[bytes | None, Kinds | None]:
+        """A value without the schema in its envelope, and what that says of fields, under their new names."""
+        payload, kinds = self._envelopes.opened(value)
+        if kinds and self._renames:
+            names = {**self._renames.at(("payload", "after")), **self._renames.at(("after",))}
+            kinds = {names.get(name, name): kind for name, kind in kinds.items()}
+        return payload, kinds
+
+    def _refused(self, block: Block, opened: list[tuple[bytes | None, Kinds | None]], schema: pa.Schema) -> Block:
+        """The block without the events whose schema contradicts what is noted of their fields."""
+        known, whole = event_types.noted(block.wanted), np.flatnonzero(block.good)
+        why = {row: event_types.contradiction(known, kinds) for row, (_, kinds) in enumerate(opened) if kinds}
+        wrong = {row: reason for row, reason in why.items() if reason is not None and block.good[row]}
+        if wrong:
+            block.good[list(wrong)] = False
+            block.faults = sorted([*block.faults, *wrong.items()])
+            if block.table is not None:
+                block.table = block.table.filter(pa.array([row not in wrong for row in whole.tolist()]))
+        if known != event_types.noted(schema):
+            block.table = None
+        return block
+
+    def _decoded(self, values: pa.Array, schema: pa.Schema, rules: json_columns.ColumnRules) -> Block:
         block = json_columns.decode(values, schema, rules)
         if block.table is None:
-            block.wanted = self._renames.columns(block.wanted)
+            block.wanted = exact.renamed(block.wanted, self._renames)
         return block
 
     def _of(self, schema: pa.Schema) -> Decoder:
@@ -236,7 +346,8 @@ def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
     """The columns of whole rows: the record's own around those of its value."""
     if columns is None:
         return row_schema(("key", "value", *RECORD))
-    return pa.schema([*row_schema(("key",)), *lake_columns(columns, shape).values(), *row_schema(RECORD)])
+    fields = [*row_schema(("key",)), *lake_columns(columns, shape).values(), *row_schema(RECORD)]
+    return pa.schema(fields, metadata=columns.metadata if shape.debezium else None)
 
 
 def lake_table(values: pa.Table, shape: Shape) -> pa.Table:

@@ -161,12 +161,13 @@ def test_change_events_become_the_state_they_leave(wrapped: bool):
 def test_events_that_change_no_row_are_faults_with_their_place():
     one = {"id": 1, "name": "one"}
     found = unwrap_envelopes(
-        events({"op": "t"}, {"op": "c", "after": one}, {"op": "u"}, {"op": "d"}, {"after": one}, {"op": "m"})
+        events({"op": "t"}, {"op": "c", "after": one}, {"op": "u"}, {"op": "d"}, {"after": one}, {"op": "m"}),
+        key=("id",),
     )
     assert found.rows.column("offset").to_pylist() == [1]
     assert [place for place, _ in found.faults] == [0, 2, 3, 4, 5]
     assert found.faults[1][1] == "a change event of op u without after"
-    assert found.faults[2][1] == "a change event of op d without before"
+    assert found.faults[2][1] == "a change event of op d without before, and without id in its record's JSON key"
     assert found.faults[3][1] == "not a change event: it has no op"
 
 

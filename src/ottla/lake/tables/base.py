@@ -50,6 +50,8 @@ class TableRound:
     offsets: Mapping[int, int] = field(default_factory=dict)
     rows: Mapping[int, int] = field(default_factory=dict)
     topic_id: TopicId = NO_TOPIC_ID
+    unavailable: str = ""
+    """The text in place of values that a change event leaves out, in a table of rows by key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from ottla.lake.tables.evolution import conform, plain_schema
 from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
 from ottla.lake.tables.names import check_column_names
 from ottla.lake.tables.partitions import partition_columns, partition_folder
+from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
 from ottla.lake.tables.rounds import refuse_another_topic, standing_after, standing_to_json
 
 log = logging.getLogger("ottla.lake")
@@ -94,7 +95,9 @@ class DeltaTopic:
             refuse_another_topic(self.standing(done.loader), done)
             refuse_deletion_vectors(table, self._place.url)
             schema = plain_schema(pa.schema(table.schema()))
-            return list(self._keyed_actions(table, schema, round_changes(read, done.files, schema, key)))
+            return list(
+                self._keyed_actions(table, schema, round_changes(read, done.files, schema, key, done.unavailable))
+            )
 
         return self._commit_round(done, actions)
 
@@ -197,28 +200,32 @@ class DeltaTopic:
             return
         files = self._place.files()
         losers: set[int] = set()
+        restoring = Restoring(changes)
         for file in files_of(table):
-            found = overtaken(self._keys_of(file, schema, changes.key), changes)
+            found = overtaken(self._columns_of(file, schema, (*changes.key, *ORDER)), changes)
             losers |= found.losers
             if found.keep.all():
                 continue
+            if restoring.wants(found):
+                restoring.take(found, self._columns_of(file, schema, restoring.columns))
             yield remove_action(file)
             if (copy := rewrite(files, file, _Sieve(found.keep), schema=None)) is not None:
                 yield copy
-        for partition, rows in changes.without(losers):
+        warn_of_unavailable(self._place.url, restoring)
+        for partition, rows in restoring.changes.without(losers):
             values = dict(partition)
             inside = rows.drop_columns([name for name in self._partition_columns if name in rows.column_names])
             if (added := write(files, iter([inside]), inside.schema, partition_folder(partition), values)) is not None:
                 yield added
 
-    def _keys_of(self, file: DataFile, schema: pa.Schema, key: tuple[str, ...]) -> pa.Table:
-        """The key and the order of a file's rows."""
-        wanted = pa.schema([schema.field(name) for name in (*key, *ORDER)])
+    def _columns_of(self, file: DataFile, schema: pa.Schema, names: tuple[str, ...]) -> pa.Table:
+        """Some columns of a file's rows."""
+        wanted = pa.schema([schema.field(name) for name in names])
         with self._place.files().open_input_file(file.path) as source:
             parquet = pq.ParquetFile(source)
             held = parquet.read(columns=[name for name in wanted.names if name in parquet.schema_arrow.names])
         for name, value in file.partition.items():
-            if name in key and name not in held.column_names:
+            if name in names and name not in held.column_names:
                 held = held.append_column(name, pa.repeat(pa.scalar(value, pa.string()), held.num_rows))
         return conform(held, wanted)
 

@@ -20,11 +20,12 @@ _WIDENINGS = frozenset(
 
 
 class CannotWiden(LakeRefused):
-    """A column's older values cannot become those of its wider type; `column` names it."""
+    """A column's older values cannot become those of its wider type; `column` names it, `topic` its table."""
 
-    def __init__(self, column: str, sentence: str) -> None:
+    def __init__(self, column: str, sentence: str, topic: str = "") -> None:
         super().__init__(sentence)
         self.column = column
+        self.topic = topic
 
 
 @dataclass(frozen=True, slots=True)

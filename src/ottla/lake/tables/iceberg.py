@@ -27,6 +27,7 @@ from ottla.lake.tables.iceberg_files import read, tasks_of, write
 from ottla.lake.tables.iceberg_place import CatalogPlace, told_apart
 from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
 from ottla.lake.tables.names import check_column_names
+from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
 from ottla.lake.tables.rounds import (
     refuse_another_topic,
     standing_after,
@@ -100,7 +101,7 @@ class IcebergTopic:
                 with table.io.new_input(f"{self._place.lake}/{file.path}").open() as source:
                     yield from staged_pieces(source)
 
-            changes = round_changes(staged, done.files, schema, key)
+            changes = round_changes(staged, done.files, schema, key, done.unavailable)
             change = table.transaction()
             properties = self._record(change, table, done, token)
             with change.update_snapshot(snapshot_properties=properties).overwrite() as snapshot:
@@ -191,6 +192,7 @@ def _keyed_files(table: Table, changes: Changes) -> Iterator[tuple[DataFile | No
     if not changes.rows.num_rows:
         return
     losers: set[int] = set()
+    restoring = Restoring(changes)
     keys = table.schema().select(*changes.key, *ORDER)
     for task in tasks_of(table):
         pieces = list(read(table, task, keys))
@@ -198,9 +200,13 @@ def _keyed_files(table: Table, changes: Changes) -> Iterator[tuple[DataFile | No
             continue
         found = overtaken(pa.concat_tables(pieces), changes)
         losers |= found.losers
+        if restoring.wants(found):
+            wanted = table.schema().select(*restoring.columns)
+            restoring.take(found, pa.concat_tables(list(read(table, task, wanted))))
         if not found.keep.all():
             yield task.file, write(table, table.metadata, _sieved(table, task, found.keep))
-    for _, rows in changes.without(losers):
+    warn_of_unavailable(".".join(table.name()), restoring)
+    for _, rows in restoring.changes.without(losers):
         yield None, write(table, table.metadata, [rows])
 
 

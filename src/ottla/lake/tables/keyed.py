@@ -7,7 +7,7 @@ or the key is a field) the later timestamp is, then the higher partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from ottla.lake.json_columns import DELETED, GROUP
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TableFile
 from ottla.lake.tables.evolution import conform
+from ottla.lake.tables.unchanged import ALONE, Mask, filled, pending
 
 ORDER = ("partition", "offset", "timestamp")
 HELD_ROWS = 1 << 20
@@ -32,6 +33,12 @@ class Changes:
     rows: pa.Table
     key: tuple[str, ...]
     groups: tuple[Partition, ...]
+    unavailable: str = ""
+    """The placeholder of values that did not change; empty where there is none."""
+
+    def pending(self) -> dict[str, Mask]:
+        """By column, the changes whose value is still to be taken from the row that they overtake."""
+        return pending(self.rows, self.key, self.unavailable)
 
     def without(self, losers: set[int]) -> Iterator[tuple[Partition, pa.Table]]:
         """The rows to insert, by partition: all but deletes and those at the places in `losers`."""
@@ -39,7 +46,8 @@ class Changes:
         keep[sorted(losers)] = False
         kept = self.rows.filter(pa.array(keep))
         for place, partition in enumerate(self.groups):
-            rows = kept.filter(pc.equal(kept.column(GROUP), place)).drop_columns([DELETED, GROUP])
+            mine = kept.filter(pc.equal(kept.column(GROUP), place))
+            rows = mine.drop_columns([name for name in (DELETED, GROUP, ALONE) if name in mine.column_names])
             if rows.num_rows:
                 yield partition, rows
 
@@ -48,8 +56,11 @@ class Changes:
 class Overtaken:
     """Rows of a file that a round's changes remove, and the places where changes are older than the rows."""
 
-    keep: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    keep: Mask
     losers: frozenset[int]
+    rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """The places of the rows that are removed, and beside them in `changes` those of the changes that overtake them."""
+    changes: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 def mark_tombstones(columns: pa.Table, values: pa.Array | pa.ChunkedArray) -> pa.Table:
@@ -66,7 +77,11 @@ def keyless(rows: pa.Table, key: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def round_changes(
-    read: Callable[[TableFile], Iterable[pa.Table]], files: Iterable[TableFile], schema: pa.Schema, key: tuple[str, ...]
+    read: Callable[[TableFile], Iterable[pa.Table]],
+    files: Iterable[TableFile],
+    schema: pa.Schema,
+    key: tuple[str, ...],
+    unavailable: str = "",
 ) -> Changes:
     """The last row per key of a round's staged files, in the table's columns.
 
@@ -75,7 +90,8 @@ def round_changes(
     """
     check_key(schema, key)
     lacking = [pa.field(name, pa.string()) for name in key if schema.get_field_index(name) < 0]
-    columns = pa.schema([*schema, *lacking, pa.field(DELETED, pa.bool_()), pa.field(GROUP, pa.int32())])
+    own = {DELETED: pa.bool_(), GROUP: pa.int32()} | ({ALONE: pa.bool_()} if unavailable else {})
+    columns = pa.schema([*schema, *lacking, *(pa.field(name, kind) for name, kind in own.items())])
     groups: dict[Partition, int] = {}
     held = columns.empty_table()
     waiting: list[pa.Table] = []
@@ -84,8 +100,9 @@ def round_changes(
         for piece in read(file):
             waiting.append(conform(_as_changes(piece, file.partition, group), columns))
             if sum(table.num_rows for table in waiting) >= HELD_ROWS:
-                held, waiting = last_per_key(pa.concat_tables([held, *waiting]), key), []
-    return Changes(last_per_key(pa.concat_tables([held, *waiting]), key), key, tuple(groups))
+                held, waiting = last_per_key(pa.concat_tables([held, *waiting]), key, unavailable), []
+    last = last_per_key(pa.concat_tables([held, *waiting]), key, unavailable)
+    return Changes(last, key, tuple(groups), unavailable)
 
 
 def check_key(schema: pa.Schema, key: tuple[str, ...]) -> None:
@@ -100,8 +117,11 @@ def check_key(schema: pa.Schema, key: tuple[str, ...]) -> None:
             raise LakeRefused(f"the column '{name}' cannot be a key: a key is the record's key or plain fields")
 
 
-def last_per_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
-    """The newest row of each key. A delete without its key is dropped; LakeRefused for another row without it."""
+def last_per_key(rows: pa.Table, key: tuple[str, ...], unavailable: str = "") -> pa.Table:
+    """The newest row of each key, with the values of the row before in place of placeholders.
+
+    A delete without its key is dropped; LakeRefused for another row without it.
+    """
     lacking = keyless(rows, key)
     if pc.any(lacking).as_py():
         refused = rows.filter(pc.and_(lacking, pc.invert(rows.column(DELETED))))
@@ -112,7 +132,11 @@ def last_per_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
                 f"({', '.join(key)}), which a keyed table needs"
             )
         rows = rows.filter(pc.invert(lacking))
+    if unavailable:
+        rows = filled(rows, [*key, "partition"], ["offset"], key, unavailable)
     rows = _last(rows, [*key, "partition"], [("offset", "ascending")])
+    if unavailable:
+        rows = filled(rows, key, ["timestamp", "partition"], key, unavailable)
     return _last(rows, list(key), [("timestamp", "ascending"), ("partition", "ascending")])
 
 
@@ -124,8 +148,11 @@ def overtaken(held: pa.Table, changes: Changes) -> Overtaken:
     old = held.select([*changes.key, *ORDER]).append_column("_row", _places(held))
     both = old.join(new.rename_columns(renamed), keys=list(changes.key), join_type="inner")
     newer = pc.fill_null(_newer(both), True)
-    keep[both.filter(newer).column("_row").to_numpy()] = False
-    return Overtaken(keep, frozenset(both.filter(pc.invert(newer)).column("_change").to_pylist()))
+    older = both.filter(newer)
+    rows = older.column("_row").to_numpy()
+    keep[rows] = False
+    losers = frozenset(both.filter(pc.invert(newer)).column("_change").to_pylist())
+    return Overtaken(keep, losers, rows, older.column("_change").to_numpy())
 
 
 def staged_pieces(source: pa.NativeFile) -> Iterator[pa.Table]:

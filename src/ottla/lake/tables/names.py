@@ -14,13 +14,12 @@ _REFUSED = re.compile(r"[ ,;{}()\n\t=]")
 def table_column_names(names: Sequence[str]) -> list[str]:
     """The names of columns in a table: each refused character becomes `_`, a name that is taken gets a number.
 
-    A name that needs no change keeps its own. The result depends on the set of names alone, not on their order.
+    Names stand in the order in which their fields came: a later one never takes the name of an earlier one.
     """
-    taken = {name.lower() for name in names if is_allowed(name)}
+    taken: set[str] = set()
     renamed: dict[str, str] = {}
-    for name in sorted(set(names)):
-        if is_allowed(name):
-            renamed[name] = name
+    for name in names:
+        if name in renamed:
             continue
         stem = own = _REFUSED.sub("_", name) or "_"
         number = 2

@@ -1,0 +1,146 @@
+"""Whole numbers beyond 2**53, which a double cannot hold: which columns have some is noted in their schema. Pure.
+
+Such a column never becomes `double`, and a `double` column never takes such a number. So a type that widens changes no
+digit, and whether a value loads follows from the schema alone, however the records fell into rounds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.formats.renames import Renames
+
+EXACT = b"ottla.exact"
+LARGEST = 1 << 53
+ITEM = "[]"
+"""The step of a path from an array to its items."""
+
+Path = tuple[str, ...]
+
+
+def noted(schema: pa.Schema) -> frozenset[Path]:
+    """The paths of the columns that hold whole numbers beyond 2**53."""
+    text = (schema.metadata or {}).get(EXACT)
+    return frozenset() if text is None else frozenset(tuple(path) for path in json.loads(text))
+
+
+def with_notes(schema: pa.Schema, paths: Iterable[Path]) -> pa.Schema:
+    """The schema with just these notes; its other metadata stays."""
+    known = {name: text for name, text in (schema.metadata or {}).items() if name != EXACT}
+    if found := sorted(set(paths)):
+        known[EXACT] = json.dumps(found).encode()
+    return schema.with_metadata(known or None)
+
+
+def below(schema: pa.Schema, place: Path) -> frozenset[Path]:
+    """The notes of the members of an object."""
+    return frozenset(path[len(place) :] for path in noted(schema) if path[: len(place)] == place)
+
+
+def renamed(schema: pa.Schema, renames: Renames) -> pa.Schema:
+    """The schema under new names, its notes too."""
+    columns, paths = renames.columns(schema), noted(schema)
+    return with_notes(columns, (_renamed(path, renames) for path in paths)) if paths and renames else columns
+
+
+def type_at(columns: pa.Schema | pa.DataType, path: Path) -> pa.DataType | None:
+    """The type of a column, or of a member inside it; None where there is none."""
+    kind = pa.struct(list(columns)) if isinstance(columns, pa.Schema) else columns
+    for step in path:
+        if step == ITEM and pa.types.is_list(kind):
+            kind = kind.value_type
+        elif pa.types.is_struct(kind) and (place := kind.get_field_index(step)) >= 0:
+            kind = kind.field(place).type
+        else:
+            return None
+    return kind
+
+
+def kept_whole(held: pa.Schema, wanted: pa.Schema, column: str) -> pa.Schema | None:
+    """The columns as they are, where one that would become `double` is noted to hold numbers that no double can.
+
+    `column` names it as a table does; where no field has this name, all that would become `double` are noted. None
+    where there is none.
+    """
+    found = [
+        path for path in _paths(held) if type_at(held, path) == pa.int64() and type_at(wanted, path) == pa.float64()
+    ]
+    named = [path for path in found if ".".join(path).replace(f".{ITEM}", ITEM) == column]
+    return with_notes(held, [*noted(held), *(named or found)]) if found else None
+
+
+def in_table(table: pa.Table) -> set[Path]:
+    """The paths of a table's columns with such numbers."""
+    return {path for name in table.column_names for path in _in_array(table.column(name), (name,))}
+
+
+def in_value(value: object, path: Path = ()) -> Iterator[Path]:
+    """The paths of a JSON value with such numbers."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from in_value(member, (*path, name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from in_value(item, (*path, ITEM))
+    elif isinstance(value, int) and not -LARGEST <= value <= LARGEST:
+        yield path
+
+
+def any_double(table: pa.Table) -> bool:
+    """True if a double of a table may have been made of a whole number beyond 2**53."""
+    return any(_large_double(column) for column in table.columns)
+
+
+def _in_array(array: pa.Array | pa.ChunkedArray, path: Path) -> Iterator[Path]:
+    if pa.types.is_struct(array.type):
+        for chunk in _chunks(array):
+            for place, member in enumerate(array.type):
+                yield from _in_array(chunk.field(place), (*path, member.name))
+    elif pa.types.is_list(array.type):
+        for chunk in _chunks(array):
+            yield from _in_array(chunk.values, (*path, ITEM))
+    elif pa.types.is_int64(array.type):
+        ends = pc.min_max(array)
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        if low is not None and (low < -LARGEST or high > LARGEST):
+            yield path
+
+
+def _large_double(array: pa.Array | pa.ChunkedArray) -> bool:
+    if pa.types.is_struct(array.type):
+        return any(_large_double(chunk.field(at)) for chunk in _chunks(array) for at in range(array.type.num_fields))
+    if pa.types.is_list(array.type):
+        return any(_large_double(chunk.values) for chunk in _chunks(array))
+    if not pa.types.is_floating(array.type):
+        return False
+    ends = pc.min_max(array)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    return low is not None and bool(np.abs([low, high]).max() >= LARGEST)
+
+
+def _paths(fields: pa.Schema | pa.DataType, before: Path = ()) -> Iterator[Path]:
+    for field in fields:
+        path, kind = (*before, field.name), field.type
+        yield path
+        while pa.types.is_list(kind):
+            path, kind = (*path, ITEM), kind.value_type
+            yield path
+        if pa.types.is_struct(kind):
+            yield from _paths(kind, path)
+
+
+def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return list(array.chunks) if isinstance(array, pa.ChunkedArray) else [array]
+
+
+def _renamed(path: Path, renames: Renames) -> Path:
+    steps: list[str] = []
+    for step in path:
+        names = renames.at(tuple(each for each in steps if each != ITEM))
+        steps.append(step if step == ITEM else names.get(step, step))
+    return tuple(steps)
