@@ -115,6 +115,8 @@ def _held(newest: pa.DataType, older: pa.DataType) -> pa.DataType:
         return pa.struct(members)
     if pa.types.is_list(newest) and pa.types.is_list(older):
         return pa.list_(_held(newest.value_type, older.value_type))
+    if pa.types.is_map(newest) and pa.types.is_map(older):
+        return pa.map_(newest.key_type, _held(newest.item_type, older.item_type))
     return older
 
 

@@ -41,6 +41,7 @@ from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, st
 from ottla.lake.tables.names import check_column_names
 from ottla.lake.tables.partitions import partition_columns, partition_folder
 from ottla.lake.tables.rounds import refuse_another_topic, standing_after, standing_to_json
+from ottla.lake.tables.types import check_types
 
 log = logging.getLogger("ottla.lake")
 TOKEN, STANDING = "ottla.commit", "ottla"
@@ -69,6 +70,7 @@ class DeltaTopic:
 
     def check(self, done: TableRound) -> None:
         check_column_names(done.schema.names)
+        check_types(done.schema, "delta")
         with told_apart():
             Columns(self._place, self._partition_columns, done.schema).check(self._place.load())
 
