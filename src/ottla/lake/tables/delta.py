@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake._internal import RemoveAction
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from ottla.lake.tables.attempts import commit_once
 from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
