@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from ottla.lake import attempt, write
+from ottla.formats.writer import WriterSchema
+from ottla.lake import attempt, values, write
 from ottla.lake.attempt import Attempt
 from ottla.lake.plans import Commit, LoadPlan
 from ottla.lake.publishing import publisher
@@ -47,6 +49,7 @@ class Load:
     """A lake of one topic: each round appends values to the topic and loads them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, format: str, **options: Any) -> None:
+        self._monkeypatch = monkeypatch
         self.folder = folder / "lake"
         self.catalog = f"sqlite:///{folder}/catalog.db"
         if format == "iceberg":
@@ -60,10 +63,18 @@ class Load:
         for module in (attempt, write):
             monkeypatch.setattr(module, "read_decoded", self._read)
 
-    def round(self, values: Sequence[bytes | None]) -> None:
+    def registry(self, schemas: Mapping[int, WriterSchema]) -> None:
+        """Let values name these schemas by id; the load needs the option `registry`."""
+
+        def find(urls: Sequence[str]) -> SimpleNamespace:
+            return SimpleNamespace(schema=schemas.__getitem__)
+
+        self._monkeypatch.setattr(values, "registry", find)
+
+    def round(self, payloads: Sequence[bytes | None]) -> None:
         """Load values in one round; raises LakeRefused as the loader does."""
         begin, number = len(self._log), self.committed.number + 1
-        self._log += values
+        self._log += payloads
         plan = LoadPlan(number, (OffsetRange(TOPIC, 0, begin, len(self._log), b"0" * 16),))
         try:
             done = Attempt(

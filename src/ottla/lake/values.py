@@ -198,7 +198,10 @@ class ValueReader:
         kind = "json" if self._kind.kind == "json-schema" else self._kind.kind
         if kind == "text":
             return Decoder("text")
-        message, evolution = self._kind.message, Evolution(self._renames, self._kind.stays, self._kind.allow)
+        message, evolution = (
+            self._kind.message,
+            Evolution(self._renames, self._kind.stays, self._kind.allow, exact=True),
+        )
         if self._kind.schema:
             given = WriterSchema(kind.upper(), self._kind.schema)
             return Decoder(kind, target=target, bare=given, message=message, evolution=evolution)

@@ -150,13 +150,26 @@ def _merged(before: pa.DataType, after: pa.DataType, name: str) -> pa.DataType:
         return pa.list_(_merged(before.value_type, after.value_type, f"{name}[]"))
     if pa.types.is_map(before) and pa.types.is_map(after) and before.key_type == after.key_type:
         return pa.map_(before.key_type, _merged(before.item_type, after.item_type, f"{name}[]"))
-    if (str(before), str(after)) in _WIDENINGS:
+    if (str(before), str(after)) in _WIDENINGS or _fits(before, after):
         return after
     raise CannotWiden(
         name,
         f"column {name} is {_text(before)} in the table and {_text(after)} in the round; "
-        "a table widens integers to longer ones, to double or to text, and float to double",
+        "a table widens integers to longer ones, to float, double, decimal or text, float to double, and decimals to "
+        "longer ones or to text",
     )
+
+
+def _fits(before: pa.DataType, after: pa.DataType) -> bool:
+    """True if a decimal, or an integer, becomes a wider decimal, a decimal text, or an integer a float."""
+    if pa.types.is_decimal(after):
+        digits = after.precision - after.scale
+        if pa.types.is_decimal(before):
+            return bool(digits >= before.precision - before.scale and after.scale >= before.scale)
+        return str(before) in _INTEGERS and digits >= 19
+    if pa.types.is_decimal(before):
+        return bool(pa.types.is_string(after))
+    return str(before) in _INTEGERS and pa.types.is_float32(after)
 
 
 def _widens(before: pa.DataType, after: pa.DataType) -> bool:

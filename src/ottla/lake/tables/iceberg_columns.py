@@ -11,7 +11,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, TimeTransform
-from pyiceberg.types import DoubleType, IntegerType, LongType, PrimitiveType, StringType
+from pyiceberg.types import DecimalType, DoubleType, FloatType, IntegerType, LongType, PrimitiveType, StringType
 
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TIME_UNITS
@@ -25,6 +25,7 @@ _TRANSFORMS: dict[str, TimeTransform[Any]] = {"month": MonthTransform(), "day": 
 _TYPES: dict[str, PrimitiveType] = {
     "int32": IntegerType(),
     "int64": LongType(),
+    "float": FloatType(),
     "double": DoubleType(),
     "string": StringType(),
 }
@@ -187,4 +188,7 @@ def _widen(update: UpdateSchema, path: tuple[str, ...], before: pa.DataType, aft
     elif pa.types.is_map(before):
         _widen(update, (*path, "value"), before.item_type, after.item_type)
     elif before != after:
-        update.update_column(path, field_type=_TYPES[str(after)])
+        decimal = pa.types.is_decimal(after)
+        update.update_column(
+            path, field_type=DecimalType(after.precision, after.scale) if decimal else _TYPES[str(after)]
+        )
