@@ -153,6 +153,21 @@ AVRO: dict[str, tuple[Any, list[Any]] | tuple[Any, list[Any], list[Any]]] = {
 }
 
 
+def every_avro_type() -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A record with a field of each type beside `id`, a row of it, and what is seen of the row's fields."""
+    fields: list[dict[str, Any]] = [{"name": "id", "type": "int"}]
+    row, expected = {}, {}
+    for at, (kind, given, *other) in enumerate(AVRO.values()):
+        text = json.dumps(kind)
+        for name in ("F", "Inner", "E"):
+            text = text.replace(f'"name": "{name}"', f'"name": "{name}{at}"')
+        fields.append({"name": f"f{at}", "type": json.loads(text)})
+        row[f"f{at}"] = given[-1]
+        if values := other[0] if other else given:
+            expected[f"f{at}"] = values[-1]
+    return json.dumps({"type": "record", "name": "Row", "fields": fields}), row, expected
+
+
 def _avro_cases() -> Iterator[Case]:
     for name, (kind, given, *other) in AVRO.items():
         schema = avro_record(kind)

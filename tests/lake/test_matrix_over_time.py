@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.lake.in_process import Load
-from tests.lake.matrix_cases import AVRO, LAST, avro_payload, avro_record
+from tests.lake.matrix_cases import LAST, avro_payload, avro_record, every_avro_type
 from tests.lake.matrix_readers import FORMATS, READERS, as_held, columns_of, seen
 
 from ottla.formats.wire import framed
@@ -116,17 +116,7 @@ def test_a_value_that_the_column_cannot_hold_is_a_bad_row_and_changes_no_other(n
 def test_a_keyed_table_keeps_values_of_every_type_that_a_later_round_does_not_touch(
     format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    fields, row = [{"name": "id", "type": "int"}], {}
-    expected = {}
-    for at, (kind, given, *other) in enumerate(AVRO.values()):
-        names = json.dumps(kind)
-        for name in ("F", "Inner", "E"):
-            names = names.replace(f'"name": "{name}"', f'"name": "{name}{at}"')
-        fields.append({"name": f"f{at}", "type": json.loads(names)})
-        row[f"f{at}"] = given[-1]
-        if values := other[0] if other else given:
-            expected[f"f{at}"] = values[-1]
-    schema = json.dumps({"type": "record", "name": "Row", "fields": fields})
+    schema, row, expected = every_avro_type()
     load = Load(monkeypatch, tmp_path, format, values="avro", schema=schema, key="id")
     load.round([avro_payload(schema, {**row, "id": number}) for number in (1, 2)])
     load.round([avro_payload(schema, {**row, "id": 1})])
