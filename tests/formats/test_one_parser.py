@@ -15,7 +15,13 @@ from ottla.formats.faults import SchemaFault
 from ottla.formats.writer import WriterSchema
 from ottla.registry import parsing
 
-NO_COLUMNS = ("contains itself", "nested deeper than", "more than 5000", "no field that could be a column")
+NO_COLUMNS = (
+    "contains itself",
+    "nested deeper than",
+    "more than 5000",
+    "no field that could be a column",
+    "no message",
+)
 """Reasons that readers give for a valid schema of which no columns can be made."""
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 
@@ -125,6 +131,41 @@ def test_a_reference_that_the_registry_follows_is_followed_by_readers(schema, re
 def test_a_json_schema_that_the_registry_refuses_is_refused_by_readers_for_the_same_reason(schema):
     text = json.dumps(schema)
     assert read("JSON", text) == f"the JSON Schema is not valid: {registered('JSON', text)}"
+
+
+def proto(body: str, head: str = "") -> str:
+    return f'syntax = "proto3"; {head} {body}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        proto("message M { int32 a = 1; int32 a = 2; }"), proto("message M { int32 a = 1; string b = 1; }"),
+        proto("message M { Nope m = 1; }"), proto("message M { int32 a = 0; }"),
+        proto("message M { int32 a = 19000; }"), proto("message M { int32 a = 1 }"), "message M { int32 a = 1; }",
+        proto("message M { message N { int32 a = 19999; } N n = 1; }"),
+        proto("enum E { A = 1; } message M { E e = 1; }"),
+        proto("message M { int32 a = 1; }", 'import "no.proto";'), proto("message M { map<float, int32> a = 1; }"),
+        proto("message M { oneof x { repeated int32 a = 1; } }"), proto("message M { reserved 1; int32 a = 1; }"),
+        proto("message M { int32 a = 1 [default = 5]; }"),
+        proto("message M { int32 a = 1; }", "option (foo) = 1;"), proto("message M { google.protobuf.Any a = 1; }"),
+    ],
+)  # fmt: skip
+def test_a_protobuf_schema_that_the_registry_refuses_is_refused_by_readers(text):
+    assert registered("PROTOBUF", text) and read("PROTOBUF", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        proto("message M { int32 a = 18999; int32 b = 20000; }"), proto("message M { M m = 1; int32 a = 2; }"),
+        "message M { required int32 a = 1; }", 'edition = "2023"; message M { int32 a = 1; }',
+        proto("message M { google.protobuf.Any a = 1; }", 'import "google/protobuf/any.proto";'),
+        proto("service S { rpc R (M) returns (M); } message M { int32 a = 1; }"), proto("enum E { A = 0; }"),
+    ],
+)  # fmt: skip
+def test_a_protobuf_schema_that_the_registry_takes_is_taken_by_readers(text):
+    assert (registered("PROTOBUF", text), read("PROTOBUF", text)) == ("", "")
 
 
 SCALARS = st.sampled_from(
