@@ -217,14 +217,20 @@ def test_a_timestamp_too_great_for_microseconds_is_a_fault():
     [
         ('{"type":"record","name":"Node","fields":[{"name":"next","type":["null","Node"]}]}', "contains itself"),
         ("{", "not JSON"),
-        ('{"type":"record","name":"r","fields":[{"name":"a","type":"Missing"}]}', "the name Missing"),
-        ('["null",["int"]]', "no union as a branch"),
-        ('["null","null"]', "null twice"),
-        ('{"type":"record","name":"r"}', "lacks its fields"),
+        ('{"type":"record","name":"r","fields":[{"name":"a","type":"Missing"}]}', "undefined name: Missing"),
+        ('["null",["int"]]', "a union directly inside a union"),
+        ('["null","null"]', "a union has null twice"),
+        ('{"type":"record","name":"r"}', "record r has no list of fields"),
         ('{"type":"record","name":"r","fields":[{"name":"a","type":"null"}]}', "no field that could be a column"),
-        ('{"type":"record","name":"r","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}', "one name"),
-        ('{"type":"record","name":"r","fields":[{"name":"a","type":"int","default":"x"}]}', "the default of"),
-        ("[" * 5000 + "]" * 5000, "not JSON|no union as a branch|nested deeper"),
+        (
+            '{"type":"record","name":"r","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}',
+            "the field a twice",
+        ),
+        (
+            '{"type":"record","name":"r","fields":[{"name":"a","type":"int","default":"x"}]}',
+            'the default "x" is no int',
+        ),
+        ("[" * 5000 + "]" * 5000, "not JSON|directly inside a union|nested"),
     ],
 )
 def test_a_schema_that_cannot_be_columns_is_refused_with_a_reason(schema, reason):

@@ -179,9 +179,9 @@ def test_an_older_writer_lacks_what_is_null_then():
     ("schema", "reason"),
     [
         ("{", "not JSON"),
-        ("[]", "neither an object"),
-        ('{"$ref":"#/nowhere"}', "refers to #/nowhere"),
-        ('{"$ref":"other.json"}', "none of its references"),
+        ("[]", "an object, true or false"),
+        ('{"$ref":"#/nowhere"}', "'#/nowhere' leads nowhere"),
+        ('{"$ref":"other.json"}', "'other.json' leads nowhere"),
     ],
 )
 def test_a_schema_that_is_none_is_refused_with_a_reason(schema, reason):

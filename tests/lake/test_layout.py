@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -25,7 +25,9 @@ def grouped(table, layout):
 
 
 def us(text):
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1_000_000)
+    return (datetime.fromisoformat(text).replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        microseconds=1
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,6 +97,40 @@ def test_the_first_and_the_last_day_have_every_hour():
     table = a_table(us("0001-01-01T00:00:00"), us("9999-12-31T23:59:59.999999"))
     found = [values for values, _ in grouped(table, Layout(("hour",)))]
     assert found == [("0001-01-01", "00"), ("9999-12-31", "23")]
+
+
+@pytest.mark.parametrize("unit", ["month", "day", "hour"])
+def test_the_first_and_the_last_day_of_the_calendar_have_folders_of_their_own(unit):
+    table = a_table(us("0001-01-01"), us("0001-01-02") - 1, us("9999-12-31"), us("9999-12-31T23:59:59.999999"))
+    found = dict(grouped(table, Layout((unit,))))
+    first, last = {"month": ("0001-01", "9999-12"), "day": ("0001-01-01", "9999-12-31")}.get(unit, ("", ""))
+    if unit == "hour":
+        assert list(found) == [
+            *(("0001-01-01", hour) for hour in ("00", "23")),
+            *(("9999-12-31", hour) for hour in ("00", "23")),
+        ]
+    else:
+        assert list(found) == [(first,), (last,)]
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_a_time_whose_local_day_is_outside_the_calendar_lies_on_its_first_or_last_day(zone):
+    table = a_table(us("0001-01-01"), us("9999-12-31T23:59:59.999999"))
+    assert [values for values, _ in grouped(table, Layout(("day",), zone))] == [("0001-01-01",), ("9999-12-31",)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["0001-01-01", "9999-12-31T23:59:59.999999Z"]),
+        pa.array(["0001-01-01T00:00:00+00:00", "9999-12-31 23:59:59.999999"]),
+        pa.array([-62_135_596_800_000, 253_402_300_799_999]),
+        pa.array([-62_135_596_800_000.0, 253_402_300_799_999.0]),
+    ],
+)
+def test_event_times_reach_from_the_first_day_of_the_calendar_to_the_last(column):
+    found, good = event_times(pa.chunked_array([column]))
+    assert good.all() and found[0] == us("0001-01-01") and found[1] // 1000 == us("9999-12-31T23:59:59.999") // 1000
 
 
 def test_the_event_time_counts_where_there_is_one():

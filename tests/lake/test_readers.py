@@ -11,8 +11,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from tests.lake.in_process import TOPIC, Load
+from tests.lake.matrix_cases import avro_payload, every_avro_type
+from tests.lake.matrix_readers import as_held as as_table_has
+from tests.lake.matrix_readers import columns_of
+from tests.lake.matrix_readers import seen as as_seen
 
 from ottla import lake
+from ottla.lake import json_columns
 from ottla.lake.readers import as_held
 from ottla.records.reader import Record
 
@@ -64,6 +70,7 @@ def test_the_guide_shows_four_readers_and_all_of_them_see_every_value(evolved, s
     assert rows(seen["pyarrow"]["files"].to_table()) == EXPECTED
     assert rows(pl.scan_pyarrow_dataset(seen["polars"]["files"]).collect().to_arrow()) == EXPECTED
     assert rows(seen["duckdb"]["flights"].to_arrow_table()) == EXPECTED
+    assert {"date", "topic"} <= set(seen["duckdb"]["flights"].columns)
     assert rows(seen["Spark"]["flights"].toArrow()) == EXPECTED
     assert seen["Spark"]["flights"].schema["date"].dataType.typeName() == "date"
 
@@ -135,3 +142,25 @@ def test_fields_of_any_name_are_read_back(load, topics, spark, tmp_path):
     load(topic, json=True)
     (row,) = lake.table(spark, tmp_path / "lake", topic).collect()
     assert {name: row[name] for name in document} == {**document, 'q"x': (4, 5)}
+
+
+def test_spark_reads_a_value_of_each_type_from_plain_files(spark, tmp_path, monkeypatch):
+    schema, row, expected = every_avro_type()
+    load = Load(monkeypatch, tmp_path, "parquet", values="avro", schema=schema)
+    load.round([avro_payload(schema, {**row, "id": 1})])
+    table = lake.table(spark, load.folder, TOPIC).toArrow()
+    for name, value in expected.items():
+        assert columns_of(table, name) == [as_seen(as_table_has(value, "delta"))], name
+
+
+def test_spark_refuses_older_files_of_a_type_that_it_lacks(spark, tmp_path, monkeypatch):
+    load = Load(monkeypatch, tmp_path, "parquet", values="json")
+    load.round([b'{"n":1}'])
+    place = load.folder / f"topic={TOPIC}" / "_schema.json"
+    stored = json.loads(place.read_text())
+    older = json_columns.unpack_schema(stored["versions"][0]["arrow"])
+    wide = older.set(older.get_field_index("n"), pa.field("n", pa.decimal256(40, 2)))
+    stored["versions"][0]["arrow"] = json_columns.pack_schema(wide)
+    place.write_text(json.dumps(stored))
+    with pytest.raises(lake.LakeRefused, match=r"the column n of the type decimal256.*lake.rows"):
+        lake.table(spark, load.folder, TOPIC)

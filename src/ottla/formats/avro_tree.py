@@ -91,6 +91,8 @@ def _load(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as fault:
+        if text.strip() in PRIMITIVES:
+            return text.strip()
         raise InvalidSchema(f"not JSON: {fault}") from fault
 
 
@@ -168,8 +170,8 @@ class _Parser:
             self._fill_enum(node, raw)
         elif kind == "fixed":
             size = raw.get("size")
-            if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-                raise InvalidSchema(f"fixed {name} has no size")
+            if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
+                raise InvalidSchema(f"fixed {name} has the size {json.dumps(size)}, not a whole number of 31 bits")
             node.size = size
         else:
             self._fill_record(node, raw, depth)
@@ -209,7 +211,7 @@ class _Parser:
         if not _NAME.fullmatch(name):
             raise InvalidSchema(f"record {record.name}: {name!r} is not a name of a field")
         order = raw.get("order", "ascending")
-        if order not in _ORDERS:
+        if not isinstance(order, str) or order not in _ORDERS:
             raise InvalidSchema(f"field {record.name}.{name}: {order!r} is no order")
         return AvroField(
             name,

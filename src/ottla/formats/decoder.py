@@ -75,6 +75,8 @@ class Evolution:
     """Fields that keep their name though a schema has another one for them."""
     allow: Callable[[pa.Schema], None] = lambda wanted: None
     """Raises `Unresolvable` for columns that there cannot be: a schema that leads to them is not read."""
+    exact: bool = False
+    """True if a row is bad whose nanoseconds a column of microseconds would drop."""
 
 
 class Decoder:
@@ -139,7 +141,8 @@ class Decoder:
         target = pa.struct(list(wanted if self.target is None else self.target))
         pieces = [(parts.nulls, pa.nulls(len(parts.nulls), target))]
         for rows, written, array in read:
-            pieces.append(_fitted(rows, _row(array), pa.struct(list(written)), target, faults))
+            row, exact = _row(array), self._evolution.exact
+            pieces.append(_fitted(rows, row, pa.struct(list(written)), target, faults, exact=exact))
         return _gathered(len(values), pieces, faults, wanted)
 
     def _taken_up(self, wanted: pa.Schema | None, found: pa.Schema) -> tuple[pa.Schema | None, str]:
@@ -268,12 +271,12 @@ def _widened(wanted: pa.Schema | None, found: pa.Schema, stays: Stays) -> pa.Sch
 
 
 def _fitted(
-    rows: Rows, array: pa.Array, source: pa.DataType, target: pa.DataType, faults: Faults
+    rows: Rows, array: pa.Array, source: pa.DataType, target: pa.DataType, faults: Faults, *, exact: bool = False
 ) -> tuple[Rows, pa.Array]:
     """The rows that fit the target, as its type; the others are added to the faults."""
     try:
         check(source, target)
-        return rows, converted(array, target, source)
+        return rows, converted(array, target, source, exact=exact)
     except Unresolvable as fault:
         faults += [(row, str(fault)) for row in rows.tolist()]
         return rows[:0], pa.nulls(0, target)
@@ -282,7 +285,7 @@ def _fitted(
     kept, arrays = [], [pa.nulls(0, target)]
     for at, row in enumerate(rows.tolist()):
         try:
-            arrays.append(converted(array.slice(at, 1), target, source))
+            arrays.append(converted(array.slice(at, 1), target, source, exact=exact))
             kept.append(at)
         except pa.ArrowInvalid as fault:
             faults.append((row, str(fault)))

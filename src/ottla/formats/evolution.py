@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla.formats.arrays import items, lists, offsets, valid
 from ottla.formats.faults import Unresolvable
@@ -26,6 +27,7 @@ Stays = Callable[[Path], bool]
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = (pa.float32(), pa.float64())
+_DAY_MICROS = 86_400_000_000
 
 
 def described(
@@ -75,11 +77,13 @@ def check(source: pa.DataType, target: pa.DataType, path: str = "value") -> None
     raise Unresolvable(f"{path}: {source} is written, {target} is wanted")
 
 
-def converted(array: pa.Array, target: pa.DataType, source: pa.DataType | None = None) -> pa.Array:
+def converted(
+    array: pa.Array, target: pa.DataType, source: pa.DataType | None = None, *, exact: bool = False
+) -> pa.Array:
     """The array as one of the target type, which `check` must have allowed.
 
     `source` is the array's type with the aliases that its writer noted. Raises pa.ArrowInvalid where a value does not
-    fit: bytes that are not UTF-8 as text.
+    fit: bytes that are not UTF-8 as text; with `exact` also nanoseconds that a column of microseconds would drop.
     """
     source = array.type if source is None else source
     if source == target:
@@ -87,20 +91,30 @@ def converted(array: pa.Array, target: pa.DataType, source: pa.DataType | None =
     if pa.types.is_null(source):
         return pa.nulls(len(array), target)
     if pa.types.is_struct(source) and pa.types.is_struct(target) and not _joins_union(source, target):
-        return _struct(array, target, source)
+        return _struct(array, target, source, exact=exact)
     if _is_union(target):
-        return _wrapped(array, target)
+        return _wrapped(array, target, exact=exact)
     if pa.types.is_map(target):
         entries = items(array)
-        values = converted(entries.field(1), target.item_type, source.item_type)
+        values = converted(entries.field(1), target.item_type, source.item_type, exact=exact)
         fields = [target.key_field, target.item_field]
         both = pa.StructArray.from_arrays([entries.field(0), values], fields=fields)
         return lists(target, offsets(array), both, valid(array))
     if pa.types.is_list(target):
-        inside = converted(items(array), target.value_type, source.value_type)
+        inside = converted(items(array), target.value_type, source.value_type, exact=exact)
         return lists(target, offsets(array), inside, valid(array))
-    # A timestamp of nanoseconds becomes one of microseconds, as every time that Spark has is.
-    return array.cast(target, safe=not pa.types.is_temporal(target))
+    return _cast(array, target, exact=exact)
+
+
+def _cast(array: pa.Array, target: pa.DataType, *, exact: bool) -> pa.Array:
+    """Values without parts as those of another type; pa.ArrowInvalid where one does not fit."""
+    if pa.types.is_time(target) and pa.types.is_integer(array.type):
+        bounds = pc.min_max(array).as_py()
+        if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < _DAY_MICROS:
+            raise pa.ArrowInvalid("a time of day is before midnight or after it")
+    # Without `exact` a timestamp of nanoseconds becomes one of microseconds, as every time that Spark has is.
+    drops = pa.types.is_timestamp(array.type) and array.type.unit == "ns" and not exact
+    return array.cast(target, safe=not drops)
 
 
 def widened(target: pa.Schema, found: pa.Schema, stays: Stays = lambda path: False) -> pa.Schema:
@@ -179,10 +193,10 @@ def _union_member(source: pa.DataType, target: pa.DataType) -> int | None:
     return None
 
 
-def _wrapped(array: pa.Array, target: pa.DataType) -> pa.Array:
+def _wrapped(array: pa.Array, target: pa.DataType, *, exact: bool) -> pa.Array:
     member = _union_member(array.type, target)
     parts = [
-        converted(array, field.type) if at == member else pa.nulls(len(array), field.type)
+        converted(array, field.type, exact=exact) if at == member else pa.nulls(len(array), field.type)
         for at, field in enumerate(target)
     ]
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
@@ -219,17 +233,24 @@ def _default(field: pa.Field, rows: int) -> pa.Array:
     return converted(one, field.type).take(pa.array(np.zeros(rows, dtype=np.int64)))
 
 
-def _struct(array: pa.Array, target: pa.DataType, source: pa.DataType) -> pa.Array:
+def _struct(array: pa.Array, target: pa.DataType, source: pa.DataType, *, exact: bool) -> pa.Array:
     parts = []
     for field in target:
         found = _source_of(field, source)
         if found is None:
             parts.append(_default(field, len(array)))
         else:
-            parts.append(converted(array.field(found.name), field.type, found.type))
+            parts.append(_member(array.field(found.name), field, found.type, exact=exact))
     if not parts:
         return array
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=array.is_null())
+
+
+def _member(array: pa.Array, field: pa.Field, source: pa.DataType, *, exact: bool) -> pa.Array:
+    try:
+        return converted(array, field.type, source, exact=exact)
+    except pa.ArrowInvalid as fault:
+        raise pa.ArrowInvalid(f"{field.name}: {fault}") from None
 
 
 def _wider(one: pa.DataType, other: pa.DataType, path: Path, stays: Stays) -> pa.DataType:

@@ -5,15 +5,15 @@ A schema without a single type (several types, a recursive part, an object witho
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
+from ottla.formats.compatibility import InvalidSchema
 from ottla.formats.faults import SchemaFault
+from ottla.formats.json_schema_tree import JsonSchema, leads_outside, parse_json_schema
 
 MOST_DEPTH = 64
 MOST_NODES = 5_000
@@ -52,12 +52,13 @@ Node = Scalar | Text | Members | Items | Entries
 
 def parse(text: str, references: Mapping[str, str]) -> tuple[Any, Node]:
     """The document and its tree; `references` are texts by the names they are referred to by."""
-    documents = {name: _document(content) for name, content in references.items()}
-    document = _document(text)
-    for name, each in ({"": document} | documents).items():
-        identity = each.get("$id") if isinstance(each, dict) else None
-        documents.setdefault(str(identity) if identity else name, each)
-    return document, _Tree(documents).node(document, document, ())
+    try:
+        schema = parse_json_schema(text, references)
+        return schema.document, _Tree(schema).node(schema.root, ())
+    except InvalidSchema as fault:
+        raise SchemaFault(f"the JSON Schema is not valid: {fault}") from None
+    except RecursionError:
+        raise SchemaFault("the types of the JSON Schema lead to types too deep") from None
 
 
 def arrow_type(node: Node) -> pa.DataType:
@@ -84,23 +85,13 @@ def in_blocks(node: Node) -> bool:
     return isinstance(node, Scalar)
 
 
-def _document(text: str) -> Any:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as fault:
-        raise SchemaFault(f"the JSON Schema is not JSON: {fault}") from None
-    if not isinstance(found, dict | bool):
-        raise SchemaFault("the JSON Schema is neither an object nor true or false")
-    return found
-
-
 class _Tree:
-    def __init__(self, documents: dict[str, Any]) -> None:
-        self.documents = documents
+    def __init__(self, schema: JsonSchema) -> None:
+        self.schema = schema
         self.count = 0
 
-    def node(self, schema: Any, root: Any, path: tuple[int, ...]) -> Node:
-        """The node of a schema inside a document; `path` are the schemas around it, by identity."""
+    def node(self, schema: Any, path: tuple[int, ...]) -> Node:
+        """The node of a part of the schema; `path` are the parts around it, by identity."""
         self.count += 1
         if self.count > MOST_NODES:
             raise SchemaFault(f"the JSON Schema has more than {MOST_NODES} parts when its references are followed")
@@ -108,17 +99,16 @@ class _Tree:
             return Text()
         inside = (*path, id(schema))
         if "$ref" in schema:
-            target, document = self._followed(str(schema["$ref"]), root)
-            return self.node(target, document, inside)
+            return self.node(self._followed(schema), inside)
         for word in ("anyOf", "oneOf"):
             if word in schema:
-                return self._choice(schema[word], root, inside)
+                return self._choice(schema[word], inside)
         kinds = _kinds(schema)
         if kinds == {"object"}:
-            return self._object(schema, root, inside)
+            return self._object(schema, inside)
         if kinds == {"array"}:
             items = schema.get("items")
-            return Items(self.node(items, root, inside)) if isinstance(items, dict) else Text()
+            return Items(self.node(items, inside)) if isinstance(items, dict) else Text()
         if kinds == {"integer", "number"}:
             return Scalar(pa.float64())
         if len(kinds) != 1:
@@ -128,47 +118,35 @@ class _Tree:
             return Scalar(_FORMATS[schema["format"]])
         return Scalar(_SCALARS[kind]) if kind in _SCALARS else Text()
 
-    def _choice(self, branches: Any, root: Any, path: tuple[int, ...]) -> Node:
+    def _choice(self, branches: Any, path: tuple[int, ...]) -> Node:
         """One schema or null is that schema; any other choice has no type."""
         others = [branch for branch in branches if not (isinstance(branch, dict) and branch.get("type") == "null")]
-        return self.node(others[0], root, path) if len(others) == 1 else Text()
+        return self.node(others[0], path) if len(others) == 1 else Text()
 
-    def _object(self, schema: dict[str, Any], root: Any, path: tuple[int, ...]) -> Node:
-        fields = self._members(schema, root, path)
+    def _object(self, schema: dict[str, Any], path: tuple[int, ...]) -> Node:
+        fields = self._members(schema, path)
         if fields:
             return Members(tuple(fields.items()))
         more = schema.get("additionalProperties")
-        return Entries(self.node(more, root, path)) if isinstance(more, dict) else Text()
+        return Entries(self.node(more, path)) if isinstance(more, dict) else Text()
 
-    def _members(self, schema: dict[str, Any], root: Any, path: tuple[int, ...]) -> dict[str, Node]:
+    def _members(self, schema: dict[str, Any], path: tuple[int, ...]) -> dict[str, Node]:
         """The declared members, those of every part of `allOf` too."""
         fields: dict[str, Node] = {}
         for part in schema.get("allOf", ()):
             if not isinstance(part, dict):
                 continue  # true or false, which declare nothing
-            target, document = self._followed(str(part["$ref"]), root) if "$ref" in part else (part, root)
+            target = self._followed(part) if "$ref" in part else part
             if isinstance(target, dict) and id(target) not in path:
-                fields |= self._members(target, document, (*path, id(target)))
+                fields |= self._members(target, (*path, id(target)))
         for name, member in schema.get("properties", {}).items():
-            fields[str(name)] = self.node(member, root, path)
+            fields[str(name)] = self.node(member, path)
         return fields
 
-    def _followed(self, reference: str, root: Any) -> tuple[Any, Any]:
-        name, _, pointer = reference.partition("#")
-        document = root if not name else self._document_of(name)
-        target = document
-        for part in [unquote(part).replace("~1", "/").replace("~0", "~") for part in pointer.split("/") if part]:
-            try:
-                target = target[int(part)] if isinstance(target, list) else target[part]
-            except (KeyError, IndexError, ValueError, TypeError):
-                raise SchemaFault(f"the JSON Schema refers to {reference}, which is not there") from None
-        return target, document
-
-    def _document_of(self, name: str) -> Any:
-        for known, document in self.documents.items():
-            if known == name or (known and name.endswith("/" + known)):
-                return document
-        raise SchemaFault(f"the JSON Schema refers to {name}, which is none of its references")
+    def _followed(self, part: dict[str, Any]) -> Any:
+        """The target of a part's $ref; true, which declares nothing, where it is a schema of JSON Schema itself."""
+        target = self.schema.target(part["$ref"], self.schema.bases.get(id(part), ""))
+        return True if leads_outside(target) else target
 
 
 def _kinds(schema: dict[str, Any]) -> set[str]:

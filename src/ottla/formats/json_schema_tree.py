@@ -48,7 +48,13 @@ class JsonSchema:
         if not isinstance(ref, str):
             raise InvalidSchema("a $ref is not a string")
         found = self._find(urljoin(base, ref))
-        return self._find(ref) if found is _NOWHERE else found
+        if found is _NOWHERE:
+            found = self._find(ref)
+        if found is not _NOWHERE or "/" not in ref:
+            return found
+        document, fragment = urldefrag(ref)
+        named = next((name for name in self.places if name and document.endswith(f"/{name}")), None)
+        return found if named is None else self._find(f"{named}#{fragment}" if fragment else named)
 
     def _find(self, uri: str) -> Json:
         if uri in self.places:

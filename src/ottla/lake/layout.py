@@ -29,8 +29,9 @@ MOST_OF_A_NAME = 255
 """The most bytes in the name of one folder, on all disks and stores in use."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_US = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+"""The first and the last microsecond of the calendar: years 1 to 9999."""
 _HOUR_US = 3_600_000_000
 
 _SPECIAL = re.compile(r"(?![A-Za-z0-9_. -])[\x00-\x7f]")  # deltalake looks for ~ under %7E when it compacts
@@ -264,7 +265,7 @@ def _from_times(times: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def _from_numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     milliseconds = numbers(pc.fill_null(column.cast(pa.float64(), safe=False), float("nan")), np.float64)
-    good = (milliseconds >= _FIRST_US / 1000) & (milliseconds <= _LAST_US / 1000)
+    good = (milliseconds >= _FIRST_US / 1000) & (milliseconds < (_LAST_US + 1) / 1000)
     return np.clip((np.where(good, milliseconds, 0.0) * 1000).astype(np.int64), _FIRST_US, _LAST_US), good
 
 

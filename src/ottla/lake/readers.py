@@ -20,6 +20,7 @@ from ottla.lake.schema_file import TopicSchema
 from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
 from ottla.lake.tables.evolution import conform
 from ottla.lake.tables.renamed import renamed_rows
+from ottla.lake.tables.types import held_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +38,8 @@ def topic_schema(lake: str | Path, topic: str) -> TopicSchema:
 
 def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
     """The topic's rows under the newest columns. Files of each version are read by their own types, and then cast:
-    Spark does not read whole numbers as doubles by itself.
+    Spark does not read whole numbers as doubles by itself. It has no times in nanoseconds, and times of day not in most
+    versions: they are whole numbers, as in a Delta table.
     """
     from pyspark.sql import functions
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -46,13 +48,14 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
     store = open_store(lake_url(lake))
     folder = folder_of(topic)
     place = unquote(store.url)  # Hadoop's paths are no URLs: a percent sign stands for itself
-    newest = from_arrow_schema(schema.columns)
-    names = [*newest.names, *schema.partition_columns.names]
+    columns, divides = _for_spark(schema.columns), schema.partition_columns
+    newest = from_arrow_schema(columns)
+    names = [*newest.names, *divides.names]
     frames = []
     for version, files in sorted(_by_version(schema, [entry.name for entry in store.entries(folder)]).items()):
-        held = as_held(schema.columns, schema.versions[version][1])
-        named = dict(zip(schema.columns.names, held.names, strict=True))
-        fields = from_arrow_schema(pa.schema([*held, *schema.partition_columns]))
+        held = as_held(columns, _for_spark(_readable(topic, schema.versions[version][1])))
+        named = dict(zip(columns.names, held.names, strict=True))
+        fields = from_arrow_schema(pa.schema([*held, *divides]))
         rows = (
             spark.read.schema(fields).option("basePath", f"{place}/{folder}").parquet(*[f"{place}/{n}" for n in files])
         )
@@ -68,8 +71,24 @@ def spark_table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
             )
         )
     if not frames:
-        return spark.createDataFrame([], from_arrow_schema(pa.schema([*schema.columns, *schema.partition_columns])))
+        return spark.createDataFrame([], from_arrow_schema(pa.schema([*columns, *divides])))
     return reduce(lambda one, other: one.union(other), frames)
+
+
+def _readable(topic: str, older: pa.Schema) -> pa.Schema:
+    """The columns of older files; LakeRefused where Spark has no type for one that was written as it came."""
+    for field in older:
+        if held_type(field.type, "parquet") != field.type:
+            raise LakeRefused(
+                f"older files of topic {topic} have the column {field.name} of the type {field.type}, which Spark does "
+                f"not read: read them by lake.rows"
+            )
+    return older
+
+
+def _for_spark(columns: pa.Schema) -> pa.Schema:
+    """The columns by the types that Spark reads: those of a Delta table."""
+    return pa.schema([field.with_type(held_type(field.type, "delta")) for field in columns])
 
 
 def arrow_rows(lake: str | Path, topic: str) -> pa.RecordBatchReader:
@@ -115,6 +134,8 @@ def _held(newest: pa.DataType, older: pa.DataType) -> pa.DataType:
         return pa.struct(members)
     if pa.types.is_list(newest) and pa.types.is_list(older):
         return pa.list_(_held(newest.value_type, older.value_type))
+    if pa.types.is_map(newest) and pa.types.is_map(older):
+        return pa.map_(newest.key_type, _held(newest.item_type, older.item_type))
     return older
 
 

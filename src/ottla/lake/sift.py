@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ottla.lake.changes import changes, key_columns, row_names
 from ottla.lake.event_types import noted
+from ottla.lake.flat import flat_fields
 from ottla.lake.json_columns import EVENT_TIME, Block
 from ottla.lake.layout import Layout, event_times, in_calendar, placed, readable
 from ottla.lake.shape import Shape
@@ -67,6 +68,8 @@ class Sieve:
         self._key = key_columns(self.names, shape)
         values = {} if columns is None else lake_columns(columns, shape)
         self._event_column = values[layout.event_time].name if layout.event_time in values else ""
+        fields = [] if columns is None else flat_fields(columns, shape.taken_apart)
+        self._event_type = next((each.type for each in fields if each.name == layout.event_time), pa.null())
 
     def sift(self, batch: pa.RecordBatch, block: Block | None) -> Sifted:
         """Sift records, whose values were read into a block unless they stay bytes."""
@@ -122,15 +125,23 @@ class Sieve:
         own = all_numbers(rows.column("timestamp"))
         if not self._event_column:
             return own
-        times, timely = event_times(rows.column(self._event_column))
+        times, timely = self._event_times(rows)
         return np.where(timely, times, own)
+
+    def _event_times(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """The event times by the field's own type: in a table a number may stand for a time of day, or nanoseconds."""
+        column = rows.column(self._event_column)
+        if column.type != self._event_type:
+            known = pa.types.is_timestamp(self._event_type)
+            column = column.cast(self._event_type) if known else pa.chunked_array([pa.nulls(rows.num_rows)])
+        return event_times(column)
 
     def _timed(self, sifted: Sifted) -> None:
         """Go on with the rows that have an event time, with it. A tombstone has no fields: its own time counts."""
         own = all_numbers(sifted.rows.column("timestamp"))
         times, timely = own, np.zeros(sifted.rows.num_rows, dtype=np.bool_)
         if self._event_column:
-            times, timely = event_times(sifted.rows.column(self._event_column))
+            times, timely = self._event_times(sifted.rows)
         times = np.where(sifted.tombstones, own, times)
         sifted.rows = sifted.rows.append_column(EVENT_TIME, indices(times))
         sifted.keep(timely | sifted.tombstones, f"field {self._layout.event_time}: no time that can be read")

@@ -28,6 +28,7 @@ from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import table_column_names
 from ottla.lake.tables.envelopes import state_schema
 from ottla.lake.tables.evolution import conform
+from ottla.lake.tables.types import held_type
 from ottla.lake.types import EMPTY, Misfit, Rule, check_limits, merge_schemas, text_of
 from ottla.spark.arrow import header_values, row_schema
 
@@ -307,7 +308,10 @@ class ValueReader:
         kind = "json" if self._kind.kind == "json-schema" else self._kind.kind
         if kind == "text":
             return Decoder("text")
-        message, evolution = self._kind.message, Evolution(self._renames, self._kind.stays, self._kind.allow)
+        message, evolution = (
+            self._kind.message,
+            Evolution(self._renames, self._kind.stays, self._kind.allow, exact=True),
+        )
         if self._kind.schema:
             given = WriterSchema(kind.upper(), self._kind.schema)
             return Decoder(kind, target=target, bare=given, message=message, evolution=evolution)
@@ -330,12 +334,12 @@ def own_names(names: Sequence[str], shape: Shape) -> dict[str, str]:
 
 
 def lake_columns(columns: pa.Schema, shape: Shape) -> dict[str, pa.Field]:
-    """The lake's column of each field; with `--flatten` each member of an object is one."""
+    """The lake's column of each field, of a type that its format has; with `--flatten` members are columns, too."""
     fields = flat_fields(columns, shape.taken_apart)
     names = own_names([each.name for each in fields], shape)
     return {
         each.name: described(
-            pa.field(names[each.name], each.type),
+            pa.field(names[each.name], held_type(each.type, shape.format)),
             aliases=tuple(own_names([former], shape)[former] for former in each.formers),
         )
         for each in fields
@@ -354,5 +358,6 @@ def lake_table(values: pa.Table, shape: Shape) -> pa.Table:
     """Values as the lake's columns."""
     if not values.column_names:
         return values
-    names = [column.name for column in lake_columns(values.schema, shape).values()]
-    return pa.table(flat_arrays(values, shape.taken_apart), names)
+    columns = lake_columns(values.schema, shape).values()
+    table = pa.table(flat_arrays(values, shape.taken_apart), [column.name for column in columns])
+    return conform(table, pa.schema([(column.name, column.type) for column in columns]))

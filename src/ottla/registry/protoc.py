@@ -25,6 +25,7 @@ from ottla.formats.protobuf_text import protobuf_text
 from ottla.formats.protoc import write_source
 
 _MAIN = "default.proto"
+_RESERVED = range(19_000, 20_000)
 
 
 def parse_protobuf(text: str, imports: Mapping[str, str]) -> tuple[str, ProtobufSchema]:
@@ -82,7 +83,20 @@ def _compiled(text: str, main: str, imports: Mapping[str, str]) -> ProtobufSchem
             except SchemaFault as fault:
                 raise InvalidSchema(str(fault)) from fault
         files = _run(main, folder)
+    _refuse_reserved_numbers(files[main])
     return ProtobufSchema(files.pop(main), files)
+
+
+def _refuse_reserved_numbers(file: FileDescriptorProto) -> None:
+    """InvalidSchema for numbers that Protobuf keeps for itself: protoc's command refuses them, its library does not."""
+    fields, pending = list(file.extension), list(file.message_type)
+    while pending:
+        message = pending.pop()
+        pending += message.nested_type
+        fields += [*message.field, *message.extension]
+    for field in fields:
+        if field.number in _RESERVED:
+            raise InvalidSchema(f"the field {field.name} has the number {field.number}: 19000 to 19999 are reserved")
 
 
 def _run(main: str, folder: str) -> dict[str, FileDescriptorProto]:

@@ -17,9 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake._internal import RemoveAction
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from ottla.lake.tables.attempts import commit_once
 from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
@@ -42,6 +41,7 @@ from ottla.lake.tables.names import check_column_names
 from ottla.lake.tables.partitions import partition_columns, partition_folder
 from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
 from ottla.lake.tables.rounds import refuse_another_topic, standing_after, standing_to_json
+from ottla.lake.tables.types import check_types
 
 log = logging.getLogger("ottla.lake")
 TOKEN, STANDING = "ottla.commit", "ottla"
@@ -70,6 +70,7 @@ class DeltaTopic:
 
     def check(self, done: TableRound) -> None:
         check_column_names(done.schema.names)
+        check_types(done.schema, "delta")
         with told_apart():
             Columns(self._place, self._partition_columns, done.schema).check(self._place.load())
 

@@ -14,8 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
-from deltalake._internal import RemoveAction
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from ottla.lake.tables.delta_log import read_removed
 

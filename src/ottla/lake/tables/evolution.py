@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ottla.formats.arrays import items, lists, offsets, valid
 from ottla.lake.stores.base import LakeRefused
 
 _INTEGERS = ("int8", "int16", "int32", "int64")
@@ -85,6 +86,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.list_(plain_type(kind.value_type))
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, plain_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
     return kind
 
 
@@ -116,8 +119,18 @@ def _conform(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
     if pa.types.is_list(kind) and pa.types.is_list(array.type):
         begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
         values = _conform(array.values.slice(begin, end - begin), kind.value_type, f"{name}[]")
-        offsets = pa.compute.subtract(array.offsets, begin)
-        return pa.ListArray.from_arrays(offsets, values, type=kind, mask=array.is_null() if array.null_count else None)
+        edges = pa.compute.subtract(array.offsets, begin)
+        return pa.ListArray.from_arrays(edges, values, type=kind, mask=array.is_null() if array.null_count else None)
+    if pa.types.is_map(kind) and pa.types.is_map(array.type):
+        entries = items(array)
+        parts = [
+            _conform(entries.field(0), kind.key_type, f"{name}.key"),
+            _conform(entries.field(1), kind.item_type, f"{name}[]"),
+        ]
+        both = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
+        return lists(kind, offsets(array), both, valid(array))
+    if pa.types.is_decimal(array.type) and pa.types.is_string(kind):
+        return pa.array([None if value is None else f"{value:f}" for value in array.to_pylist()], kind)
     try:
         return array.cast(kind)
     except pa.ArrowInvalid as fault:
@@ -136,13 +149,28 @@ def _merged(before: pa.DataType, after: pa.DataType, name: str) -> pa.DataType:
         return pa.struct(list(members.items()))
     if pa.types.is_list(before) and pa.types.is_list(after):
         return pa.list_(_merged(before.value_type, after.value_type, f"{name}[]"))
-    if (str(before), str(after)) in _WIDENINGS:
+    if pa.types.is_map(before) and pa.types.is_map(after) and before.key_type == after.key_type:
+        return pa.map_(before.key_type, _merged(before.item_type, after.item_type, f"{name}[]"))
+    if (str(before), str(after)) in _WIDENINGS or _fits(before, after):
         return after
     raise CannotWiden(
         name,
         f"column {name} is {_text(before)} in the table and {_text(after)} in the round; "
-        "a table widens integers to longer ones, to double or to text, and float to double",
+        "a table widens integers to longer ones, to float, double, decimal or text, float to double, and decimals to "
+        "longer ones or to text",
     )
+
+
+def _fits(before: pa.DataType, after: pa.DataType) -> bool:
+    """True if a decimal, or an integer, becomes a wider decimal, a decimal text, or an integer a float."""
+    if pa.types.is_decimal(after):
+        digits = after.precision - after.scale
+        if pa.types.is_decimal(before):
+            return bool(digits >= before.precision - before.scale and after.scale >= before.scale)
+        return str(before) in _INTEGERS and digits >= 19
+    if pa.types.is_decimal(before):
+        return bool(pa.types.is_string(after))
+    return str(before) in _INTEGERS and pa.types.is_float32(after)
 
 
 def _widens(before: pa.DataType, after: pa.DataType) -> bool:
@@ -151,6 +179,8 @@ def _widens(before: pa.DataType, after: pa.DataType) -> bool:
         return any(_widens(field.type, after.field(after.get_field_index(field.name)).type) for field in before)
     if pa.types.is_list(before) and pa.types.is_list(after):
         return _widens(before.value_type, after.value_type)
+    if pa.types.is_map(before) and pa.types.is_map(after):
+        return _widens(before.item_type, after.item_type)
     return bool(before != after)
 
 
@@ -158,6 +188,8 @@ def _members(kind: pa.DataType) -> tuple[object, ...]:
     """The names inside a type, at all depths."""
     if pa.types.is_struct(kind):
         return tuple((field.name, _members(field.type)) for field in kind)
+    if pa.types.is_map(kind):
+        return ("[]", _members(kind.item_type))
     return ("[]", _members(kind.value_type)) if pa.types.is_list(kind) else ()
 
 

@@ -35,6 +35,7 @@ from ottla.lake.tables.rounds import (
     standing_text,
     standing_to_json,
 )
+from ottla.lake.tables.types import check_types
 
 GUARD, TOKEN = "ottla.loader.", "ottla.commit"
 
@@ -70,6 +71,7 @@ class IcebergTopic:
 
     def check(self, done: TableRound) -> None:
         check_column_names(done.schema.names)
+        check_types(done.schema, "iceberg")
         with told_apart():
             Columns(self._place, self._partition_by, done.schema).check(self._place.load())
 

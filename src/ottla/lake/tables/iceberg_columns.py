@@ -11,7 +11,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, TimeTransform
-from pyiceberg.types import DoubleType, IntegerType, LongType, PrimitiveType, StringType
+from pyiceberg.types import DecimalType, DoubleType, FloatType, IntegerType, LongType, PrimitiveType, StringType
 
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TIME_UNITS
@@ -25,6 +25,7 @@ _TRANSFORMS: dict[str, TimeTransform[Any]] = {"month": MonthTransform(), "day": 
 _TYPES: dict[str, PrimitiveType] = {
     "int32": IntegerType(),
     "int64": LongType(),
+    "float": FloatType(),
     "double": DoubleType(),
     "string": StringType(),
 }
@@ -167,8 +168,11 @@ def _paths(fields: pa.Schema | pa.DataType, before: str = "") -> Iterator[str]:
     for field in fields:
         path, kind = f"{before}{field.name}", field.type
         yield path
-        while pa.types.is_list(kind):
-            path, kind = f"{path}.element", kind.value_type
+        while pa.types.is_list(kind) or pa.types.is_map(kind):
+            if pa.types.is_map(kind):
+                yield f"{path}.key"
+            part, kind = ("element", kind.value_type) if pa.types.is_list(kind) else ("value", kind.item_type)
+            path = f"{path}.{part}"
             yield path
         if pa.types.is_struct(kind):
             yield from _paths(kind, f"{path}.")
@@ -181,5 +185,10 @@ def _widen(update: UpdateSchema, path: tuple[str, ...], before: pa.DataType, aft
             _widen(update, (*path, field.name), field.type, after.field(after.get_field_index(field.name)).type)
     elif pa.types.is_list(before):
         _widen(update, (*path, "element"), before.value_type, after.value_type)
+    elif pa.types.is_map(before):
+        _widen(update, (*path, "value"), before.item_type, after.item_type)
     elif before != after:
-        update.update_column(path, field_type=_TYPES[str(after)])
+        decimal = pa.types.is_decimal(after)
+        update.update_column(
+            path, field_type=DecimalType(after.precision, after.scale) if decimal else _TYPES[str(after)]
+        )

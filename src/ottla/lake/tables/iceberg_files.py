@@ -55,6 +55,8 @@ def _plain(field: pa.Field) -> pa.Field:
         kind = pa.struct([_plain(member) for member in kind])
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
         kind = pa.list_(_plain(kind.value_field))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_plain(kind.key_field), _plain(kind.item_field))
     elif pa.types.is_large_string(kind):
         kind = pa.string()
     elif pa.types.is_large_binary(kind):

@@ -55,6 +55,9 @@ def _renamed(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[Mov
         inside = _renamed(held.value_type, wanted.value_type, (*path, "element"), found)
         item = held.value_field.with_type(inside)
         return pa.large_list(item) if pa.types.is_large_list(held) else pa.list_(item)
+    if pa.types.is_map(held) and pa.types.is_map(wanted):
+        inside = _renamed(held.item_type, wanted.item_type, (*path, "value"), found)
+        return pa.map_(held.key_field, held.item_field.with_type(inside))
     return held
 
 
