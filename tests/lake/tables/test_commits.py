@@ -154,7 +154,7 @@ def test_what_cannot_be_a_table_is_refused(lake: Lake):
         open_table(lake.url, "hudi", "orders")
     with pytest.raises(LakeRefused, match="needs --catalog"):
         open_table(lake.url, "iceberg", "orders")
-    with pytest.raises(LakeRefused, match="is no catalog"):
+    with pytest.raises(LakeRefused, match="is not a catalog"):
         open_table(lake.url, "iceberg", "orders", catalog="ftp://somewhere")
     with pytest.raises(LakeRefused, match="cannot lie on hdfs"):
         open_table("hdfs://namenode/lake", "iceberg", "orders", catalog=lake.catalog)
