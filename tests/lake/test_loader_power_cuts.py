@@ -80,7 +80,7 @@ class InThisProcess:
     store: SimLake
     attempts = itertools.count()
 
-    def __init__(self, settings: LoadSettings, plan: LoadPlan, known: object, folder: str, context: object) -> None:
+    def __init__(self, settings: LoadSettings, plan: LoadPlan, known: object, folder: str, *_: object) -> None:
         self.settings, self.plan, self.folder = settings, plan, folder
 
     def publication(self) -> Publication:

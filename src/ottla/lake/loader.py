@@ -19,6 +19,7 @@ from ottla.lake.audit import progress_line
 from ottla.lake.beginning import begun
 from ottla.lake.dead_letters import send_dead_letters
 from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan, still_there, still_whole
+from ottla.lake.progress import Progress
 from ottla.lake.publishing import publisher
 from ottla.lake.reporting import Reporter
 from ottla.lake.resume import resumed
@@ -36,15 +37,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.spark")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Loaded:
-    """The outcome of a run."""
+    """The outcome of a load: what was read and where it went."""
 
     counts: list[RangeCount] = field(default_factory=list)
+    """The counts of each range of offsets that was loaded."""
     files: list[LakeFile] = field(default_factory=list)
+    """The files that were written."""
     committed: Commit = field(default_factory=Commit)
+    """The state of the lake now: the next offset of each partition, and the rows ever loaded."""
     rounds: int = 0
+    """The rounds that were committed."""
     lost: dict[TopicPartition, int] = field(default_factory=dict)
+    """The offsets that retention deleted before they were loaded, where `accept_loss` skipped them."""
+
+    def __repr__(self) -> str:
+        lost = f", lost={sum(self.lost.values())}" if self.lost else ""
+        return (
+            f"Loaded(records={self.records}, rows={self.rows}, dead={self.dead}, filtered={self.filtered}, "
+            f"files={len(self.files)}, rounds={self.rounds}, adds_up={self.adds_up}{lost})"
+        )
 
     def take(self, publication: Publication, committed: Commit) -> None:
         """Add a round that was committed."""
@@ -54,11 +67,28 @@ class Loaded:
         self.rounds += 1
 
     @property
+    def records(self) -> int:
+        """The records that were read."""
+        return sum(count.records for count in self.counts)
+
+    @property
     def rows(self) -> int:
+        """The rows that came into the lake."""
         return sum(count.rows for count in self.counts)
 
     @property
+    def dead(self) -> int:
+        """The records that went to the dead letter topic."""
+        return sum(count.dead for count in self.counts)
+
+    @property
+    def filtered(self) -> int:
+        """The records that the filter left out."""
+        return sum(count.filtered for count in self.counts)
+
+    @property
     def adds_up(self) -> bool:
+        """True if every record that was read is a row, a dead letter, left out by the filter, or was aborted."""
         return all(count.adds_up for count in self.counts)
 
 
@@ -208,7 +238,9 @@ class Loader:
         known = dict(self.loaded.committed.columns)
         settings = with_renames(self.settings, self.loaded.committed.renames)
         context = self.spark().sparkContext
-        publication = Attempt(settings, plan, known, self.state.attempt(plan), context).publication()
+        title, planned = f"round {plan.number}", sum(span.size for span in plan.ranges)
+        with Progress(title, planned, context, self.tell) as progress:
+            publication = Attempt(settings, plan, known, self.state.attempt(plan), context, progress).publication()
         self._publisher.check(publication, self.loaded.committed)
         self.state.write_publication(publication)
         self._carry_through(publication)
