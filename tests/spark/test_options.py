@@ -37,7 +37,7 @@ def test_exactly_one_way_to_choose_topics():
     assert "Only one of the following options can be specified" in refusal(assign='{"a":[0]}')
     assert "No topics to subscribe to" in refusal(subscribe=" , ")
     assert "Pattern to subscribe is empty" in refusal(subscribe=None, subscribePattern=" ")
-    assert "no regular expression" in refusal(subscribe=None, subscribePattern="a(")
+    assert "not a regular expression" in refusal(subscribe=None, subscribePattern="a(")
     assert "No topicpartitions to assign" in refusal(subscribe=None, assign="a")
     assert "Expected e.g." in refusal(subscribe=None, assign='{"a":0}')
     assert "Expected e.g." in refusal(subscribe=None, assign='{"a":"10"}')
@@ -89,14 +89,14 @@ def test_a_time_for_all_goes_before_times_per_partition_before_offsets():
 def test_numbers_that_are_no_offsets_and_no_times_are_refused():
     for streaming in (False, True):
         less = refusal(streaming=streaming, startingOffsets='{"a":{"0":-3}}')
-        assert less == "Option 'startingOffsets': -3 for a-0 is no offset; -2 is earliest, -1 latest"
+        assert less == "Option 'startingOffsets': -3 for a-0 is not an offset; -2 is earliest, -1 latest"
         whole = refusal(streaming=streaming, startingTimestamp="-2")
         assert whole == "Option 'startingTimestamp': the time -2 is negative; write milliseconds since 1970"
         each = refusal(streaming=streaming, startingOffsetsByTimestamp='{"a":{"0":-1}}')
         assert each == "Option 'startingOffsetsByTimestamp': the time -1 is negative; write milliseconds since 1970"
     far = refusal(startingTimestamp=str(1 << 63))
     assert far == f"Option 'startingTimestamp': the time {1 << 63} is too large; write milliseconds since 1970"
-    assert "'endingOffsets': -4 for a-0 is no offset" in refusal(endingOffsets='{"a":{"0":-4}}')
+    assert "'endingOffsets': -4 for a-0 is not an offset" in refusal(endingOffsets='{"a":{"0":-4}}')
     assert refusal(startingOffsets='{"a":{"first":0}}') == "Expected the number of a partition of a, got 'first'"
 
 
@@ -143,13 +143,32 @@ def test_security_is_refused_until_there_is_any():
     source_options({**A, "kafka.security.protocol": "plaintext"}, streaming=False)
 
 
-def test_settings_without_effect_pass_silently_and_unknown_ones_are_warned_about(caplog):
+def test_settings_without_effect_pass_silently_and_those_of_the_other_side_are_warned_about(caplog):
     with caplog.at_level(logging.WARNING, "ottla.spark"):
         source_options({**A, "kafka.session.timeout.ms": "9"}, streaming=False)
         assert caplog.messages == []
-        source_options({**A, "kafka.sesion.timeout.ms": "9", "startingOfsets": "x"}, streaming=False)
-    assert "did you mean startingOffsets?" in caplog.text
-    assert "did you mean kafka.session.timeout.ms?" in caplog.text
+        source_options({**A, "kafka.acks": "all", "kafka.value.serializer": "x"}, streaming=False)
+    assert caplog.messages == [f"Kafka option '{name}' has no effect here" for name in ("acks", "value.serializer")]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("startingOfsets", "did you mean startingOffsets?"),
+        ("kafka.sesion.timeout.ms", "did you mean kafka.session.timeout.ms?"),
+        ("kafka.isolation.levl", "did you mean kafka.isolation.level?"),
+        ("xyzzy", "Option 'xyzzy' is not known"),
+    ],
+)
+def test_an_option_that_nobody_knows_is_refused_with_the_nearest_known_one(name, hint):
+    with pytest.raises(ValueError, match="is not known") as refused:
+        source_options({**A, name: "x"}, streaming=False)
+    assert hint in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["path", "checkpointLocation", "queryName", "asyncProgressTrackingEnabled"])
+def test_options_of_sparks_own_pass(name):
+    source_options({**A, name: "x"}, streaming=True)
 
 
 def test_trigger_limits_are_ignored_aloud_in_a_batch(caplog):

@@ -138,7 +138,10 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
-_SPARKS_OWN = frozenset({"path", "paths", "checkpointlocation", "queryname", "userspecifiedschema"})
+_SPARKS_OWN = frozenset(
+    {"path", "paths", "checkpointlocation", "queryname", "userspecifiedschema"}
+    | {"asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +291,7 @@ class _Given:
             if not name.startswith("kafka."):
                 near = difflib.get_close_matches(name, declared, n=1)
                 hint = f"; did you mean {declared[near[0]]}?" if near else ""
-                log.warning("Option %s is not known and has no effect%s", name, hint)
+                raise ValueError(f"Option '{name}' is not known{hint}")
 
     def has(self, name: str) -> bool:
         return name.lower() in self._values
@@ -347,7 +350,7 @@ def _selection(given: _Given) -> Selection:
         try:
             re.compile(text)
         except re.error as fault:
-            raise ValueError(f"Option 'subscribePattern' is no regular expression: {fault}") from fault
+            raise ValueError(f"Option 'subscribePattern' is not a regular expression: {fault}") from fault
         return Selection(pattern=text)
     return Selection(partitions=_assigned(text))
 
@@ -414,7 +417,9 @@ def _limit(given: _Given, end: str, default: Edge, *, latest_where_none: bool) -
     offsets = flat(_json(f"{end}Offsets", text))
     for partition, offset in offsets.items():
         if offset < Edge.EARLIEST:
-            raise ValueError(f"Option '{end}Offsets': {offset} for {partition} is no offset; -2 is earliest, -1 latest")
+            raise ValueError(
+                f"Option '{end}Offsets': {offset} for {partition} is not an offset; -2 is earliest, -1 latest"
+            )
     return SpecificOffsets(offsets)
 
 
