@@ -18,6 +18,7 @@ from ottla.lake.attempt import Attempt
 from ottla.lake.audit import progress_line
 from ottla.lake.beginning import begun
 from ottla.lake.dead_letters import send_dead_letters
+from ottla.lake.past_due import past_due
 from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan, still_there, still_whole
 from ottla.lake.progress import Progress
 from ottla.lake.publishing import publisher
@@ -112,6 +113,8 @@ class Loader:
             state.adopt(lost.commit)
         self._publisher = publisher(settings.shape, state.store, self.name)
         self.loaded = Loaded(committed=state.committed())
+        self._looked_at: set[str] = set()
+        """Topics whose retention was compared with their records' times."""
         self._whole: Offsets = {}
         """The leader epochs in which logs were last found to hold all that was loaded."""
         with_renames(settings, self.loaded.committed.renames)
@@ -169,6 +172,7 @@ class Loader:
                 return
             self._note_lost(plan)
             self._check_new(span.topic for span in plan.ranges)
+            self._warn_of_old_records(plan, asked_us // 1000)
             self.state.write_plan(plan)
             self._carry_out(plan, behind=self._behind(plan, latest, earliest))
 
@@ -259,6 +263,13 @@ class Loader:
         self.state.write_commit(committed, publication)
         self.loaded.take(publication, committed)
         self._reporter.committed(publication, before, committed)
+
+    def _warn_of_old_records(self, plan: LoadPlan, now_ms: int) -> None:
+        """Warn of records that retention may delete before they are loaded; once for each topic."""
+        new = tuple(span for span in plan.ranges if span.topic not in self._looked_at)
+        self._looked_at |= {span.topic for span in new}
+        for sentence in past_due(new, self._survey, now_ms) if new else ():
+            self.tell(f"warning: {sentence}")
 
     def _note_lost(self, plan: LoadPlan) -> None:
         for partition, count in sorted(plan.lost.items()):
