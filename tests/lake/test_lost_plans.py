@@ -87,7 +87,7 @@ def test_a_plan_is_done_over_without_records_that_retention_removed(load, begin,
     topics.count(topic, 0, 100)
     begin(topic)
     topics.admin.delete_records({TopicPartition(topic, 0): removed})
-    with pytest.raises(lake.LakeRefused, match=f"{topic}-0: retention removed records before round 0"):
+    with pytest.raises(lake.LakeRefused, match=f"{topic}-0: retention deleted records before round 0"):
         load(topic)
     loaded = load(topic, accept_loss=True)
     assert (loaded.rows, loaded.lost) == (rows, {TopicPartition(topic, 0): removed})
