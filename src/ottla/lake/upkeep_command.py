@@ -106,7 +106,7 @@ def _status(lake: Lake, options: argparse.Namespace) -> None:
     ends = _ends(options, topics, now_us)
     found = [asdict(each) for each in statuses(lake.history(), topics, ends, now_us)]
     rows = [tuple("?" if cell is None else cell for cell in row.values()) for row in found]
-    _tell(options.format, found, "topic|rows|rounds kept|behind|late|dead|complete through|filtered", rows)
+    _tell(options.format, found, "topic|rows|rounds kept|behind|late|dead|complete through|filtered|newest event", rows)
 
 
 def _picture(lake: Lake, options: argparse.Namespace) -> None:
