@@ -1,6 +1,7 @@
 """The start of Spark's Java process: Java is looked for first, and its lines are shown only where asked for."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,19 @@ def test_without_java_one_sentence_names_the_package_to_install():
     assert done.returncode == 1
     assert "SparkRefused: Spark needs a Java runtime of version 17 or 21, and there is none: install one: " in last
     assert "apt install openjdk-17-jre-headless" in last
+
+
+def test_a_java_that_sparks_own_file_names_is_left_to_spark(tmp_path):
+    (tmp_path / "spark-env.sh").write_text(f"export JAVA_HOME={java(tmp_path, 'echo from the file >&2; exit 1')}\n")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("bash", "dirname", "env", "basename", "cat", "ls", "grep", "uname", "rm"):
+        (tools / tool).symlink_to(str(shutil.which(tool)))
+    done = ran(START.format(quiet=True), PATH=str(tools), SPARK_CONF_DIR=str(tmp_path))
+    assert "SparkRefused: Spark did not start: from the file" in done.stderr.splitlines()[-1]
+    (tmp_path / "spark-env.sh").write_text("\n")
+    done = ran(START.format(quiet=True), PATH=str(tools), SPARK_CONF_DIR=str(tmp_path))
+    assert "SparkRefused: Spark needs a Java runtime" in done.stderr.splitlines()[-1]
 
 
 def test_a_java_home_without_java_is_named(tmp_path):

@@ -25,6 +25,7 @@ INSTALL = (
     "install one: apt install openjdk-17-jre-headless (Debian, Ubuntu), dnf install java-17-openjdk-headless (Fedora), "
     "brew install openjdk@17 (macOS); or set JAVA_HOME"
 )
+NO_JAVA = f"Spark needs a Java runtime of version 17 or 21, and there is none: {INSTALL}"
 _NOISE = re.compile(
     r"WARNING: |Using Spark's default log4j profile|Setting default log level|To adjust logging level|"
     r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN |:: |\s*$"
@@ -108,11 +109,19 @@ def check_java() -> None:
         java = Path(home) / "bin" / "java"
         if not os.access(java, os.X_OK):
             raise SparkRefused(f"JAVA_HOME is {home}, where there is no bin/java: correct it, or unset it")
-    elif shutil.which("java") is None:
-        raise SparkRefused(f"Spark needs a Java runtime of version 17 or 21, and there is none: {INSTALL}")
+    elif shutil.which("java") is None and not _has_environment_file():
+        raise SparkRefused(NO_JAVA)
+
+
+def _has_environment_file() -> bool:
+    """True where Spark reads a spark-env.sh before it starts, which may name a Java."""
+    folders = [os.environ.get("SPARK_CONF_DIR"), *(f"{home}/conf" for home in [os.environ.get("SPARK_HOME")] if home)]
+    return any((Path(folder) / "spark-env.sh").exists() for folder in folders if folder)
 
 
 def _why(lines: list[str]) -> str:
+    if any("JAVA_HOME is not set" in line for line in lines):
+        return NO_JAVA
     if any(_TOO_OLD.search(line) for line in lines):
         return f"Spark needs Java 17 or 21, and this Java is older: {INSTALL}"
     last = "; ".join(line.strip() for line in lines[-3:])
