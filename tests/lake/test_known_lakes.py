@@ -3,15 +3,19 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from ottla import lake
 from ottla.lake.known import changes, continued, known_options, to_note
+from ottla.lake.layout import Layout
 from ottla.lake.load_arguments import with_times_joined
 from ottla.lake.options import OPTIONS, LoadOptions, checked
+from ottla.lake.plans import Commit
 from ottla.lake.settings import load_settings
-from ottla.lake.stores import LakeRefused
+from ottla.lake.state import LakeState
+from ottla.lake.stores import LakeRefused, open_store
 
 LAKES = [
     {"json": True, "event_time": "time", "partition_by": "hour,carrier", "time_zone": "Europe/Berlin"},
@@ -67,6 +71,29 @@ def test_a_different_value_is_refused_with_both_in_the_sentence(options, other, 
     with pytest.raises(LakeRefused) as refused:
         continued(checked(other), first.shape, to_note(checked(options)), first.url)
     assert sentence in str(refused.value) and "Leave the option out" in str(refused.value)
+
+
+def test_the_options_of_a_first_load_that_loaded_nothing_may_be_corrected(tmp_path):
+    wrong = {
+        "json": True,
+        "event_time": "tme",
+        "format": "iceberg",
+        "catalog": "sqlite:///c.db",
+        "partition_by": "none",
+    }
+    first = settled(wrong)
+    with LakeState(open_store((tmp_path / "lake").as_uri())) as state:
+        name = state.settle(first.shape)
+        again = continued({"event_time": "time"}, state.shape(), {}, "x", empty=state.is_empty())
+        assert settled(again).shape == replace(first.shape, layout=Layout((), "UTC", "time"))
+        other = settled(
+            continued({"format": "delta", "values": "text", "event_time": ""}, state.shape(), {}, "x", empty=True)
+        )
+        state.shape_anew(other.shape)
+        assert state.settle(other.shape) == name and state.shape() == other.shape
+        state.adopt(Commit(0))
+        state.shape_anew(first.shape)
+        assert not state.is_empty() and state.shape() == other.shape
 
 
 def test_a_refusal_shows_no_password_of_a_catalog():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ottla.lake.settings import LoadSettings
     from ottla.lake.state import LakeRecords, LakeState
 
+MOST_NAMED = 20
 __all__ = ["LakeRefused", "LoadOptions", "load", "rows", "schema", "table"]
 
 
@@ -67,7 +68,7 @@ def load(
     interval_s, told = _interval_s(every, continuous=continuous), tell or to_stderr
     given, url = checked(options), lake_url(to)
     records = LakeRecords(open_store(url))
-    known = continued(given, records.shape(), records.noted(), url)
+    known = continued(given, records.shape(), records.noted(), url, empty=records.is_empty())
     names, known = _topics(topics, given, known, records, told)
     settings = load_settings(names, url, known)
     _check_topics(settings, told)
@@ -137,7 +138,8 @@ def _topics(
         return (), known
     found = tuple(sorted(records.committed().topic_ids))
     if found:
-        tell(f"topics as before: {', '.join(found)}")
+        more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+        tell(f"topics as before: {', '.join(found[:MOST_NAMED])}{more}")
     return found, known
 
 
@@ -198,6 +200,7 @@ def _loader(
         return mine[0]
 
     with LakeState(open_store(settings.url)) as state:
+        state.shape_anew(settings.shape)
         loader = Loader(settings, state, running, tell)
         _note(state, options, tell)
         try:

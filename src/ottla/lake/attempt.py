@@ -102,7 +102,7 @@ class Attempt:
         changed = {span.topic for span in self._plan.ranges}
         while pending:
             self._check_types(changed)
-            self._progress.begin("reading again, with wider columns," if done else "reading")
+            self._progress.begin("reading again with wider columns" if done else "reading")
             given = [
                 replace(tasks[index], columns=self._columns, pulse=self._progress.pulse(index)) for index in pending
             ]

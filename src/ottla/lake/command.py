@@ -103,13 +103,14 @@ def _stop_on_signals(stop: threading.Event) -> None:
     The handler takes no lock: the thread that it interrupts may hold that of the event, or of stderr.
     """
     asked: list[int] = []
+    clear = CLEAR.encode() if os.isatty(2) else b""
 
     def ask_to_stop(number: int, _frame: FrameType | None) -> None:
         if asked or stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             raise KeyboardInterrupt
         asked.append(number)
-        os.write(2, b"stopping after this round; once more stops at once\n")
+        os.write(2, clear + b"stopping after this round; once more stops at once\n")
         _thread.start_new_thread(stop.set, ())
 
     signal.signal(signal.SIGTERM, ask_to_stop)

@@ -16,17 +16,22 @@ from ottla.lake.state import LakeRecords
 from ottla.lake.stores import LakeRefused, catalog_url, lake_url, open_store
 
 _PASSWORD = re.compile(r"(?<=//)([^:/@\s]*):[^@/\s]*@")
-_INSTEAD = {"registry": ("schema", "message"), "schema": ("registry",), "pattern": ()}
+_INSTEAD = {"registry": ("schema", "message"), "schema": ("registry",)}
 """Options that take the place of others."""
 
 
-def continued(given: LoadOptions, shape: Shape | None, noted: Mapping[str, object], url: str) -> LoadOptions:
-    """The options of a load: given ones, else those that the lake knows. LakeRefused where a given one contradicts."""
+def continued(
+    given: LoadOptions, shape: Shape | None, noted: Mapping[str, object], url: str, *, empty: bool = False
+) -> LoadOptions:
+    """The options of a load: given ones, else those that the lake knows. LakeRefused where a given one contradicts.
+
+    In an empty lake, after a first load that was refused, given ones replace all others.
+    """
     if shape is None:
         return given
     known = known_options(shape)
     for name, value in _asked(given, shape):
-        if value != known[name]:
+        if value != known[name] and not empty:
             raise LakeRefused(
                 f"the lake at {url} was made {said(name, known[name])}; this load comes {said(name, value)}, and files "
                 "of both could not be read as one. Leave the option out to go on as before, or give another --to"
@@ -34,7 +39,13 @@ def continued(given: LoadOptions, shape: Shape | None, noted: Mapping[str, objec
     replaced = {other for name in given for other in _INSTEAD.get(name, ())}
     shaped = {name: value for name, value in known.items() if _is_said(name, value)}
     kept = {name: value for name, value in read_notes(noted).items() if name not in replaced}
-    return cast("LoadOptions", {**kept, **given, **shaped})
+    if not empty:
+        return cast("LoadOptions", {**kept, **given, **shaped})
+    if given.get("json") is not None:
+        shaped.pop("values", None)
+    if given.get("format", "iceberg") != "iceberg":
+        shaped.pop("catalog", None)
+    return cast("LoadOptions", {**kept, **shaped, **given})
 
 
 def known_options(shape: Shape) -> dict[str, object]:

@@ -51,7 +51,7 @@ class Counts:
 
     def text(self, seconds: float) -> str:
         """`round 0: reading, 120,000 of 500,000 records (24%), 40,000/s`."""
-        read = min(sum(self.by_task.values()), self.planned)
+        read = min(sum(list(self.by_task.values())), self.planned)  # another thread adds tasks
         if not read:
             return f"{self.title}: {self.phase} {self.planned:,} records, {seconds:.0f} s so far"
         share, speed = 100 * read // max(1, self.planned), read / max(seconds, 0.001)

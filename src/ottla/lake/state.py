@@ -53,6 +53,10 @@ class LakeRecords:
         """The options of earlier loads that hold until a load gives others."""
         return self._read(f"{HOME}options.json") or {}
 
+    def is_empty(self) -> bool:
+        """True where no round was ever published or committed, as after a first load that was refused."""
+        return not self._numbers("commit") and not self._numbers("publish")
+
     def committed(self) -> Commit:
         """The lake's committed state."""
         last = max(self._numbers("commit"), default=None)
@@ -167,6 +171,13 @@ class LakeState(LakeRecords):
         if other := difference(stored, described):
             raise LakeRefused(f"the lake at {self.store.url} {other}. Use the same options, or another --to")
         return str(stored["loader"])
+
+    def shape_anew(self, shape: Shape) -> None:
+        """Give another shape to a lake that holds nothing yet: the options of its first load were wrong."""
+        stored = self._read(f"{HOME}lake.json")
+        if stored is not None and self.is_empty() and difference(stored, shape.to_json()):
+            check_format(stored)
+            self.store.replace(f"{HOME}lake.json", json.dumps({**stored, **shape.to_json()}).encode())
 
     def adopt(self, commit: Commit) -> None:
         """Write a commit that no round made: the progress in tables after a lost state, or where new topics begin."""
