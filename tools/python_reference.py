@@ -6,6 +6,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import python_sources as sources
 from python_sections import INTRO, SECTIONS, Form, Section
@@ -124,6 +125,21 @@ def _handed_on(module: str, name: str) -> bool:
     return any(alias == name for _, _, alias in sources.handed_on(module))
 
 
+def _load(section: Section) -> Iterator[str]:
+    """The entries of `ottla.lake`, the options of a load behind the first."""
+    from ottla.lake.options import OPTIONS
+
+    rows = []
+    for option in OPTIONS:
+        kind = f"{option.kind.value}: {', '.join(option.choices)}" if option.choices else option.kind.value
+        default = "" if option.default in ("", None, ()) else _code(str(option.default))
+        rows.append((_code(option.name), kind, default, option.doc, option.kept.value))
+    yield from _entries(replace(section, names=section.names[:1]))
+    yield f"The options of `{section.names[0]}`:"
+    yield _table(("option", "takes", "default", "meaning", "holds"), rows)
+    yield from _entries(replace(section, names=section.names[1:]))
+
+
 def _called(found: Found, owner: str = "") -> Iterator[str]:
     """A signature and its docstring. Signatures are marked `py`, examples `python`: tests run the latter."""
     yield f"```py\n{sources.call(found, owner)}\n```"
@@ -172,7 +188,7 @@ def _codes(section: Section) -> Iterator[str]:
         yield _table(("code", "number", "retriable", "meaning"), rows)
 
 
-_FORMS = {Form.ENTRIES: _entries, Form.NAMES: _names, Form.PARTS: _parts, Form.CODES: _codes}
+_FORMS = {Form.ENTRIES: _entries, Form.NAMES: _names, Form.PARTS: _parts, Form.CODES: _codes, Form.LOAD: _load}
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

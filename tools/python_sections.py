@@ -16,6 +16,7 @@ class Form(Enum):
     NAMES = "a table of names and their meanings"
     PARTS = "a table of message parts and their fields"
     CODES = "a table of error codes"
+    LOAD = "a heading for each name, and the options of a load behind the first"
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,12 @@ SECTIONS = (
         'Beside `format("ottla")`, whose options [have a page of their own](spark.md); '
         "[the guide](../guide/spark.md) introduces it.",
         ("session", "write_batch", "ottla.spark.session:register_source"),
+    ),
+    Section(
+        "ottla.lake",
+        "Topics into files and tables; [the guide](../guide/lake.md) introduces it. Needs `pip install 'ottla[lake]'`.",
+        ("load", "ottla.lake.loader:Loaded", "rows", "schema", "table", "LakeRefused"),
+        Form.LOAD,
     ),
     Section(
         "ottla.client.errors",

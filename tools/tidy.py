@@ -34,11 +34,11 @@ MAY_PRINT = (
 MAY_CALL_FILES = (
     "formats/protoc.py",
     "storage/disk/local.py", "storage/maintenance/compact_child.py", "storage/maintenance/scrub_child.py", "server",
-    "coordination", "config", "lake", "spark/daemon.py",
+    "coordination", "config", "lake", "spark/daemon.py", "spark/launch.py",
     "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py",
 )  # fmt: skip
-MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "spark/workers.py",
-                    "registry/server.py")  # fmt: skip
+MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "lake/progress.py",
+                    "spark/workers.py", "registry/server.py")  # fmt: skip
 MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
                  "registry/app.py", "registry/server.py", "client/blocking/producer.py")  # fmt: skip
 

@@ -333,3 +333,16 @@ def test_a_terminal_that_lacks_a_character_is_shown_its_number(tmp_path: Path) -
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert r"\u2192" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [("urllib3", ["schema", "list"], "registry"), ("pyarrow", ["lake", "status", "--to", "x"], "lake")],
+)
+def test_a_library_that_is_not_installed_is_named_with_the_command_that_brings_it(module, arguments, extra):
+    program = (
+        f"import sys; sys.modules[{module!r}] = None; from ottla.cli.main import main; sys.exit(main({arguments}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert module in done.stderr and f"pip install 'ottla[{extra}]'" in done.stderr

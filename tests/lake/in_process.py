@@ -15,6 +15,7 @@ from ottla.formats.writer import WriterSchema
 from ottla.lake import attempt, values, write
 from ottla.lake.attempt import Attempt
 from ottla.lake.plans import Commit, LoadPlan
+from ottla.lake.progress import Progress
 from ottla.lake.publishing import publisher
 from ottla.lake.settings import load_settings
 from ottla.lake.stores import open_store
@@ -78,7 +79,12 @@ class Load:
         plan = LoadPlan(number, (OffsetRange(TOPIC, 0, begin, len(self._log), b"0" * 16),))
         try:
             done = Attempt(
-                self.settings, plan, dict(self.committed.columns), f"_ottla/tmp/{number}-a/", OneProcess()
+                self.settings,
+                plan,
+                dict(self.committed.columns),
+                f"_ottla/tmp/{number}-a/",
+                OneProcess(),
+                Progress("", 0, None, lambda _: None),
             ).publication()
             self._publisher.check(done, self.committed)
         except BaseException:

@@ -16,6 +16,7 @@ import pytest
 from ottla import lake
 from ottla.lake.attempt import publishable
 from ottla.lake.plans import Commit, LoadPlan
+from ottla.lake.progress import Progress
 from ottla.lake.publishing import publisher, topic_table
 from ottla.lake.settings import load_settings
 from ottla.lake.stores import open_store
@@ -86,7 +87,8 @@ class Rounds:
         span = OffsetRange(TOPIC, 0, begin, len(self.records))
         plan = LoadPlan(self.committed.number + 1, (span,))
         folder = lambda: f"_ottla/tmp/{plan.number}-{next(self._attempts)}/"  # noqa: E731
-        made = publishable(self.settings, plan, self.committed, folder, _Here(), self._publisher)  # type: ignore[arg-type]
+        quiet = Progress("", 0, None, lambda _: None)
+        made = publishable(self.settings, plan, self.committed, folder, _Here(), self._publisher, quiet)  # type: ignore[arg-type]
         assert all(count.adds_up for count in made.counts)
         after = self.committed.after(made)
         self._publisher.show(made, after)

@@ -37,17 +37,19 @@ def fill(topics, topic, *documents, partition=0, first=0):
         ("1500", Timestamps(1500, latest_where_none=True)),
         ("1970-01-01T00:00:01Z", Timestamps(1000, latest_where_none=True)),
         ("1970-01-01T01:00:01+01:00", Timestamps(1000, latest_where_none=True)),
+        ("yesterday 10:00", Timestamps(1_356_948_000_000, latest_where_none=True)),
+        ("-1h", Timestamps(NEW_YEAR - 3_600_000, latest_where_none=True)),
         ('{"t":{"0":7}}', SpecificOffsets({TopicPartition("t", 0): 7})),
     ],
 )
 def test_beginnings_are_edges_times_or_offsets(text, limit):
-    assert parse_beginning(text) == limit
+    assert parse_beginning(text, NEW_YEAR) == limit
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "yesterday",
+        "someday",
         "{",
         '{"t":7}',
         "-5",

@@ -45,6 +45,30 @@ def test_ctrl_c_ends_after_the_round_at_work_with_the_table(topics, bootstrap, t
     assert re.search(rf"{topic} +0 +0-10 +10 +10", out) and "adds up" in out
 
 
+def test_a_load_that_succeeds_prints_nothing_of_sparks_and_names_its_phases(topics, bootstrap, tmp_path):
+    topic = topics.new()
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b"x") for _ in range(10)])
+    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    lines = err.splitlines()
+    assert lines[0] == "starting Spark" and lines[-1].startswith("round 0: 10 records into 1 file (")
+    assert all(line.startswith("round 0: ") for line in lines[1:])
+    assert out.splitlines()[0].startswith("topic ") and len(out.splitlines()) == 3
+
+
+def test_without_java_a_load_says_what_to_install(topics, bootstrap, tmp_path, monkeypatch):
+    topic = topics.new()
+    topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b"x")])
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (1, "")
+    first, last = err.splitlines()
+    assert first == "starting Spark" and last.startswith("ottla lake load: Spark needs a Java runtime of version 17")
+
+
 def test_the_end_of_sparks_java_process_is_said_in_a_sentence(topics, bootstrap, tmp_path):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b"x") for _ in range(10)])

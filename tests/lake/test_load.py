@@ -221,9 +221,9 @@ def test_a_lake_keeps_its_layout(load, topics):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b'{"a":1}')])
     load(topic, json=True)
-    with pytest.raises(lake.LakeRefused, match="the lake has values json, not bytes"):
-        load(topic)
-    with pytest.raises(lake.LakeRefused, match="the lake has partition by day, not hour"):
+    with pytest.raises(lake.LakeRefused, match="with --values json; this load comes with --values binary"):
+        load(topic, values="binary")
+    with pytest.raises(lake.LakeRefused, match="with --partition-by day; this load comes with --partition-by hour"):
         load(topic, json=True, partition_by="hour")
 
 

@@ -80,7 +80,7 @@ class InThisProcess:
     store: SimLake
     attempts = itertools.count()
 
-    def __init__(self, settings: LoadSettings, plan: LoadPlan, known: object, folder: str, context: object) -> None:
+    def __init__(self, settings: LoadSettings, plan: LoadPlan, known: object, folder: str, *_: object) -> None:
         self.settings, self.plan, self.folder = settings, plan, folder
 
     def publication(self) -> Publication:
@@ -125,6 +125,7 @@ def catch_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[SimDisk, Topics], Loa
     monkeypatch.setattr(loader, "Survey", lambda *_, **__: OnPaper())
     monkeypatch.setattr(loader, "Attempt", InThisProcess)
     monkeypatch.setattr(loader, "Reporter", Quiet)
+    monkeypatch.setattr(loader, "past_due", lambda *_: [])
     settings = load_settings(["a", "b"], LAKE, {"max_offsets": 6})
 
     def run(disk: SimDisk, ends: Topics) -> Loader:

@@ -194,7 +194,7 @@ def test_a_state_of_another_format_is_refused():
 def test_the_audit_adds_up_or_says_where_it_does_not():
     publication = a_publication()
     lines = audit_lines(publication.counts, Commit().after(publication))
-    assert lines[-1] == "audit: 14 records = 12 in files + 1 dead letters + 1 aborted: adds up"
+    assert lines[-1] == "audit: 14 records = 12 in files + 1 dead letter + 1 aborted: adds up"
     short = RangeCount(publication.plan.ranges[0], 9, 6, 1, 1, 1)
     assert "DOES NOT ADD UP in a-0" in audit_lines([short], Commit())[-1]
 
@@ -257,7 +257,7 @@ def test_filtered_records_are_part_of_the_sum_and_are_read_again_as_they_were_wr
     assert Publication.from_json(json.loads(json.dumps(publication.to_json()))) == publication
     assert (
         audit_lines([count], Commit())[-1]
-        == "audit: 9 records = 4 in files + 3 filtered + 1 dead letters + 1 aborted: adds up"
+        == "audit: 9 records = 4 in files + 3 filtered + 1 dead letter + 1 aborted: adds up"
     )
     pieces = [RangeCount(replace(span, end=6), 5, filtered=2), RangeCount(replace(span, start=6), 4, filtered=1)]
     assert counted(LoadPlan(7, (span,)), pieces, []) == (RangeCount(span, 9, filtered=3),)

@@ -33,7 +33,7 @@ def test_the_lag_of_a_lake_shows_in_a_consumer_group(load, topics, tmp_path):
     topics.count(topic, 0, 5)
     topics.count(topic, 1, 3)
     load(topic)
-    name = "ottla-lake-" + json.loads((tmp_path / "lake/_ottla/lake.json").read_text())["loader"]
+    name = "ottla-lake-lake-" + json.loads((tmp_path / "lake/_ottla/lake.json").read_text())["loader"][:8]
     assert name in {group.group_id for group in topics.admin.list_groups()}
     committed = LakeRecords(open_store((tmp_path / "lake").as_uri())).committed()
     assert shown(topics, name) == committed.offsets == {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 3}

@@ -83,9 +83,9 @@ def test_a_lake_keeps_its_filter_and_one_from_before_there_were_filters_has_none
             assert stored.pop(later) == ""
         place.write_text(json.dumps(stored))
         assert state.settle(SHAPE) == name and state.shape() == SHAPE
-        with pytest.raises(LakeRefused, match="the lake has where nothing, not n > 1: "):
+        with pytest.raises(LakeRefused, match="was made without where, and this load comes with where n > 1"):
             state.settle(replace(SHAPE, where="n > 1"))
-        with pytest.raises(LakeRefused, match="the lake has flatten nothing, not _: "):
+        with pytest.raises(LakeRefused, match="was made without flatten, and this load comes with flatten _"):
             state.settle(replace(SHAPE, flatten="_"))
 
 
@@ -94,9 +94,11 @@ def test_a_lake_keeps_its_layout_and_its_loaders_name(tmp_path):
         name = state.settle(SHAPE)
     with a_state(tmp_path) as state:
         assert state.settle(SHAPE) == name
-        with pytest.raises(LakeRefused, match="the lake has values bytes, not json"):
+        with pytest.raises(LakeRefused, match="was made with values bytes, and this load comes with values json"):
             state.settle(Shape(values="json"))
-        with pytest.raises(LakeRefused, match="the lake has partition by day, not none"):
+        with pytest.raises(
+            LakeRefused, match="was made with partition by day, and this load comes without partition by"
+        ):
             state.settle(Shape(layout=Layout(())))
 
 

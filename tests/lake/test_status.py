@@ -80,11 +80,11 @@ def test_rows_late_records_and_dead_letters_are_told():
     committed = Commit().after(first).after(second)
     ends = Ends(NOW, {A0: 0}, {A0: 19})
     assert statuses(History(committed, Forgotten(), (first, second)), ["a"], ends, NOW) == [
-        TopicStatus("a", 5, 2, 12, 3, 2, "1970-01-01T00:50:00Z")
+        TopicStatus("a", 5, 2, 12, 3, 2, "1970-01-01T00:50:00Z", newest_event="1970-01-01T00:50:00Z")
     ]
     later = Forgotten(Commit().after(first), first.windows)
     assert statuses(History(committed, later, (second,)), ["a"], None, NOW) == [
-        TopicStatus("a", 5, 1, None, 3, 2, "1970-01-01T00:50:00Z")
+        TopicStatus("a", 5, 1, None, 3, 2, "1970-01-01T00:50:00Z", newest_event="1970-01-01T00:50:00Z")
     ]
 
 
@@ -118,6 +118,7 @@ def test_the_status_of_a_lake_follows_its_loads(load, topics, bootstrap, tmp_pat
         "dead": 1,
         "complete_through": "2001-09-09T01:56:40Z",
         "filtered": 0,
+        "newest_event": "2001-09-09T02:06:40Z",
     }
     (asked,), _ = said(capsys, "--to", lake, "-b", bootstrap)
     assert asked["behind"] == 0 and asked["complete_through"] > "2026"

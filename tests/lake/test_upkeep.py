@@ -193,7 +193,7 @@ def test_plain_files_say_what_they_hold_and_why_they_cannot_be_joined(load, topi
         ({"key": "id"}, "--key needs a table"),
         ({"format": "iceberg"}, "needs --catalog"),
         ({"format": "delta", "catalog": "sqlite:///x"}, "needs --catalog"),
-        ({"format": "orc"}, "it is one of parquet, delta, iceberg"),
+        ({"format": "orc"}, "give one of parquet, delta, iceberg"),
         ({"format": "delta", "debezium": True}, "needs --json and --key"),
         ({"format": "iceberg", "catalog": "sqlite:///x", "time_zone": "Europe/Berlin"}, "in UTC"),
     ],

@@ -15,8 +15,9 @@ from typing import IO, Any
 
 from ottla import lake
 from ottla.spark.kafka_settings import KafkaSettings
+from ottla.spark.launch import SparkRefused
 from ottla.spark.probe import probe
-from ottla.spark.submit import SparkRefused, add_spark_arguments, open_session, spark_settings
+from ottla.spark.submit import add_spark_arguments, open_session, spark_settings
 
 
 class Jobs:

@@ -51,6 +51,26 @@ quiet(lambda socket, authenticated: os.write(writer, b"a row"))(None, True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "")
 
 
+@pytest.mark.parametrize(("hung_up", "shown"), [(True, ""), (False, "PySpark daemon failed to flush")])
+def test_pysparks_daemon_shows_no_traceback_of_a_connection_that_spark_closed(hung_up, shown):
+    code = f"""
+import socket, sys, types
+from pyspark import daemon
+from ottla.spark.daemon import unless_hung_up
+daemon.print = unless_hung_up
+sys.argv = ["daemon"]
+sys.modules["pyspark.worker"] = worker = types.ModuleType("pyspark.worker")
+ours, theirs = socket.socketpair()
+def main(infile, outfile):
+    outfile.write(b"a row")
+    theirs.close() if {hung_up} else outfile.detach()
+worker.main = main
+daemon.worker(ours, True)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0 and ended.stderr.startswith(shown) and bool(ended.stderr) == bool(shown)
+
+
 @pytest.mark.spark
 def test_planning_runs_compiled_modules_of_the_installed_pyspark(spark):
     class Where(DataSourceReader):

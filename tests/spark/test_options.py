@@ -143,13 +143,32 @@ def test_security_is_refused_until_there_is_any():
     source_options({**A, "kafka.security.protocol": "plaintext"}, streaming=False)
 
 
-def test_settings_without_effect_pass_silently_and_unknown_ones_are_warned_about(caplog):
+def test_settings_without_effect_pass_silently_and_those_of_the_other_side_are_warned_about(caplog):
     with caplog.at_level(logging.WARNING, "ottla.spark"):
         source_options({**A, "kafka.session.timeout.ms": "9"}, streaming=False)
         assert caplog.messages == []
-        source_options({**A, "kafka.sesion.timeout.ms": "9", "startingOfsets": "x"}, streaming=False)
-    assert "did you mean startingOffsets?" in caplog.text
-    assert "did you mean kafka.session.timeout.ms?" in caplog.text
+        source_options({**A, "kafka.acks": "all", "kafka.value.serializer": "x"}, streaming=False)
+    assert caplog.messages == [f"Kafka option '{name}' has no effect here" for name in ("acks", "value.serializer")]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("startingOfsets", "did you mean startingOffsets?"),
+        ("kafka.sesion.timeout.ms", "did you mean kafka.session.timeout.ms?"),
+        ("kafka.isolation.levl", "did you mean kafka.isolation.level?"),
+        ("xyzzy", "Option 'xyzzy' is not known"),
+    ],
+)
+def test_an_option_that_nobody_knows_is_refused_with_the_nearest_known_one(name, hint):
+    with pytest.raises(ValueError, match="is not known") as refused:
+        source_options({**A, name: "x"}, streaming=False)
+    assert hint in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["path", "checkpointLocation", "queryName", "asyncProgressTrackingEnabled"])
+def test_options_of_sparks_own_pass(name):
+    source_options({**A, name: "x"}, streaming=True)
 
 
 def test_trigger_limits_are_ignored_aloud_in_a_batch(caplog):

@@ -13,7 +13,8 @@ import pyspark
 import pytest
 
 from ottla.spark import main as submitted
-from ottla.spark.submit import SparkRefused, SparkSettings, add_spark_arguments, open_session, spark_settings
+from ottla.spark.launch import SparkRefused
+from ottla.spark.submit import SparkSettings, add_spark_arguments, open_session, spark_settings
 
 JOBS = Path(__file__).with_name("submit_jobs.py")
 SPARK_HOME = Path(pyspark.__file__).parent

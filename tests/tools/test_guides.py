@@ -117,9 +117,11 @@ def examples() -> dict[str, str]:
 
 FIXTURES = ("ottla_broker", "ottla_topic", "kafka", "kafka_topic")
 PROGRAMS = {
-    name: program for name, program in examples().items() if name not in FIXTURES and "ottla.spark" not in program
+    name: program
+    for name, program in examples().items()
+    if name not in FIXTURES and not ("ottla.spark" in program or "ottla.lake" in program)
 }
-"""Those of Spark are run by tests/spark/test_reference.py."""
+"""Those of Spark and the lake are run by tests/spark/test_reference.py."""
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)

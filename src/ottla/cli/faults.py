@@ -14,6 +14,14 @@ class BadInput(Exception):
     """A file or standard input has content that cannot be used; the text names the place and the reason."""
 
 
+_EXTRAS = {
+    **dict.fromkeys(("urllib3", "starlette", "uvicorn", "fastavro", "jsonschema_rs", "grpc_tools"), "registry"),
+    **dict.fromkeys(("pyarrow", "polars", "deltalake", "pyiceberg", "obstore", "hdfs_native"), "lake"),
+    "pyspark": "spark",
+}
+"""Libraries that a plain installation does not bring, and the part of ottla that brings each."""
+
+
 def explain(fault: Exception) -> str | None:
     """One line for errors that a user can mend; None for bugs, which keep their traceback."""
     from ottla.client.errors import ClientError, NoBrokerAnswers
@@ -26,6 +34,8 @@ def explain(fault: Exception) -> str | None:
         return f"ottla: {fault}, with --bootstrap-server HOST:PORT{notes}"
     if isinstance(fault, Misuse | BadInput | ClientError | ProfileError):
         return f"ottla: {fault}{notes}"
+    if isinstance(fault, ModuleNotFoundError) and (extra := _EXTRAS.get((fault.name or "").partition(".")[0])):
+        return f"ottla: this needs {fault.name}, which is not installed: pip install 'ottla[{extra}]'"
     if isinstance(fault, OSError):
         where = f"{fault.filename}: " if fault.filename is not None else ""
         return f"ottla: {where}{fault.strerror or fault}"

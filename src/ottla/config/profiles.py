@@ -19,6 +19,7 @@ from ottla.config.option import nearest
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_REGISTRY = "http://localhost:8081"
 BOOTSTRAP_VARIABLE, REGISTRY_VARIABLE, PROFILE_VARIABLE = "OTTLA_BOOTSTRAP_SERVERS", "OTTLA_REGISTRY", "OTTLA_PROFILE"
+_NOBODY = "the default"
 _KEYS = ("bootstrap_servers", "registry")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -57,6 +58,11 @@ class Chosen(NamedTuple):
     address: str
     origin: str
 
+    @property
+    def is_default(self) -> bool:
+        """True if nobody said it."""
+        return self.origin == _NOBODY
+
 
 def bootstrap_servers(environment: Mapping[str, str], profile: str | None = None) -> Chosen:
     """The brokers of a command that was given none; `profile` is that of `--profile`."""
@@ -81,7 +87,7 @@ def _chosen(environment: Mapping[str, str], profile: str | None, key: str, varia
     profiles = read_profiles(environment)
     if profiles.in_use is not None and (address := getattr(profiles.find(profiles.in_use), key)):
         return Chosen(address, f"profile {profiles.in_use}, in use")
-    return Chosen(default, "the default")
+    return Chosen(default, _NOBODY)
 
 
 def profiles_path(environment: Mapping[str, str]) -> Path:

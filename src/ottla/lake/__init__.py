@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -11,22 +10,27 @@ from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
+from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
-from ottla.lake.stores import LakeRefused, open_store
+from ottla.lake.options import LoadOptions, checked, options_text
+from ottla.lake.progress import to_stderr
+from ottla.lake.stores import LakeRefused, lake_url, open_store
 from ottla.spark.connections import cluster
-from ottla.spark.options import duration_ms
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
     from ottla.lake.loader import Loaded, Loader
-    from ottla.lake.settings import LoadOptions, LoadSettings
+    from ottla.lake.settings import LoadSettings
+    from ottla.lake.state import LakeRecords, LakeState
 
-__all__ = ["LakeRefused", "load", "rows", "schema", "table"]
+MOST_NAMED = 20
+__all__ = ["LakeRefused", "LoadOptions", "load", "rows", "schema", "table"]
 
 
 def load(
-    topics: Sequence[str] = (),
+    topics: str | Sequence[str] = (),
     *,
     to: str | Path,
     every: str | None = None,
@@ -36,48 +40,107 @@ def load(
     stop: threading.Event | None = None,
     **options: Unpack[LoadOptions],
 ) -> Loaded:
-    """Load topics into `to` once, `every` so often, or continuously until `stop` is set; returns what came in.
+    """Load topics into the lake at `to`; returns a `Loaded` with the counts.
 
-    Exactly once: at no moment is a row in two visible files, and after the next completed run none is missing,
-    whichever process was killed at whatever moment. `spark` is a session, or a function that makes one; it is called
-    only where there are records to load. `options` are those of settings.py's LoadOptions. Raises LakeRefused where the
-    load cannot go on by itself, ApiError and ClientError from the brokers, OSError from the store.
+    A load goes on where the last one ended, exactly once: at no moment is a row in two visible files, and after the
+    next completed run none is missing, whichever process was killed at whatever moment.
 
-        load(["events"], to="lake", bootstrap="localhost:9092", json=True, dead_letter="events.bad")
+    It loads what the topics hold now. With `every` ("1m") or `continuous` it loads again until `stop` is set. `topics`
+    is one name or several; without names and `pattern` a load takes the topics that the lake has. `spark` is a session,
+    or a function that makes one; it is called only where there are records to load. `tell` takes lines of progress,
+    which go to stderr by default.
+
+    A lake keeps its options: later loads need not name them. TypeError for an option that does not exist, LakeRefused
+    where the load cannot go on by itself, ApiError and ClientError from the brokers, OSError from the store.
+
+        from ottla.client import Producer
+        from ottla.lake import load
+
+        with Producer("localhost:9092") as producer:
+            producer.produce("events", b'{"id": 1}')
+        loaded = load("events", to="events-lake", bootstrap="localhost:9092", json=True)
+        print(loaded.rows, "rows in", len(loaded.files), "file")
     """
+    from ottla.lake.known import continued
     from ottla.lake.settings import load_settings
+    from ottla.lake.state import LakeRecords
 
-    settings = load_settings(topics, to, options)
-    interval_ms = duration_ms(every) if every is not None else 1_000 if continuous else None
-    told = tell or _to_stderr
+    interval_s, told = _interval_s(every, continuous=continuous), tell or to_stderr
+    given, url = checked(options), lake_url(to)
+    records = LakeRecords(open_store(url))
+    known = continued(given, records.shape(), records.noted(), url, empty=records.is_empty())
+    names, known = _topics(topics, given, known, records, told)
+    settings = load_settings(names, url, known)
     _check_topics(settings, told)
-    with _loader(settings, spark, told) as loader:
-        if interval_ms is None:
+    with _loader(settings, spark, told, known) as loader:
+        if interval_s is None:
             loader.catch_up(stop)
         else:
-            _repeat(loader, interval_ms / 1000, stop or threading.Event())
+            _repeat(loader, interval_s, stop or threading.Event())
         return loader.loaded
 
 
-def schema(lake: str | Path, topic: str) -> object:
+def schema(lake: str | Path, topic: str) -> pa.Schema:
     """The Arrow schema that holds all values of all of a topic's files in a lake of plain Parquet."""
     from ottla.lake.readers import topic_schema
 
     return topic_schema(lake, topic).columns
 
 
-def table(spark: SparkSession, lake: str | Path, topic: str) -> object:
+def table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
     """A topic of a lake of plain Parquet as a DataFrame, also where its columns came or widened over time."""
     from ottla.lake.readers import spark_table
 
     return spark_table(spark, lake, topic)
 
 
-def rows(lake: str | Path, topic: str) -> object:
-    """A topic of a lake of plain Parquet as a pyarrow.RecordBatchReader, also where columns were renamed over time."""
+def rows(lake: str | Path, topic: str) -> pa.RecordBatchReader:
+    """All rows of a topic of a lake of plain Parquet, also where columns were renamed over time."""
     from ottla.lake.readers import arrow_rows
 
     return arrow_rows(lake, topic)
+
+
+load.__doc__ = f"{load.__doc__}\n{options_text()}"
+
+
+def _interval_s(every: str | None, *, continuous: bool) -> float | None:
+    """The pause between two looks at the topics; None for one look. LakeRefused for a text that is not a duration."""
+    if every is None:
+        return 1.0 if continuous else None
+    if continuous:
+        raise LakeRefused("every and continuous contradict each other: give one of them")
+    if not isinstance(every, str):
+        raise TypeError(f"every is a duration such as 30s or 5m, not {every!r}")
+    try:
+        found = duration_ms(every)
+    except ValueError as fault:
+        raise LakeRefused(f"every: {fault}") from None
+    if not found:
+        raise LakeRefused("every is a duration above 0; continuous=True loads again at once")
+    return found / 1000
+
+
+def _topics(
+    named: str | Sequence[str],
+    given: LoadOptions,
+    known: LoadOptions,
+    records: LakeRecords,
+    tell: Callable[[str], None],
+) -> tuple[tuple[str, ...], LoadOptions]:
+    """The names of the topics, and the options: given names go before a pattern that the lake knows."""
+    names = (named,) if isinstance(named, str) else tuple(named)
+    if names:
+        return names, known if given.get("pattern") else {**known, "pattern": ""}
+    if known.get("pattern"):
+        if not given.get("pattern"):
+            tell(f"topics as before: all that match {known['pattern']}")
+        return (), known
+    found = tuple(sorted(records.committed().topic_ids))
+    if found:
+        more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+        tell(f"topics as before: {', '.join(found[:MOST_NAMED])}{more}")
+    return found, known
 
 
 def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
@@ -116,22 +179,30 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
 
 @contextlib.contextmanager
 def _loader(
-    settings: LoadSettings, spark: SparkSession | Callable[[], SparkSession] | None, tell: Callable[[str], None]
+    settings: LoadSettings,
+    spark: SparkSession | Callable[[], SparkSession] | None,
+    tell: Callable[[str], None],
+    options: LoadOptions,
 ) -> Iterator[Loader]:
     """A loader that holds the lake; Spark is started once there is something to load."""
     from ottla.lake.loader import Loader
     from ottla.lake.state import LakeState
-    from ottla.spark.session import session
+    from ottla.spark.session import made_session
 
     mine: list[SparkSession] = []
 
     def running() -> SparkSession:
         if not mine:
-            mine.append(session("ottla lake load") if spark is None else spark() if callable(spark) else spark)
+            if spark is None or callable(spark):
+                tell("starting Spark")
+            made = made_session("ottla lake load", None, {}, quiet=True) if spark is None else spark
+            mine.append(made() if callable(made) else made)
         return mine[0]
 
     with LakeState(open_store(settings.url)) as state:
+        state.shape_anew(settings.shape)
         loader = Loader(settings, state, running, tell)
+        _note(state, options, tell)
         try:
             yield loader
         finally:
@@ -140,5 +211,13 @@ def _loader(
                 mine[0].stop()
 
 
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _note(state: LakeState, options: LoadOptions, tell: Callable[[str], None]) -> None:
+    """Keep the options for later loads; say which of them are others than before."""
+    from ottla.lake.known import changes, to_note
+
+    before, after = state.noted(), to_note(options)
+    if before == after:
+        return
+    for line in changes(before, after) if before else ():
+        tell(line)
+    state.note(after)

@@ -17,6 +17,7 @@ from ottla.lake.exact import kept_whole
 from ottla.lake.files import Target
 from ottla.lake.merge import merge_tasks
 from ottla.lake.plans import Commit, LoadPlan, Publication, WrittenFile, bundles, counted, named_files
+from ottla.lake.progress import Progress
 from ottla.lake.publishing import Publisher
 from ottla.lake.settings import LoadSettings
 from ottla.lake.sift import row_filter
@@ -41,7 +42,13 @@ class Attempt:
     """One try at carrying a plan out."""
 
     def __init__(
-        self, settings: LoadSettings, plan: LoadPlan, known: dict[str, str], folder: str, context: SparkContext
+        self,
+        settings: LoadSettings,
+        plan: LoadPlan,
+        known: dict[str, str],
+        folder: str,
+        context: SparkContext,
+        progress: Progress,
     ) -> None:
         self._settings = settings
         self._values = settings.values
@@ -49,6 +56,7 @@ class Attempt:
         self._known = known
         """Topic -> the columns that the lake has already."""
         self._context = context
+        self._progress = progress
         self._target = Target(
             folder,
             settings.shape.layout,
@@ -98,7 +106,10 @@ class Attempt:
         changed = {span.topic for span in self._plan.ranges}
         while pending:
             self._check_types(changed)
-            given = [replace(tasks[index], columns=self._columns) for index in pending]
+            self._progress.begin("reading again with wider columns" if done else "reading")
+            given = [
+                replace(tasks[index], columns=self._columns, pulse=self._progress.pulse(index)) for index in pending
+            ]
             done.update(zip(pending, self._run(write_ranges, given, lambda task: _size(task.spans)), strict=True))
             changed = self._widened([done[index] for index in pending], in_order)
             pending = [index for index, task in enumerate(tasks) if changed & {span.topic for span in task.spans}]
@@ -156,12 +167,14 @@ class Attempt:
 
     def _columns_in_order(self, topic: str) -> str:
         spans = self._spans(topic)
+        self._progress.begin("settling the types of")
         known = self._known_columns(topic) or json_columns.pack_schema(EMPTY)
         values, kafka = self._settings.values, self._settings.kafka
         (found,) = self._run(lambda given: columns_in_order(given, known, values, kafka), [spans], len)
         return found
 
     def _merged(self, done: Iterable[WriteDone]) -> list[WrittenFile]:
+        self._progress.begin("joining the files of")
         parts = [part for each in done for part in each.parts]
         tasks = merge_tasks(self._settings.url, self._target, parts, self._context.defaultParallelism)
         made = self._run(write_merged, tasks, lambda task: sum(part.bytes for part in task.parts))
@@ -241,6 +254,7 @@ def publishable(
     folder: Callable[[], str],
     context: SparkContext,
     publisher: Publisher,
+    progress: Progress,
 ) -> Publication:
     """The results of a plan's ranges, which can be shown.
 
@@ -249,7 +263,7 @@ def publishable(
     """
     known = dict(committed.columns)
     while True:
-        publication = Attempt(settings, plan, known, folder(), context).publication()
+        publication = Attempt(settings, plan, known, folder(), context, progress).publication()
         try:
             publisher.check(publication, committed)
         except CannotWiden as fault:

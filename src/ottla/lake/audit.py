@@ -55,7 +55,8 @@ def verdict(counts: Sequence[RangeCount]) -> str:
     wrong = [str(count.span.topic_partition) for count in counts if not count.adds_up]
     filtered = sum(count.filtered for count in counts)
     left_out = f"{filtered:,} filtered + " if filtered else ""
-    sum_text = f"{records:,} records = {files:,} in files + {left_out}{dead:,} dead letters + {aborted:,} aborted"
+    fates = f"{files:,} in files + {left_out}{_many(dead, 'dead letter')} + {aborted:,} aborted"
+    sum_text = f"{_many(records, 'record')} = {fates}"
     return f"audit: {sum_text}: " + (f"DOES NOT ADD UP in {', '.join(wrong)}" if wrong else "adds up")
 
 
@@ -66,9 +67,20 @@ def progress_line(publication: Publication, seconds: float, behind: int) -> str:
     dead = sum(count.dead for count in publication.counts)
     filtered = sum(count.filtered for count in publication.counts)
     speed = (rows + dead + filtered) / seconds if seconds > 0 else 0.0
-    letters = (f", {filtered:,} filtered" if filtered else "") + (f", {dead:,} dead letters" if dead else "")
+    letters = (f", {filtered:,} filtered" if filtered else "") + (f", {_many(dead, 'dead letter')}" if dead else "")
     return (
-        f"round {publication.plan.number}: {rows:,} records into {len(publication.files):,} files "
-        f"({size / (1 << 20):,.1f} MiB){letters} in {seconds:.1f} s, {speed:,.0f}/s; "
-        + (f"{behind:,} offsets behind" if behind else "nothing is left")
+        f"round {publication.plan.number}: {_many(rows, 'record')} into {_many(len(publication.files), 'file')} "
+        f"({_size(size)}){letters} in {seconds:.1f} s, {speed:,.{0 if speed >= 10 else 1}f}/s; "
+        + (f"{_many(behind, 'offset')} behind" if behind else "nothing is left")
     )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _size(size: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return _many(size, "byte")

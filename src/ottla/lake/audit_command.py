@@ -1,4 +1,4 @@
-"""`ottla audit check`: whether a lake is complete, by exit status."""
+"""`ottla lake audit` and `ottla audit check`: whether a lake is complete, by exit status."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.kernel.errors import ApiError
+from ottla.kernel.quantities import duration_ms, moment_ms
 from ottla.lake import LakeRefused
+from ottla.lake.load_arguments import with_times_joined
 from ottla.lake.parser import Parser
-from ottla.spark.options import duration_ms
 
 if TYPE_CHECKING:
     from ottla.lake.check import Checked
@@ -27,9 +27,20 @@ _CANNOT_TELL = 2
 
 def command(arguments: Sequence[str]) -> int:
     """Run `ottla audit ...`; 0: complete, 1: not complete, 2: that cannot be told."""
-    options = _parser().parse_args(arguments)
+    return run(_parser().parse_args(with_times_joined(arguments)), "ottla audit check")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="ottla audit", description="Whether all that was sent is in the lake.")
+    verbs: Any = parser.add_subparsers(dest="verb", required=True)
+    add_verb(verbs, "check", "The same as `ottla lake audit`. ")
+    return parser
+
+
+def run(options: argparse.Namespace, program: str) -> int:
+    """Carry the check out; the exit status."""
     if find_spec("pyarrow") is None:
-        print("ottla audit check: needs pyarrow: pip install 'ottla[lake]'", file=sys.stderr)
+        print(f"{program}: needs pyarrow: pip install 'ottla[lake]'", file=sys.stderr)
         return _CANNOT_TELL
     from ottla.lake.check import CheckOptions, check
 
@@ -45,7 +56,7 @@ def command(arguments: Sequence[str]) -> int:
     try:
         checked = check(options.to, asked, time.time_ns() // 1000)
     except (LakeRefused, ApiError, ClientError, OSError) as fault:
-        print(f"ottla audit check: cannot tell: {fault}", file=sys.stderr)
+        print(f"{program}: cannot tell: {fault}", file=sys.stderr)
         return _CANNOT_TELL
     if options.format == "json":
         json.dump(_document(checked), sys.stdout)
@@ -55,14 +66,13 @@ def command(arguments: Sequence[str]) -> int:
     return checked.status
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="ottla audit", description="Whether all that was sent is in the lake.")
-    verbs = parser.add_subparsers(dest="verb", required=True)
+def add_verb(verbs: argparse._SubParsersAction[Parser], name: str, about: str = "") -> None:
+    """Declare the check as a verb of this name."""
     check = verbs.add_parser(
-        "check",
+        name,
         help="check that a lake is complete",
-        description="Prove by offsets that the lake holds what the broker held, and compare with what producers "
-        "counted. Exit status 0: complete, 1: not complete, 2: that cannot be told.",
+        description=f"{about}Prove by offsets that the lake holds what the broker held, and compare with what "
+        "producers counted. Exit status 0: complete, 1: not complete, 2: that cannot be told.",
     )
     check.add_argument("topics", nargs="*", metavar="TOPIC", help="default: all of the lake's")
     check.add_argument("--to", required=True, metavar="PLACE", help="the lake")
@@ -71,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--audit-topic", default=AUDIT_TOPIC, metavar="TOPIC", help=f"default {AUDIT_TOPIC}")
     check.add_argument(
-        "--since", type=_time, metavar="TIME", help="compare windows from then on: 2026-01-31, 2026-01-31T12:00Z"
+        "--since", type=_time, metavar="TIME", help="compare windows from then on: 2026-01-31, -7d, yesterday"
     )
     check.add_argument(
         "--delay", type=_delay, default="10m", metavar="TIME", help="how far behind a lake may be; default 10m"
@@ -85,7 +95,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument("--quick", action="store_true", help="do not look into the table or the files")
     check.add_argument("--format", choices=("text", "json"), default="text", help="of the answer; default text")
-    return parser
 
 
 def _document(checked: Checked) -> dict[str, object]:
@@ -137,11 +146,9 @@ def _lines(checked: Checked) -> list[str]:
 def _time(text: str) -> int:
     """Microseconds since 1970; without a zone in UTC."""
     try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"not a time: {text}; write e.g. 2026-01-31T12:00Z") from None
-    aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    return int(aware.timestamp()) * 1_000_000
+        return moment_ms(text, time.time_ns() // 1_000_000) * 1000
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from fault
 
 
 def _delay(text: str) -> int:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.quantities import moment_ms
 from ottla.lake.plans import Commit
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.plan import Edge, Limit, Offsets, SourceOffset, SpecificOffsets, Timestamps, flat
 from ottla.spark.survey import Survey
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST = (1 << 63) - 1
 _EDGES = {"earliest": Edge.EARLIEST, "latest": Edge.LATEST}
 
 
-def parse_beginning(text: str) -> Limit:
-    """`earliest`, `latest`, a time (ISO 8601, or milliseconds), or offsets as `{"topic":{"0":123}}`."""
+def parse_beginning(text: str, now_ms: int | None = None) -> Limit:
+    """`earliest`, `latest`, a moment (or milliseconds), or offsets as `{"topic":{"0":123}}`."""
     if text in _EDGES:
         return _EDGES[text]
     if text.startswith("{"):
@@ -29,25 +29,19 @@ def parse_beginning(text: str) -> Limit:
             raise LakeRefused(f"--from: {fault}") from fault
         for partition, offset in offsets.items():
             if not Edge.EARLIEST <= offset <= _MOST:
-                raise LakeRefused(f"--from: {offset} for {partition} is no offset; -2 is earliest, -1 latest")
+                raise LakeRefused(f"--from: {offset} for {partition} is not an offset; -2 is earliest, -1 latest")
         return SpecificOffsets(offsets)
-    if text.isdecimal():
-        return _time(text, int(text))
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        raise LakeRefused(
-            f"--from {text}: write earliest, latest, a time such as 2026-03-01T12:00:00Z, or offsets as "
-            '{"topic":{"0":123}}'
-        ) from None
-    aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-    return _time(text, (aware - _EPOCH) // timedelta(milliseconds=1))
-
-
-def _time(text: str, milliseconds: int) -> Limit:
-    """A time as a beginning. Negative ones are refused: to a broker they are names of other offsets."""
-    if not 0 <= milliseconds <= _MOST:
-        raise LakeRefused(f"--from {text}: a time is not before 1970, and has at most 63 bits of milliseconds")
+    if text.isascii() and text.isdigit():
+        milliseconds = int(text)
+        if milliseconds > _MOST:
+            raise LakeRefused(f"--from {text}: a time has at most 63 bits of milliseconds")
+    else:
+        try:
+            milliseconds = moment_ms(text, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+        except ValueError as fault:
+            raise LakeRefused(
+                f'--from: {fault}; or write earliest, latest, or offsets as {{"topic":{{"0":123}}}}'
+            ) from None
     return Timestamps(milliseconds, latest_where_none=True)
 
 

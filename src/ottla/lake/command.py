@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load, load_arguments, upkeep_command
+from ottla.lake import LakeRefused, audit_command, load, load_arguments, upkeep_command
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.parser import Parser
+from ottla.lake.progress import CLEAR
 from ottla.lake.stores import lake_url
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.submit import Opened, SparkRefused, open_session, spark_settings
+from ottla.spark.launch import INSTALL, SparkRefused, told
+from ottla.spark.submit import Opened, open_session, spark_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,29 +32,44 @@ if TYPE_CHECKING:
     from ottla.lake.loader import Loaded
 
 
+SHOWN_LINES = 30
+
+
 def command(arguments: Sequence[str]) -> int:
     """Run `ottla lake ...`; the exit status."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(load_arguments.with_times_joined(arguments))
     if options.verb in upkeep_command.VERBS:
         return _upkeep(options)
-    if bool(options.topics) == (options.pattern is not None):
+    if options.verb == "audit":
+        return audit_command.run(options, "ottla lake audit")
+    if options.topics and options.pattern is not None:
         print("ottla lake load: name topics or give --pattern, one of them", file=sys.stderr)
         return 2
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
-        print("ottla lake load: needs Spark: pip install 'ottla[spark]', and a Java 17 runtime", file=sys.stderr)
-        return 1
-    logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
+        return _failed(
+            f"needs Spark: pip install 'ottla[spark]', and a Java runtime of version 17 or 21: {INSTALL}", []
+        )
+    clear = CLEAR if sys.stderr.isatty() else ""
+    logging.basicConfig(level=logging.WARNING, format=f"{clear}ottla: %(message)s", stream=sys.stderr)
     logging.getLogger("pyiceberg.io.pyarrow").addFilter(_worth_saying)
 
     try:
         loaded = _load(options)
     except (LakeRefused, ApiError, ClientError, OSError) as fault:
-        print(f"ottla lake load: {fault}", file=sys.stderr)
-        return 1
+        return _failed(str(fault), told() if isinstance(fault, SparkRefused) else [])
     except job_errors() as fault:
-        print(f"ottla lake load: Spark failed; the next load does this round over. {cause(fault)}", file=sys.stderr)
-        return 1
+        return _failed(f"Spark failed; the next load does this round over. {cause(fault)}", told())
     return _report(loaded)
+
+
+def _failed(sentence: str, lines: Sequence[str]) -> int:
+    """Print the last lines of Spark's process where they were kept, then the sentence; the exit status."""
+    if lines:
+        print("Spark's last lines (--verbose shows all):", file=sys.stderr)
+    for line in lines[-SHOWN_LINES:]:
+        print(f"  {line}", file=sys.stderr)
+    print(f"ottla lake load: {sentence}", file=sys.stderr)
+    return 1
 
 
 def _upkeep(options: argparse.Namespace) -> int:
@@ -71,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs: Any = parser.add_subparsers(dest="verb", required=True)
     load_arguments.add_verb(verbs)
     upkeep_command.add_verbs(verbs)
+    audit_command.add_verb(verbs, "audit")
     return parser
 
 
@@ -85,13 +103,14 @@ def _stop_on_signals(stop: threading.Event) -> None:
     The handler takes no lock: the thread that it interrupts may hold that of the event, or of stderr.
     """
     asked: list[int] = []
+    clear = CLEAR.encode() if os.isatty(2) else b""
 
     def ask_to_stop(number: int, _frame: FrameType | None) -> None:
         if asked or stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             raise KeyboardInterrupt
         asked.append(number)
-        os.write(2, b"stopping after this round; once more stops at once\n")
+        os.write(2, clear + b"stopping after this round; once more stops at once\n")
         _thread.start_new_thread(stop.set, ())
 
     signal.signal(signal.SIGTERM, ask_to_stop)
@@ -106,13 +125,15 @@ def _load(options: argparse.Namespace) -> Loaded:
 
     def spark() -> SparkSession:
         """Put our handler of SIGINT back in the place of Spark's, which would end the load without its table."""
+        from ottla.lake.known import noted_bootstrap
         from ottla.lake.write import unwritable
         from ottla.spark.probe import probe
 
         if not sessions:
-            sessions.append(open_session(spark_settings(options), application="ottla lake load"))
+            asked = spark_settings(options)
+            sessions.append(open_session(asked, application="ottla lake load", quiet=not options.verbose))
             _stop_on_signals(stop)
-            kafka = KafkaSettings(options.bootstrap_server, client_id="ottla-lake")
+            kafka = KafkaSettings(noted_bootstrap(options.to), client_id="ottla-lake")
             probe(sessions[0].spark, kafka, partial(unwritable, lake_url(options.to)))
         return sessions[0].spark
 

@@ -126,7 +126,7 @@ class _Reading:
         self.wanted = self.schema
 
     def take(self, values: pa.Array, first: int) -> None:
-        """The rows from `first` on that these values are."""
+        """The rows of these values; the first has the number `first`."""
         at, most = 0, len(values)
         while at < len(values):
             part = values.slice(at, most)

@@ -19,7 +19,9 @@ from ottla.lake.attempt import publishable
 from ottla.lake.audit import progress_line
 from ottla.lake.beginning import begun
 from ottla.lake.dead_letters import send_dead_letters
+from ottla.lake.past_due import past_due
 from ottla.lake.plans import Commit, LakeFile, LoadPlan, Publication, RangeCount, next_plan, still_there, still_whole
+from ottla.lake.progress import Progress
 from ottla.lake.publishing import publisher
 from ottla.lake.reporting import Reporter
 from ottla.lake.resume import resumed
@@ -37,15 +39,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("ottla.spark")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Loaded:
-    """The outcome of a run."""
+    """The outcome of a load: what was read and where it went."""
 
     counts: list[RangeCount] = field(default_factory=list)
+    """The counts of each range of offsets that was loaded."""
     files: list[LakeFile] = field(default_factory=list)
+    """The files that were written."""
     committed: Commit = field(default_factory=Commit)
+    """The state of the lake now: the next offset of each partition, and the rows ever loaded."""
     rounds: int = 0
+    """The rounds that were committed."""
     lost: dict[TopicPartition, int] = field(default_factory=dict)
+    """The offsets that retention deleted before they were loaded, where `accept_loss` skipped them."""
+
+    def __repr__(self) -> str:
+        lost = f", lost={sum(self.lost.values())}" if self.lost else ""
+        return (
+            f"Loaded(records={self.records}, rows={self.rows}, dead={self.dead}, filtered={self.filtered}, "
+            f"files={len(self.files)}, rounds={self.rounds}, adds_up={self.adds_up}{lost})"
+        )
 
     def take(self, publication: Publication, committed: Commit) -> None:
         """Add a round that was committed."""
@@ -55,11 +69,28 @@ class Loaded:
         self.rounds += 1
 
     @property
+    def records(self) -> int:
+        """The records that were read."""
+        return sum(count.records for count in self.counts)
+
+    @property
     def rows(self) -> int:
+        """The rows that came into the lake."""
         return sum(count.rows for count in self.counts)
 
     @property
+    def dead(self) -> int:
+        """The records that went to the dead letter topic."""
+        return sum(count.dead for count in self.counts)
+
+    @property
+    def filtered(self) -> int:
+        """The records that the filter left out."""
+        return sum(count.filtered for count in self.counts)
+
+    @property
     def adds_up(self) -> bool:
+        """True if every record that was read is a row, a dead letter, left out by the filter, or was aborted."""
         return all(count.adds_up for count in self.counts)
 
 
@@ -83,6 +114,8 @@ class Loader:
             state.adopt(lost.commit)
         self._publisher = publisher(settings.shape, state.store, self.name)
         self.loaded = Loaded(committed=state.committed())
+        self._looked_at: set[str] = set()
+        """Topics whose retention was compared with their records' times."""
         self._whole: Offsets = {}
         """The leader epochs in which logs were last found to hold all that was loaded."""
         with_renames(settings, self.loaded.committed.renames)
@@ -140,6 +173,7 @@ class Loader:
                 return
             self._note_lost(plan)
             self._check_new(span.topic for span in plan.ranges)
+            self._warn_of_old_records(plan, asked_us // 1000)
             self.state.write_plan(plan)
             self._carry_out(plan, behind=self._behind(plan, latest, earliest))
 
@@ -206,11 +240,13 @@ class Loader:
     def _carry_out(self, plan: LoadPlan, *, behind: int) -> None:
         """Write all ranges, then publish."""
         began = time.monotonic()
-        committed = self.loaded.committed
+        committed, state = self.loaded.committed, self.state
         settings, context = with_renames(self.settings, committed.renames), self.spark().sparkContext
-        publication = publishable(
-            settings, plan, committed, partial(self.state.attempt, plan), context, self._publisher
-        )
+        title, planned = f"round {plan.number}", sum(span.size for span in plan.ranges)
+        with Progress(title, planned, context, self.tell) as progress:
+            publication = publishable(
+                settings, plan, committed, partial(state.attempt, plan), context, self._publisher, progress
+            )
         self.state.write_publication(publication)
         self._carry_through(publication)
         self.tell(progress_line(publication, time.monotonic() - began, behind))
@@ -228,6 +264,13 @@ class Loader:
         self.state.write_commit(committed, publication)
         self.loaded.take(publication, committed)
         self._reporter.committed(publication, before, committed)
+
+    def _warn_of_old_records(self, plan: LoadPlan, now_ms: int) -> None:
+        """Warn of records that retention may delete before they are loaded; once for each topic."""
+        new = tuple(span for span in plan.ranges if span.topic not in self._looked_at)
+        self._looked_at |= {span.topic for span in new}
+        for sentence in past_due(new, self._survey, now_ms) if new else ():
+            self.tell(f"warning: {sentence}")
 
     def _note_lost(self, plan: LoadPlan) -> None:
         for partition, count in sorted(plan.lost.items()):

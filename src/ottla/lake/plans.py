@@ -279,8 +279,8 @@ def next_plan(committed: Commit, latest: SourceOffset, earliest: Offsets, *, mos
         epoch = latest.epochs.get(partition, -1)
         ranges.append(OffsetRange(partition.topic, partition.partition, start, end, topic_id, epoch))
     if lost and not accept_loss:
-        gone = ", ".join(f"{partition} {count}" for partition, count in sorted(lost.items()))
-        raise LakeRefused(f"retention removed records before they were loaded ({gone}); --accept-loss goes on")
+        gone = ", ".join(f"{count:,} offsets of {partition}" for partition, count in sorted(lost.items()))
+        raise LakeRefused(f"retention deleted {gone} before they were loaded: --accept-loss skips them")
     busy = {span.topic for span in ranges if span.size or span.topic_partition in lost}
     noted = [
         span
@@ -317,9 +317,9 @@ def still_there(plan: LoadPlan, latest: SourceOffset, earliest: Offsets, *, acce
         if gone:
             lost[partition] = lost.get(partition, 0) + gone
         if gone and not accept_loss:
-            why = "its topic was deleted" if deleted else "retention removed records"
+            why = "its topic was deleted" if deleted else "retention deleted records"
             raise LakeRefused(
-                f"{partition}: {why} before round {plan.number} was loaded ({gone}); --accept-loss goes on"
+                f"{partition}: {why} before round {plan.number} was loaded ({gone:,} offsets): --accept-loss skips them"
             )
         ranges += [] if deleted else [kept]
     return replace(plan, ranges=tuple(ranges), lost=lost)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
@@ -12,7 +14,7 @@ from ottla.lake.exporter import Counts, Exporter
 from ottla.lake.lake_tier import LakeTier
 from ottla.lake.markers import Markers
 from ottla.lake.plans import Commit, Publication
-from ottla.lake.report_options import Reports
+from ottla.lake.settings import Reports
 from ottla.lake.shape import Shape
 from ottla.lake.state import LakeRecords
 from ottla.lake.status import Ends
@@ -25,6 +27,7 @@ from ottla.spark.publish import Publisher as GroupOffsets
 
 log = logging.getLogger("ottla.spark")
 
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 RATIO_US = 24 * 3_600_000_000
 """Ratios are those of the windows of a day."""
 RATIO_EVERY_US = 60_000_000
@@ -39,7 +42,7 @@ class Reporter:
         self._bootstrap = kafka.bootstrap_servers
         self._audit_topic = reports.audit_topic
         self._committed = committed
-        self._group = GroupOffsets(kafka, reports.group or f"ottla-lake-{name}")
+        self._group = GroupOffsets(kafka, reports.group or group_name(records.store.url, name))
         self._tier = LakeTier(self._bootstrap, reports.audit_topic, name, _now_ms) if reports.audit_topic else None
         self._counts = Counts(committed)
         self._exporter: Exporter | None = None
@@ -114,6 +117,12 @@ class Reporter:
         except (ApiError, ClientError, OSError, LakeRefused) as fault:
             self._counts.fault()
             log.warning("%s of this loader could not be reported: %s", what, fault)
+
+
+def group_name(url: str, loader: str) -> str:
+    """The group of a lake's loaders: the name of the lake's directory, and the beginning of the loader's name."""
+    lake = _NOT_IN_NAMES.sub("-", unquote(url.rstrip("/").rpartition("/")[2])).strip("-")
+    return "-".join(part for part in ("ottla-lake", lake, loader[:8]) if part)
 
 
 def _now_ms() -> int:

@@ -49,7 +49,9 @@ def resumed(settings: LoadSettings, state: LakeRecords) -> Resumed | None:
     if not loaders:
         return None
     if len(loaders) > 1:
-        raise LakeRefused(f"the tables were filled by several loaders ({', '.join(loaders)}): none can be gone on as")
+        raise LakeRefused(
+            f"the tables were filled by several loaders ({', '.join(loaders)}): it is not known which to continue"
+        )
     return Resumed(
         loaders[0], _commit(settings.shape, tables, {topic: found[0] for topic, found in standings.items() if found})
     )

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ottla.client.registry_client import registry_urls
+from ottla.config.profiles import bootstrap_servers, registry_url
 from ottla.lake.beginning import parse_beginning
-from ottla.lake.choices import FORMATS, size_bytes
 from ottla.lake.layout import Layout, parse_layout
+from ottla.lake.options import DEFAULTS, LoadOptions, checked, with_defaults
 from ottla.lake.renaming import parse_renames
-from ottla.lake.report_options import ReportOptions, Reports, reports
 from ottla.lake.shape import PLACEHOLDER, Shape
-from ottla.lake.stores import LakeRefused, lake_url
+from ottla.lake.stores import LakeRefused, catalog_url, lake_url
 from ottla.lake.tables.names import is_allowed
 from ottla.lake.types import Rule
-from ottla.lake.values import KINDS, WITH_SCHEMA, ValueKind
+from ottla.lake.values import WITH_SCHEMA, ValueKind
 from ottla.spark.kafka_settings import KafkaSettings
 from ottla.spark.options import Selection
 from ottla.spark.plan import Edge, Limit
@@ -31,64 +32,15 @@ STATES = (("before",), ("after",), ("payload", "before"), ("payload", "after"))
 COLUMNED = ("json", *WITH_SCHEMA)
 
 
-class LoadOptions(ReportOptions, total=False):
-    """The options of `ottla.lake.load`, as `ottla lake load` has them; all may be left out."""
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """The reports that a loader makes to others, and where they go."""
 
-    pattern: str
-    """All topics whose whole name matches, instead of names."""
-    bootstrap: str
-    values: str
-    """`bytes` (or `binary`), `text`, `json`, `avro` or `protobuf`; the last two, and `json` too, by schemas."""
-    json: bool
-    """The same as `values="json"`: objects whose fields become columns."""
-    registry: str
-    """URLs of schema registries, commas between: each value begins with the id of its schema."""
-    schema: str
-    """The text of the schema of all values, if they have no such prefix."""
-    message: str
-    """The name of a message in a Protobuf file."""
-    partition_by: str
-    """`none`, or one of `month`, `day`, `hour` and fields, commas between."""
-    event_time: str
-    """The field whose time counts."""
-    time_zone: str
-    numbers_as_text: bool
-    """A field of whole numbers becomes text where a text turns up."""
-    format: str
-    """`parquet`, `delta` or `iceberg`; parquet on file:// and hdfs://, delta on object stores."""
-    catalog: str
-    """The URL of Iceberg's catalog: sqlite:///…, postgresql://…, http://…"""
-    namespace: str
-    key: str
-    """Keep the last value of each key in a table: the record's own `key`, or fields, commas between."""
-    debezium: bool
-    """Values are Debezium's change events: load the rows that they tell of; needs `json` and `key`."""
-    debezium_unavailable: str
-    """Debezium's `unavailable.value.placeholder`, where the source sets another than its default."""
-    dead_letter: str | None
-    target_size: str | int
-    compression: str
-    beginning: str
-    """The first offset of new topics: `earliest`, `latest`, a time, or offsets as JSON."""
-    fields: str
-    """The only fields that become columns, commas between."""
-    exclude_fields: str
-    """The fields that do not become columns."""
-    rename: Sequence[str]
-    """Fields that were renamed: `OLD=NEW`, `object.OLD=object.NEW`, each perhaps with `TOPIC:` before it."""
-    flatten: bool
-    """Members of objects become columns of their own."""
-    flatten_separator: str
-    """The separator between the names of an object and its member; `_`."""
-    where: str
-    """An SQL expression over one row: only rows for which it is true are loaded."""
-    where_absent_is_null: bool
-    """A field that `where` names and no record has had yet is null; else the load is refused."""
-    resume_from_table: bool
-    """The lake's state was lost: go on from the progress in its tables."""
-    accept_loss: bool
-    read_committed: bool
-    max_offsets: int
+    group: str = ""
+    audit_topic: str = ""
+    """The audit topic; if empty, no audit messages are sent."""
+    markers: bool = False
+    metrics_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,65 +68,72 @@ class LoadSettings:
     reports: Reports = field(default_factory=Reports)
 
 
-def load_settings(topics: Sequence[str], to: str | Path, options: LoadOptions) -> LoadSettings:
+def load_settings(topics: Sequence[str], to: str | Path, given: Mapping[str, object]) -> LoadSettings:
     """The settings for these options; LakeRefused where they make no sense together."""
-    pattern, dead_letter = options.get("pattern", ""), options.get("dead_letter")
+    options = with_defaults(_of_profile(checked(given)))
+    pattern, dead_letter = options["pattern"], options["dead_letter"] or None
     if bool(topics) == bool(pattern):
         raise LakeRefused("name topics or a pattern, one of them")
     try:
         re.compile(pattern)
     except re.error as fault:
-        raise LakeRefused(f"--pattern {pattern}: it is no regular expression: {fault}") from None
+        raise LakeRefused(f"--pattern {pattern} is not a regular expression: {fault}") from None
     if dead_letter is not None and dead_letter in topics:
         raise LakeRefused(f"topic {dead_letter} cannot take its own dead letters: they would be loaded again and again")
-    size, values = options.get("target_size", "256m"), _value_kind(options)
-    target_bytes = size if isinstance(size, int) else size_bytes(size)
-    layout = parse_layout(
-        options.get("partition_by") or ("none" if options.get("key") else "day"),
-        time_zone=options.get("time_zone", "UTC"),
-        event_time=options.get("event_time", ""),
-        json=values.kind not in ("bytes", "text"),
-    )
-    where = _checked_where(options.get("where", "").strip())
-    url = lake_url(to)
-    format = options.get("format") or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
-    key = tuple(each.strip() for each in options.get("key", "").split(",") if each.strip())
-    _check_format(format, layout, key, values, options)
-    if format == "parquet" and url.startswith("s3:") and target_bytes > MOST_COPIED:
+    target_bytes, url = int(options["target_size"]), lake_url(to)
+    shape, values = _shape(url, options)
+    if shape.format == "parquet" and url.startswith("s3:") and target_bytes > MOST_COPIED:
         raise LakeRefused("--target-size: S3 copies files of plain Parquet to their names, and none above 5g: give 4g")
-    debezium = options.get("debezium", False)
-    values = _placed(values, layout, key, where, format=format, debezium=debezium)
     return LoadSettings(
         selection=Selection(topics=tuple(sorted(set(topics))), pattern=pattern),
         url=url,
-        kafka=KafkaSettings(
-            options.get("bootstrap", "localhost:9092"),
-            client_id="ottla-lake",
-            read_committed=options.get("read_committed", True),
-        ),
-        shape=Shape(
-            format=format,
-            values=values.kind,
-            layout=layout,
-            catalog=options.get("catalog", ""),
-            namespace=options.get("namespace", "ottla"),
-            key=key,
-            debezium=debezium,
-            unavailable=options.get("debezium_unavailable") or PLACEHOLDER,
-            flatten=values.flatten,
-            where=where,
-        ),
-        absent_is_null=options.get("where_absent_is_null", False),
+        kafka=KafkaSettings(options["bootstrap"], client_id="ottla-lake", read_committed=options["read_committed"]),
+        shape=shape,
+        absent_is_null=options["where_absent_is_null"],
         values=values,
         dead_letter=dead_letter,
         target_bytes=target_bytes,
-        compression=options.get("compression", "zstd"),
-        beginning=parse_beginning(options.get("beginning") or "earliest"),
-        resume=options.get("resume_from_table", False),
-        accept_loss=options.get("accept_loss", False),
-        most_offsets=options.get("max_offsets", 20_000_000),
-        reports=reports(options),
+        compression=options["compression"],
+        beginning=parse_beginning(options["beginning"]),
+        resume=options["resume_from_table"],
+        accept_loss=options["accept_loss"],
+        most_offsets=options["max_offsets"],
+        reports=Reports(
+            group=options["group"],
+            audit_topic=options["audit_topic"] if options["audit"] else "",
+            markers=options["markers"],
+            metrics_port=options["metrics_port"],
+        ),
     )
+
+
+def _shape(url: str, options: LoadOptions) -> tuple[Shape, ValueKind]:
+    """The form of the lake's files, and of the values that they are made of."""
+    values = _value_kind(options)
+    key = tuple(each.strip() for each in str(options["key"]).split(",") if each.strip())
+    layout = parse_layout(
+        str(options["partition_by"]) or ("none" if key else "day"),
+        time_zone=options["time_zone"],
+        event_time=options["event_time"],
+        json=values.kind not in ("bytes", "text"),
+    )
+    where = _checked_where(options["where"].strip())
+    format = options["format"] or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
+    _check_format(format, layout, key, values, options)
+    debezium = options["debezium"]
+    shape = Shape(
+        format=format,
+        values=values.kind,
+        layout=layout,
+        catalog=catalog_url(options["catalog"]) if options["catalog"] else "",
+        namespace=options["namespace"],
+        key=key,
+        debezium=debezium,
+        unavailable=options["debezium_unavailable"] or PLACEHOLDER,
+        flatten=values.flatten,
+        where=where,
+    )
+    return shape, _placed(values, layout, key, where, format=format, debezium=debezium)
 
 
 def _placed(
@@ -191,33 +150,44 @@ def _placed(
     )
 
 
+def _of_profile(given: LoadOptions) -> LoadOptions:
+    """The options, with the addresses of the user's profile or environment where a load needs one and names none."""
+    found: LoadOptions = {**given}
+    if "bootstrap" not in given:
+        found["bootstrap"] = bootstrap_servers(os.environ).address
+    if given.get("values") in ("avro", "protobuf") and not (given.get("registry") or given.get("schema")):
+        registry = registry_url(os.environ)
+        found["registry"] = "" if registry.is_default else registry.address
+    return found
+
+
 def _value_kind(options: LoadOptions) -> ValueKind:
     """The kind of values for these options; LakeRefused where they make no sense together."""
-    kind = options.get("values") or ("json" if options.get("json") else "bytes")
+    kind = "json" if options["json"] and options["values"] == DEFAULTS["values"] else options["values"]
     kind = "bytes" if kind == "binary" else kind
-    if options.get("json") and kind != "json":
-        raise LakeRefused(f"--json and --values {kind} are not the same: give one of them")
-    urls, schema = options.get("registry", ""), options.get("schema", "")
+    if options["json"] and kind != "json":
+        raise LakeRefused(f"--json and --values {kind} contradict each other: give one of them")
+    urls, schema = options["registry"], options["schema"]
     if kind == "json" and (urls or schema):
         kind = "json-schema"
-    if kind not in KINDS:
-        raise LakeRefused(f"--values {kind}: it is one of binary, text, json, avro, protobuf")
     if kind in WITH_SCHEMA and bool(urls) == bool(schema):
         raise LakeRefused(f"--values {kind} needs --registry URL, or --schema FILE: one of them")
     if kind not in WITH_SCHEMA and (urls or schema):
         raise LakeRefused(f"--registry and --schema are for values of avro, protobuf and json, not {kind}")
+    if options["message"] and kind != "protobuf":
+        raise LakeRefused(f"--message names a message of a Protobuf schema, and the values are {kind}")
     try:
         places = registry_urls(urls) if urls else ()
     except ValueError as fault:
         raise LakeRefused(f"--registry: {fault}") from fault
-    rule = Rule(numbers_as_text=options.get("numbers_as_text", False))
-    only, without = _names(options.get("fields", "")), _names(options.get("exclude_fields", ""))
+    rule = Rule(numbers_as_text=options["numbers_as_text"])
+    only, without = _names(str(options["fields"])), _names(str(options["exclude_fields"]))
     if (only or without) and kind not in COLUMNED:
         raise LakeRefused("--fields and --exclude-fields are for values that become columns, e.g. --json")
-    flatten, renames = _separator(options), parse_renames(options.get("rename", ()))
+    flatten, renames = _separator(options), parse_renames(options["rename"])
     if (flatten or renames.by_topic) and kind not in COLUMNED:
         raise LakeRefused("--flatten and --rename are for values that become columns, e.g. --json")
-    return ValueKind(kind, rule, places, schema, options.get("message", ""), only, without, flatten, renames)
+    return ValueKind(kind, rule, places, schema, options["message"], only, without, flatten, renames)
 
 
 def _fixed(layout: Layout, key: tuple[str, ...], where: str, values: ValueKind, *, debezium: bool) -> frozenset[str]:
@@ -254,16 +224,20 @@ def with_renames(settings: LoadSettings, told: Mapping[str, tuple[str, ...]]) ->
 
 def _separator(options: LoadOptions) -> str:
     """The separator of names that --flatten joins; empty without it."""
-    if not options.get("flatten"):
+    separator = options["flatten_separator"]
+    if not options["flatten"]:
+        if separator != DEFAULTS["flatten_separator"]:
+            raise LakeRefused(f"--flatten-separator {separator} has an effect only with --flatten: give both")
         return ""
-    separator = options.get("flatten_separator", "_")
     if not separator or len(separator) > MOST_OF_A_SEPARATOR or not separator.isprintable() or " " in separator:
-        raise LakeRefused(f"--flatten-separator '{separator}': it is one to {MOST_OF_A_SEPARATOR} visible characters")
+        raise LakeRefused(
+            f"--flatten-separator '{separator}': give one to {MOST_OF_A_SEPARATOR} visible characters without a space"
+        )
     return separator
 
 
 def _checked_where(text: str) -> str:
-    """The filter's expression; LakeRefused where it is none."""
+    """The filter's expression; LakeRefused where it cannot be one."""
     if text:
         try:
             from ottla.lake.where import RowFilter
@@ -279,8 +253,6 @@ def _names(text: str) -> frozenset[str]:
 
 def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: ValueKind, options: LoadOptions) -> None:
     """Refuse options that a format does not have."""
-    if format not in FORMATS:
-        raise LakeRefused(f"--format {format}: it is one of {', '.join(FORMATS)}")
     if format == "parquet" and (hidden := [name for name in layout.fields if name.startswith(("_", "."))]):
         raise LakeRefused(
             f"--partition-by {hidden[0]}: readers of plain Parquet pass over folders whose names begin with "
@@ -295,11 +267,11 @@ def _check_format(format: str, layout: Layout, key: tuple[str, ...], values: Val
             f"--partition-by {refused[0]}: a table cannot be divided by a column of this name. Divide by another "
             f"field, or load plain Parquet"
         )
-    if options.get("debezium") and not (key and values.kind in COLUMNED):
+    if options["debezium"] and not (key and values.kind in COLUMNED):
         raise LakeRefused("--debezium needs --json and --key: change events change rows")
-    if options.get("debezium_unavailable") and not options.get("debezium"):
+    if options["debezium_unavailable"] and not options["debezium"]:
         raise LakeRefused("--debezium-unavailable names a text of change events: it needs --debezium")
-    if bool(options.get("catalog")) != (format == "iceberg"):
+    if bool(options["catalog"]) != (format == "iceberg"):
         raise LakeRefused("--format iceberg needs --catalog URL, and no other format takes one")
     if format == "iceberg" and layout.time_unit and (layout.event_time or layout.time_zone != "UTC"):
         raise LakeRefused(

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ottla.lake.layout import Layout
-from ottla.lake.stores.base import LakeRefused
+from ottla.lake.stores import LakeRefused, catalog_url
 
 PLACEHOLDER = "__debezium_unavailable_value"
+LATER = {"flatten": "", "where": "", "unavailable": PLACEHOLDER}
+"""Properties that lakes of earlier versions do not name, with their values for those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,23 @@ class Shape:
             )
         except (KeyError, TypeError) as fault:
             raise LakeRefused(f"lake.json is damaged: {fault}") from fault
+
+
+def difference(stored: Mapping[str, object], described: Mapping[str, object]) -> str:
+    """The rest of a sentence that says what a lake and a load disagree on; empty where they agree."""
+    for name, value in described.items():
+        before = stored.get(name, LATER.get(name))
+        if name == "catalog" and before:
+            before = catalog_url(str(before))
+        if before != value:
+            words = name.replace("_", " ")
+            return f"was made {_shown(words, before)}, and this load comes {_shown(words, value)}"
+    return ""
+
+
+def _shown(words: str, value: object) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"with {words} {text}" if value not in ("", None, False, []) else f"without {words}"
 
 
 def _texts(stored: object) -> tuple[str, ...]:

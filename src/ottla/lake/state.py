@@ -23,15 +23,13 @@ from collections.abc import Mapping
 
 from ottla.lake.history import Forgotten, History
 from ottla.lake.plans import FORMAT, Commit, LoadPlan, Publication, check_format
-from ottla.lake.shape import PLACEHOLDER, Shape
+from ottla.lake.shape import Shape, difference
 from ottla.lake.stores.base import LakeRefused, Store
 
 HOME = "_ottla/"
 KEPT_ROUNDS = 50
 FORGOTTEN_TOGETHER = 25
 """The rounds that are forgotten at a time, since their windows are added up and written anew each time."""
-LATER = {"flatten": "", "where": "", "unavailable": PLACEHOLDER}
-"""Properties that lakes of earlier versions do not name, with their values for those."""
 _READ_AGAIN = 5
 _NUMBERED = re.compile(r"_ottla/(plan|publish|commit|forgot)-(\d{10})\.json")
 _ATTEMPT = re.compile(r"_ottla/tmp/(\d+)-[0-9a-f]+/")
@@ -50,6 +48,14 @@ class LakeRecords:
             return None
         check_format(stored)
         return Shape.from_json(stored)
+
+    def noted(self) -> Mapping[str, object]:
+        """The options of earlier loads that hold until a load gives others."""
+        return self._read(f"{HOME}options.json") or {}
+
+    def is_empty(self) -> bool:
+        """True where no round was ever published or committed, as after a first load that was refused."""
+        return not self._numbers("commit") and not self._numbers("publish")
 
     def committed(self) -> Commit:
         """The lake's committed state."""
@@ -162,17 +168,24 @@ class LakeState(LakeRecords):
             stored = {"format": FORMAT, "loader": loader or uuid.uuid4().hex, **described}
             self._create(f"{HOME}lake.json", stored)
         check_format(stored)
-        for name, value in described.items():
-            if stored.get(name, LATER.get(name)) != value:
-                raise LakeRefused(
-                    f"the lake has {name.replace('_', ' ')} {_shown(stored.get(name))}, not {_shown(value)}: files of "
-                    f"both could not be read as one. Go on as before, or load into another directory"
-                )
+        if other := difference(stored, described):
+            raise LakeRefused(f"the lake at {self.store.url} {other}. Use the same options, or another --to")
         return str(stored["loader"])
+
+    def shape_anew(self, shape: Shape) -> None:
+        """Give another shape to a lake that holds nothing yet: the options of its first load were wrong."""
+        stored = self._read(f"{HOME}lake.json")
+        if stored is not None and self.is_empty() and difference(stored, shape.to_json()):
+            check_format(stored)
+            self.store.replace(f"{HOME}lake.json", json.dumps({**stored, **shape.to_json()}).encode())
 
     def adopt(self, commit: Commit) -> None:
         """Write a commit that no round made: the progress in tables after a lost state, or where new topics begin."""
         self._create(_name("commit", commit.number), commit.to_json())
+
+    def note(self, options: Mapping[str, object]) -> None:
+        """Keep options for the loads to come."""
+        self.store.replace(f"{HOME}options.json", json.dumps(options).encode())
 
     def write_plan(self, plan: LoadPlan) -> None:
         """Put a plan down before anything of it is read."""
@@ -229,9 +242,3 @@ class LakeState(LakeRecords):
 
 def _name(kind: str, number: int) -> str:
     return f"{HOME}{kind}-{number:010d}.json"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value)) or "none"
-    return str(value) if value not in ("", None) else "nothing"

@@ -73,6 +73,8 @@ class TopicStatus:
     """In UTC; None if a partition has brought nothing and may hold records."""
     filtered: int = 0
     """The records that the filter ever left out."""
+    newest_event: str | None = None
+    """The greatest event time that was loaded, in UTC: a lake of old events is complete through the present."""
 
 
 def statuses(history: History, topics: Iterable[str], ends: Ends | None, now_us: int) -> list[TopicStatus]:
@@ -97,6 +99,7 @@ def statuses(history: History, topics: Iterable[str], ends: Ends | None, now_us:
             sum(windows[topic].dead) if topic in windows else 0,
             utc_text(topic_complete_through(topic, committed, ends, now_us)),
             sum(windows[topic].filtered) if topic in windows else 0,
+            utc_text(max((time for each, time in committed.latest.items() if each.topic == topic), default=None)),
         )
         for topic in behind
     ]

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from ottla.client.errors import ClientError
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.kernel.errors import ApiError
-from ottla.lake.choices import size_bytes
-from ottla.spark.options import duration_ms
+from ottla.kernel.quantities import duration_ms, size_bytes
+from ottla.lake.parser import Parser
+from ottla.lake.stores.base import LakeRefused
+from ottla.lake.stores.urls import local_of
 
 if TYPE_CHECKING:
     from ottla.lake.status import Ends
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 VERBS = ("where", "compact", "expire", "status", "picture")
 
 
-def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verbs(verbs: argparse._SubParsersAction[Parser]) -> None:
     """Declare the verbs."""
     where = verbs.add_parser(
         "where",
@@ -62,7 +64,7 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     picture.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT", help="ask this cluster, its audit topic too")
     picture.add_argument("--audit-topic", default=AUDIT_TOPIC, metavar="TOPIC", help=f"default {AUDIT_TOPIC}")
     picture.add_argument("--by", choices=("month", "day", "hour"), help="default: as the lake is divided, or day")
-    picture.add_argument("--out", required=True, type=Path, metavar="FILE.html")
+    picture.add_argument("--out", required=True, type=_file, metavar="FILE.html")
     for verb in (where, compact, expire, status, picture):
         verb.add_argument("topics", nargs="*", metavar="TOPIC", help="default: all of the lake's")
         verb.add_argument("--to", required=True, metavar="PLACE", help="the lake")
@@ -104,7 +106,7 @@ def _status(lake: Lake, options: argparse.Namespace) -> None:
     ends = _ends(options, topics, now_us)
     found = [asdict(each) for each in statuses(lake.history(), topics, ends, now_us)]
     rows = [tuple("?" if cell is None else cell for cell in row.values()) for row in found]
-    _tell(options.format, found, "topic|rows|rounds kept|behind|late|dead|complete through|filtered", rows)
+    _tell(options.format, found, "topic|rows|rounds kept|behind|late|dead|complete through|filtered|newest event", rows)
 
 
 def _picture(lake: Lake, options: argparse.Namespace) -> None:
@@ -153,10 +155,11 @@ def _tell(format: str, whole: object, head: str, rows: Sequence[tuple[object, ..
 
 def _size(text: str) -> str:
     try:
-        size_bytes(text)
+        if size_bytes(text):
+            return text
     except ValueError as fault:
         raise argparse.ArgumentTypeError(str(fault)) from fault
-    return text
+    raise argparse.ArgumentTypeError("give a size above 0")
 
 
 def _age(text: str) -> str:
@@ -165,3 +168,12 @@ def _age(text: str) -> str:
     except ValueError as fault:
         raise argparse.ArgumentTypeError(str(fault)) from fault
     return text
+
+
+def _file(text: str) -> Path:
+    if "://" in text:
+        raise argparse.ArgumentTypeError(f"{text} is a URL: give a file of this machine")
+    try:
+        return local_of(text, "the page")
+    except LakeRefused as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from fault

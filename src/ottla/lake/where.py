@@ -53,7 +53,7 @@ Faults = list[tuple[int, str]]
 
 
 class RowFilter:
-    """One expression, parsed; LakeRefused where it is none that can be a filter."""
+    """One expression, parsed; LakeRefused where it cannot be a filter."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -85,7 +85,7 @@ class RowFilter:
         except (PolarsError, PanicException, pa.ArrowException) as fault:
             raise self._refused(_first_line(fault)) from None
         if answer.dtype not in (pl.Boolean, pl.Null):
-            raise self._refused(f"it is a condition only where it gives true or false, not {answer.dtype}")
+            raise self._refused(f"a condition gives true or false, and this gives {answer.dtype}")
 
     def absent(self, columns: Iterable[pa.Schema]) -> list[str]:
         """The named fields that none of these schemas has."""

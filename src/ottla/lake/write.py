@@ -17,6 +17,7 @@ from ottla.lake.dead_letters import DeadLetters
 from ottla.lake.files import Files, Part, Target, TopicFiles
 from ottla.lake.merge import MergeTask, merge_parts
 from ottla.lake.plans import RangeCount, WrittenFile
+from ottla.lake.progress import Pulse
 from ottla.lake.shape import Shape
 from ottla.lake.sift import Sieve
 from ottla.lake.stores import LakeRefused, Store, open_store
@@ -43,6 +44,8 @@ class WriteTask:
     shape: Shape = field(default_factory=Shape)
     values: ValueKind = field(default_factory=ValueKind)
     poll_timeout_ms: int = 120_000
+    pulse: Pulse | None = None
+    """Takes the count of records read, to show it while the task runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,8 @@ class _TopicWriter:
         records = dead = aborted = markers = filtered = 0
         for piece in read_decoded(span, self._task.kafka, poll_timeout_ms=self._task.poll_timeout_ms):
             records += piece.records
+            if self._task.pulse is not None:
+                self._task.pulse.add(piece.records + piece.markers)
             aborted += piece.aborted
             markers += piece.markers
             refused, left_out = self._piece(span, piece.batch)

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 WORKER = "pyspark.worker"
 LAUNCHER = """\
@@ -78,6 +78,7 @@ def main() -> None:
     from pyspark import daemon
 
     daemon.worker = quiet(daemon.worker)
+    daemon.print = unless_hung_up  # type: ignore[attr-defined]
     daemon.manager()
 
 
@@ -91,6 +92,15 @@ def quiet(worker: Callable[..., int]) -> Callable[..., int]:
             os._exit(1)
 
     return run
+
+
+def unless_hung_up(text: str, file: TextIO) -> None:
+    """The `print` of pyspark's daemon, which shows a traceback where a worker's last bytes have no reader any more.
+
+    Spark closes the connections of idle workers when a session stops: no row is lost, since no task is at work.
+    """
+    if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+        file.write(f"{text}\n")
 
 
 if __name__ == "__main__":

@@ -119,6 +119,17 @@ WRITTEN = frozenset(
 )
 
 
+_ALL = (
+    READ
+    | WRITTEN
+    | CONSUMER_WITHOUT_EFFECT
+    | PRODUCER_WITHOUT_EFFECT
+    | REFUSED_BY_SOURCE.keys()
+    | REFUSED_BY_SINK.keys()
+)
+"""Settings of Kafka's clients. One for the other side is ignored aloud: programs share settings between both."""
+
+
 def consumer_settings(settings: Mapping[str, str]) -> KafkaSettings:
     """The settings of a source; `settings` without their prefix. ValueError for one that is refused."""
     _judge(settings, REFUSED_BY_SOURCE, READ, CONSUMER_WITHOUT_EFFECT)
@@ -141,7 +152,7 @@ def consumer_settings(settings: Mapping[str, str]) -> KafkaSettings:
         request_timeout_ms=_number(settings, "request.timeout.ms", default.request_timeout_ms),
         fetch_max_bytes=_number(settings, "fetch.max.bytes", default.fetch_max_bytes),
         fetch_max_wait_ms=_number(settings, "fetch.max.wait.ms", default.fetch_max_wait_ms),
-        check_crcs=settings.get("check.crcs", "true").strip().lower() != "false",
+        check_crcs=_flag(settings, "check.crcs"),
     )
 
 
@@ -190,12 +201,21 @@ def _judge(
             if name == prefix or (prefix.endswith(".") and name.startswith(prefix)):
                 raise ValueError(why if name == prefix else f"Kafka option '{name}' is not supported: {why}")
         if name not in honoured and name not in without_effect:
-            near = difflib.get_close_matches(name, honoured | without_effect, n=1)
-            hint = f"; did you mean kafka.{near[0]}?" if near else ""
-            log.warning("Kafka option '%s' is not known and has no effect%s", name, hint)
+            if name not in _ALL:
+                near = difflib.get_close_matches(name, honoured | without_effect, n=1)
+                hint = f"; did you mean kafka.{near[0]}?" if near else ""
+                raise ValueError(f"Option 'kafka.{name}' is not known{hint}")
+            log.warning("Kafka option '%s' has no effect here", name)
     protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol != "PLAINTEXT":
         raise ValueError(f"Kafka option 'security.protocol' is '{protocol}': only PLAINTEXT is supported yet")
+
+
+def _flag(settings: Mapping[str, str], name: str) -> bool:
+    text = settings.get(name, "true").strip().lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"Kafka option '{name}' must be true or false, got '{text}'")
+    return text == "true"
 
 
 def _number(settings: Mapping[str, str], name: str, default: int) -> int:

@@ -16,7 +16,8 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments:
         sys.stdout.write(f"{os.path.abspath(__file__)}\n")
         return 0
-    from ottla.spark.submit import SparkRefused, SparkSettings, open_session
+    from ottla.spark.launch import SparkRefused
+    from ottla.spark.submit import SparkSettings, open_session
 
     run: Callable[[Sequence[str]], int] = import_module("ottla.cli.main").main
     try:

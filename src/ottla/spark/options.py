@@ -138,7 +138,10 @@ OPTIONS: tuple[Option, ...] = (
 )
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
-_SPARKS_OWN = frozenset({"path", "paths", "checkpointlocation", "queryname", "userspecifiedschema"})
+_SPARKS_OWN = frozenset(
+    {"path", "paths", "checkpointlocation", "queryname", "userspecifiedschema"}
+    | {"asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +291,7 @@ class _Given:
             if not name.startswith("kafka."):
                 near = difflib.get_close_matches(name, declared, n=1)
                 hint = f"; did you mean {declared[near[0]]}?" if near else ""
-                log.warning("Option %s is not known and has no effect%s", name, hint)
+                raise ValueError(f"Option '{name}' is not known{hint}")
 
     def has(self, name: str) -> bool:
         return name.lower() in self._values

@@ -296,7 +296,7 @@ def recreated(topic: str, start: SourceOffset, end: SourceOffset) -> bool:
 def true_start(start: SourceOffset, end: SourceOffset) -> SourceOffset:
     """The start of a batch: for a query's first one the offset from which its end was planned.
 
-    The start that Spark gives then is an initial offset that it has asked for since. Its name of the query is another.
+    The start that Spark gives then is an initial offset that it has asked for since. It names another query.
     """
     if end.initial is None or start.query == end.query:
         return start

@@ -15,7 +15,7 @@ from ottla.client.blocking.cluster import Cluster, Connection
 from ottla.client.errors import ClientError
 from ottla.client.model import ClientSettings, Destination
 from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.submit import SparkRefused
+from ottla.spark.launch import SparkRefused
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

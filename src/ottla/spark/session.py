@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
+
+from ottla.spark.launch import launch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +57,7 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
     `settings` go last, with double underscores for dots: `spark__sql__ansi__enabled="false"`.
 
     Workers run the Python that this process runs: without PYSPARK_PYTHON Spark takes the first python3 on the path.
-    Raises pyspark's PySparkRuntimeError where there is no Java runtime.
+    Raises SparkRefused where there is no Java runtime, and TypeError for a setting whose name has no dot.
 
         from ottla.spark import session
 
@@ -64,19 +68,55 @@ def session(application: str = "ottla", master: str | None = None, **settings: s
         read = spark.read.format("ottla").options(**kafka, subscribe="books").load()
         read.selectExpr("offset", "CAST(value AS STRING)").show()
     """
+    return made_session(application, master, settings, quiet=False)
+
+
+def made_session(application: str, master: str | None, settings: Mapping[str, str], *, quiet: bool) -> SparkSession:
+    """The session of `session`. With `quiet` the lines of a new Java process are kept and not shown."""
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    given = {name.replace("__", "."): value for name, value in settings.items()}
+    given = {_dotted(name): value for name, value in settings.items()}
     chosen = master or os.environ.get("SPARK_MASTER") or default_master()
-    os.environ.setdefault("PYSPARK_PYTHON", workers_python(chosen))
+    choose_python(chosen)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(application).master(chosen)
     for name, value in {**SETTINGS, **given}.items():
         builder = builder.config(name, value)
+    conf = SparkConf(loadDefaults=False).setAppName(application).setMaster(chosen)
+    launch(conf.setAll([*SETTINGS.items(), *given.items()]), quiet=quiet)
     made = builder.getOrCreate()
     register_source(made)
     return made
+
+
+def _dotted(name: str) -> str:
+    """A setting's name with its dots; TypeError where it has none, since no setting of Spark is called so."""
+    dotted = name.replace("__", ".")
+    if "." not in dotted:
+        near = get_close_matches(name, ["application", "master", *(each.replace(".", "__") for each in SETTINGS)], n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise TypeError(f"session has no option {name}{hint}; a setting of Spark is written as spark__ui__enabled")
+    return dotted
+
+
+def choose_python(master: str, asked: str | None = None) -> None:
+    """Set PYSPARK_PYTHON: to the Python that was asked for, else to the user's own choice, else to ours."""
+    present = os.environ.get("PYSPARK_PYTHON")
+    if asked is not None:
+        os.environ["PYSPARK_PYTHON"] = asked
+    elif present in (None, "", sys.executable):  # the last one may come from `import ottla.spark`
+        os.environ["PYSPARK_PYTHON"] = workers_python(master)
+
+
+def name_python() -> None:
+    """Let Spark's workers run this Python where nobody has named one: Spark would take python3 of the PATH.
+
+    spark-submit has chosen already, and its executors may have other paths.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and sys.executable:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def default_master() -> str:
@@ -129,3 +169,6 @@ def register_source(spark: SparkSession) -> None:
     spark.dataSource.register(OttlaDataSource)
     if isinstance(spark, SparkSession):  # Spark Connect's has no threads on the server
         SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+
+
+name_python()

@@ -12,12 +12,14 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.errors import ClientError
-from ottla.spark.session import ON_CLUSTERS, SETTINGS, default_master, on_this_machine, register_source, workers_python
+from ottla.spark.launch import SparkRefused, launch
+from ottla.spark.session import ON_CLUSTERS, SETTINGS, choose_python, default_master, on_this_machine, register_source
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
+
+__all__ = ["Opened", "SparkRefused", "SparkSettings", "add_spark_arguments", "open_session", "spark_settings"]
 
 UNNAMED = "pyspark-shell"
 """Spark's name for an application without one."""
@@ -25,10 +27,6 @@ QUIET = "spark.ui.showConsoleProgress=false"
 """spark-submit turns the bar on for every shell, and it takes a Python program with a JVM of its own for one."""
 SPARKS_OWN_MASTER = "local[*]"
 """The master that Spark notes where none was given."""
-
-
-class SparkRefused(ClientError):
-    """Spark cannot be started, or cannot run our jobs, as things are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +86,10 @@ def spark_settings(options: argparse.Namespace) -> SparkSettings:
     return SparkSettings(options.master, tuple(options.conf), options.properties_file, options.name)
 
 
-def open_session(settings: SparkSettings, *, application: str = "ottla") -> Opened:
+def open_session(settings: SparkSettings, *, application: str = "ottla", quiet: bool = False) -> Opened:
     """The session that is active, or a new one; `application` is its name where the settings and Spark have none.
 
+    With `quiet` the lines of a new Java process are kept and not shown, unless its log level is set.
     Raises SparkRefused where settings are given for a session that another program has set up.
     """
     from pyspark.sql import SparkSession
@@ -103,7 +102,8 @@ def open_session(settings: SparkSettings, *, application: str = "ottla") -> Open
     if active is not None:
         register_source(active)
         return Opened(active, owned=False)
-    conf = _submitted_conf() if submitted else _launched_conf(settings)
+    quiet = quiet and not any(pair.startswith("spark.log.level") for pair in settings.conf)
+    conf = _submitted_conf() if submitted else _launched_conf(settings, quiet=quiet)
     _name(conf, settings.name, application)
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
     register_source(spark)
@@ -119,9 +119,9 @@ def _submitted_conf() -> SparkConf:
     return _with_ours(conf)
 
 
-def _launched_conf(settings: SparkSettings) -> SparkConf:
+def _launched_conf(settings: SparkSettings, *, quiet: bool) -> SparkConf:
     """Start a JVM with these settings; return the settings that it read from files, completed by ours."""
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
 
     if settings.properties_file is not None and not os.path.isfile(settings.properties_file):
         raise SparkRefused(f"--properties-file {settings.properties_file}: there is no such file")
@@ -131,9 +131,7 @@ def _launched_conf(settings: SparkSettings) -> SparkConf:
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     os.environ["PYSPARK_SUBMIT_ARGS"] = _submit_arguments(settings, given, before or UNNAMED)
     try:
-        SparkContext._ensure_initialized()
-    except RuntimeError as fault:
-        raise SparkRefused("Spark did not start; its own words are above") from fault
+        launch(quiet=quiet)
     finally:
         if before is None:
             del os.environ["PYSPARK_SUBMIT_ARGS"]
@@ -144,8 +142,7 @@ def _launched_conf(settings: SparkSettings) -> SparkConf:
         conf.setMaster(given)
     elif conf.get("spark.master", SPARKS_OWN_MASTER) == SPARKS_OWN_MASTER:
         conf.setMaster(default_master())
-    usual = os.environ.get("PYSPARK_PYTHON") or workers_python(conf.get("spark.master") or "")
-    os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or usual
+    choose_python(conf.get("spark.master") or "", conf.get("spark.pyspark.python"))
     return _with_ours(conf)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from store_rigs import BUCKET
 
-from ottla.lake.stores import LakeRefused, lake_url, open_store
+from ottla.lake.stores import LakeRefused, catalog_url, lake_url, open_store
 from ottla.lake.stores.objects import ObjectStore
 from ottla.lake.stores.urls import Place, place_of
 
@@ -73,6 +73,76 @@ def test_a_path_and_a_file_url_are_the_same_place(tmp_path):
 def test_what_is_no_place_for_a_lake_is_refused_by_a_sentence(given, sentence):
     with pytest.raises(LakeRefused, match=sentence.replace(".", r"\.").replace("?", r"\?")):
         lake_url(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            "s3:/bucket/x",
+            "half a URL: write s3://bucket/prefix; for a local directory of that name write ./s3:/bucket/x",
+        ),
+        ("s3:x", "half a URL"),
+        ("S3A:/x", "half a URL: write s3a://"),
+        ("gs:/x", "half a URL"),
+        ("abfss:x", "half a URL"),
+        ("hdfs:/x", "half a URL: write hdfs://host:port/path"),
+        (Path("s3://bucket/x"), "'s3:/bucket/x' is half a URL"),
+        ("s3n:/x", "s3n: is not known (did you mean s3://?); for a local directory of that name write ./s3n:/x"),
+        ("hdf:/x", "did you mean hdfs://?"),
+        ("lake:2026", "lake: is not known; for a local directory of that name write ./lake:2026"),
+        ("s4://bucket/x", "cannot lie on s4:// (did you mean s3://?)"),
+        ("hfds://host/x", "did you mean hdfs://?"),
+        ("file:/x", "write file:///absolute/path"),
+        ("", "is empty"),
+        ("  ", "is empty"),
+        (" s3://bucket/x", "begins or ends with a space"),
+        ("~/lake", "write the home directory out"),
+    ],
+)
+def test_half_a_url_is_never_taken_for_a_local_directory(given, sentence):
+    with pytest.raises(LakeRefused) as refused:
+        lake_url(given)
+    assert sentence in str(refused.value)
+
+
+def test_a_local_directory_with_a_colon_is_taken_where_it_cannot_be_a_url(tmp_path):
+    assert lake_url("./s3:/x") == (Path.cwd() / "s3:" / "x").as_uri()
+    assert lake_url(tmp_path / "a:b") == (tmp_path / "a:b").as_uri()
+    assert lake_url("lakes/a:b") == (Path.cwd() / "lakes/a:b").as_uri()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("catalog.db", "give sqlite:///catalog.db, postgresql://"),
+        ("sqlite:catalog.db", "is not a catalog's URL"),
+        ("sqlite:/catalog.db", "is not a catalog's URL"),
+        ("sqlite://catalog.db", "does not name a file: write sqlite:///catalog.db"),
+        ("sqlite://", "does not name a file"),
+        ("sqlite:///:memory:", "does not name a file"),
+        ("http:/host", "is not a catalog's URL"),
+        ("http://", "is not a catalog's URL"),
+        ("postgre://host/db", "did you mean postgres"),
+        ("mysql://host/db", "is not a catalog's URL"),
+        ("sqlitex:///a.db", "did you mean sqlite://?"),
+    ],
+)
+def test_half_a_url_of_a_catalog_is_refused(given, sentence):
+    with pytest.raises(LakeRefused) as refused:
+        catalog_url(given)
+    assert sentence in str(refused.value)
+
+
+def test_urls_of_catalogs_are_taken_as_they_are_and_sqlite_files_by_their_whole_path():
+    for url in (
+        "http://host:8181",
+        "https://host/x",
+        "postgresql+psycopg://u:p@host/db",
+        "sqlite:////a/b.db?timeout=5",
+    ):
+        assert catalog_url(url) == url
+    assert catalog_url("sqlite:///a/b.db") == f"sqlite:///{Path.cwd()}/a/b.db"
 
 
 def test_a_refusal_does_not_repeat_the_password():

@@ -150,11 +150,11 @@ def test_a_lake_may_lie_in_a_folder_with_spaces_and_umlauts(format: str, tmp_pat
 
 
 def test_what_cannot_be_a_table_is_refused(lake: Lake):
-    with pytest.raises(LakeRefused, match="no table format"):
+    with pytest.raises(LakeRefused, match="not a table format"):
         open_table(lake.url, "hudi", "orders")
     with pytest.raises(LakeRefused, match="needs --catalog"):
         open_table(lake.url, "iceberg", "orders")
-    with pytest.raises(LakeRefused, match="is no catalog"):
+    with pytest.raises(LakeRefused, match="is not a catalog"):
         open_table(lake.url, "iceberg", "orders", catalog="ftp://somewhere")
     with pytest.raises(LakeRefused, match="cannot lie on hdfs"):
         open_table("hdfs://namenode/lake", "iceberg", "orders", catalog=lake.catalog)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.lake.stores.base import Entry, Hold, LakeRefused, Move, Output, Store, StoreUnreachable
-from ottla.lake.stores.urls import OBJECTS, lake_url, local_path, place_of
+from ottla.lake.stores.urls import OBJECTS, catalog_url, lake_url, local_path, place_of
 
 __all__ = [
     "Entry",
@@ -13,6 +13,7 @@ __all__ = [
     "Output",
     "Store",
     "StoreUnreachable",
+    "catalog_url",
     "lake_url",
     "local_path",
     "open_store",

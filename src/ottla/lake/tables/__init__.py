@@ -47,4 +47,4 @@ def open_table(
         if (fault.name or "").partition(".")[0] not in ("deltalake", "pyiceberg", "pyarrow", "sqlalchemy"):
             raise
         raise LakeRefused(f"--format {format} needs {fault.name}: pip install 'ottla[lake]'") from fault
-    raise LakeRefused(f"'{format}' is no table format: it is {' or '.join(FORMATS)}")
+    raise LakeRefused(f"'{format}' is not a table format: give {' or '.join(FORMATS)}")

@@ -56,7 +56,7 @@ class TableRound:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The newest round of a loader that it holds."""
+    """The progress of a loader in this table: its newest round here."""
 
     loader: str
     number: int

@@ -63,7 +63,7 @@ class Columns:
         schema = plain_schema(self._wanted)
         for name in self._fields():
             if schema.get_field_index(name) < 0 or pa.types.is_nested(schema.field(name).type):
-                raise LakeRefused(f"a table cannot be partitioned by '{name}': it is no plain column of the table")
+                raise LakeRefused(f"a table cannot be partitioned by '{name}': it is not a plain column of the table")
         return schema
 
     def create(self) -> Table:

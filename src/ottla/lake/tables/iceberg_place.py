@@ -22,7 +22,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
-from ottla.lake.stores import local_path
+from ottla.lake.stores import catalog_url, local_path
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.attempts import Conflict, Unknown
 
@@ -79,14 +79,11 @@ class CatalogPlace:
 
 def catalog_properties(catalog: str, lake_url: str) -> dict[str, str]:
     """Properties for opening a catalog and the lake's files; LakeRefused where it cannot."""
-    scheme = catalog.partition(":")[0].lower()
-    if scheme in ("http", "https"):
-        found = {"type": "rest", "uri": catalog}
-    elif scheme.startswith(("sqlite", "postgres")):
-        dialect = catalog.replace("postgres://", "postgresql://", 1)
-        found = {"type": "sql", "uri": dialect}
+    url = catalog_url(catalog)
+    if url.lower().startswith(("http://", "https://")):
+        found = {"type": "rest", "uri": url}
     else:
-        raise LakeRefused(f"'{catalog}' is no catalog: give a sqlite, postgresql, http or https URL")
+        found = {"type": "sql", "uri": url.replace("postgres://", "postgresql://", 1)}
     return found | {"warehouse": location_of(lake_url)} | _file_properties(lake_url)
 
 
