@@ -152,7 +152,7 @@ def test_a_truncated_avro_file_says_how_many_records_are_written(ottla: Ottla, n
         ("a.csv", b"\xff\xfea\x00", "text in UTF-16"),
         ("a.csv", b"PK\x03\x04....", "a zip archive"),
         ("a.jsonl", b'{"a": 1}\n[1]\n', "line 2 is not a JSON object"),
-        ("a.jsonl", b'{"a": 1}\n{"a": NaN}\n', "line 2 is not a JSON object (NaN is no number of JSON)"),
+        ("a.jsonl", b'{"a": 1}\n{"a": NaN}\n', "line 2 is not a JSON object (NaN is not a number of JSON)"),
         ("a.json", b'{\n  "a": 1\n}\n', "JSON lines have one object on each line"),
         ("a.parquet", b"hello", "is named as Parquet and is none"),
         ("a.bin", b"a\x00b", "is binary and of no format that is known"),

@@ -68,7 +68,7 @@ def test_no_file_in_place_of_a_segment_costs_its_offsets(
     harmed(tmp_path, misfit, which, LOG, clean=clean)
     directory = local_directory(tmp_path)
     if which == -1 and not clean:
-        with pytest.raises(OSError, match="is no regular file, and would be the last segment"):
+        with pytest.raises(OSError, match="is not a regular file, and would be the last segment"):
             only_log(directory, **OPTIONS)
         return
     log = only_log(directory, **OPTIONS)

@@ -28,7 +28,7 @@ def _clocks(admin: Admin) -> list[BrokerClock]:
     plan = admin.cluster.plan
     found = admin.cluster.run(broker_clocks(plan, list(plan.metadata.brokers)))
     if not found:
-        raise Misuse("no broker there tells the time: they are no brokers of ottla, or of an older release")
+        raise Misuse("no broker there tells the time: these brokers are not ottla's, or are of an older release")
     return found
 
 

@@ -3,7 +3,7 @@
 `blocking/` drives the stories over sockets, `aio/` over asyncio. Most programs need only these names:
 
     from ottla.client import Admin, Consumer, Producer
-    from ottla.client import aio  # aio.Producer, aio.Consumer, aio.Admin, aio.Cluster
+    from ottla.client import aio  # aio.Producer, aio.Consumer, aio.Cluster
 """
 
 from importlib import import_module

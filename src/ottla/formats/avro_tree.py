@@ -212,7 +212,7 @@ class _Parser:
             raise InvalidSchema(f"record {record.name}: {name!r} is not a name of a field")
         order = raw.get("order", "ascending")
         if not isinstance(order, str) or order not in _ORDERS:
-            raise InvalidSchema(f"field {record.name}.{name}: {order!r} is no order")
+            raise InvalidSchema(f"field {record.name}.{name}: {order!r} is not an order of fields")
         return AvroField(
             name,
             self.parse(raw["type"], record.namespace, depth + 1),

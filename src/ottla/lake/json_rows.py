@@ -35,7 +35,7 @@ class _Refused(ValueError):
 
 
 def _refuse_constant(name: str) -> object:
-    raise _Refused(f"not JSON: {name} is no number")
+    raise _Refused(f"not JSON: {name} is not a number")
 
 
 def _whole(text: str) -> int:

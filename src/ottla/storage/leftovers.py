@@ -48,7 +48,7 @@ def set_unexplained_aside(disk: Disk, directory: str, *, start: int, wall_ms: in
 
 
 def set_misfits_aside(disk: Disk, directory: str, *, clean: bool, wall_ms: int) -> None:
-    """Rename what has the name of a file of a log and is no regular file: opening it may fail, or never end.
+    """Rename what has the name of a file of a log and is not a regular file: opening it may fail, or never end.
 
     Indexes and snapshots are made anew. The offsets of a segment are refused, or fetched from another replica; for the
     last one that is sure only after a `clean` close (set_unopenable_aside says why), else this raises.
@@ -58,8 +58,8 @@ def set_misfits_aside(disk: Disk, directory: str, *, clean: bool, wall_ms: int) 
         if not name.endswith((*SUFFIXES, SNAPSHOT, *_TEMPORARY)):
             continue
         if not clean and base_offset_of(name) == max(bases_in(disk.list(directory)), default=None):
-            raise OSError(errno.EINVAL, "is no regular file, and would be the last segment of its log", path)
-        _rename_aside(disk, path, "is no regular file", wall_ms)
+            raise OSError(errno.EINVAL, "is not a regular file, and would be the last segment of its log", path)
+        _rename_aside(disk, path, "is not a regular file", wall_ms)
 
 
 def _rename_aside(disk: Disk, path: str, why: str, wall_ms: int) -> str:

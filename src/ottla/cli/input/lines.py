@@ -108,7 +108,7 @@ _REMEDY = ". JSON lines have one object on each line (`jq -c . FILE` writes them
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _shown(line: bytes) -> str:

@@ -77,7 +77,7 @@ def _check_members(content: dict[str, Any]) -> None:
 def _whole_number(content: dict[str, Any], name: str) -> int | None:
     found = content.get(name)
     if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
-        raise ValueError(f"its {name} is no whole number")
+        raise ValueError(f"its {name} is not a whole number")
     return found
 
 
@@ -89,10 +89,10 @@ def _headers(content: dict[str, Any]) -> list[Header]:
         if given is None:
             continue
         if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 2 for one in given):
-            raise ValueError(f"its {member} are no list of [NAME, VALUE]")
+            raise ValueError(f"its {member} are not a list of [NAME, VALUE]")
         for name, value in given:
             if not isinstance(name, str):
-                raise ValueError(f"a name in its {member} is no text")
+                raise ValueError(f"a name in its {member} is not text")
             in_base64 = member == "headers_base64" and value is not None
             found.append((name, _bytes(None, value) if in_base64 else _bytes(value)))
     return found

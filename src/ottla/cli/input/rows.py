@@ -134,7 +134,7 @@ def plain(value: object) -> object:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ValueError(f"{value} is no number of JSON")
+            raise ValueError(f"{value} is not a number of JSON")
         return value
     if isinstance(value, dict):
         return {_name(name): plain(each) for name, each in value.items()}
