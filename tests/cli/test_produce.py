@@ -72,7 +72,7 @@ def test_records_that_are_no_text_are_copied_as_they_are(bootstrap: str, ottla: 
         ('{"value": "x", "timestamp": 99999999999999999999}', "is not a number of milliseconds since 1970"),
         ('{"value": "x", "headers": {"a": "b"}}', "its headers are not a list of [NAME, VALUE]"),
         ('{"value": "x", "headers": ["a"]}', "its headers are not a list of [NAME, VALUE]"),
-        ('{"value": "x", "headers": [[null, "b"]]}', "a name in its headers is no text"),
+        ('{"value": "x", "headers": [[null, "b"]]}', "a name in its headers is not text"),
         ('{"value": ' + "[" * 100_000, "not a record in JSON"),
         ('{"value_base64": "***"}', "base64"),
         ('{"value_base64": 7}', "Base64 is text"),

@@ -318,23 +318,28 @@ class Opening:
         self._witness = IndexWitness(segment, limit, is_whole=self._known.is_whole)
         rising = segment.sound_entries(size)
         whole = len(segment.index.keys or ())
-        count = bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)
-        count = bisect_right(segment.index.values, size - self._known.tail_bytes, 0, count)
-        is_wrong = rising < whole and self._known.is_whole
-        if self._reads_all:
-            count = 0
-        is_wrong = is_wrong or count > 0 or not segment.has_rising_times()
+        known = 0 if self._reads_all else bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)
+        last, header = self._last_sound(segment, size, known)
+        is_wrong = (rising < whole and self._known.is_whole) or last < known or not segment.has_rising_times()
+        count = bisect_right(segment.index.values, size - self._known.tail_bytes, 0, last)
+        if count < last:
+            count, header = self._last_sound(segment, size, count)
+        start = segment.restart_from(count, header, at_once=not self._known.clean)
+        if count and header is not None:
+            self._note_index(segment, rising < whole or start != header.position)
+            return (start, header.base_offset) if start else (0, segment.base_offset)
+        self._note_index(segment, is_wrong)
+        return start, segment.base_offset
+
+    def _last_sound(self, segment: Segment, size: int, count: int) -> tuple[int, Header | None]:
+        """The number of index entries up to the last that points at its batch, of the first `count`, and its header."""
         while count:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]
-            for header in scan_headers(segment.file, position, size, chunk_bytes=64):
-                if header.last_offset == key + segment.base_offset:
-                    start = segment.restart_from(count, header, at_once=not self._known.clean)
-                    self._note_index(segment, rising < whole or start != position)
-                    return (start, header.base_offset) if start else (0, segment.base_offset)
-                break
+            header = next(scan_headers(segment.file, position, size, chunk_bytes=64), None)
+            if header is not None and header.last_offset == key + segment.base_offset:
+                return count, header
             count //= 2
-        self._note_index(segment, is_wrong)
-        return segment.restart_from(0, at_once=not self._known.clean), segment.base_offset
+        return 0, None
 
     def _note_index(self, segment: Segment, is_wrong: bool) -> None:
         if is_wrong:
