@@ -154,7 +154,7 @@ class BrokerServer:
         except CannotStart:
             raise
         except (OSError, ValueError, DirectoryRefused, ApiError, StoreDamaged, UnknownEntry) as fault:
-            raise CannotStart(str(fault)) from fault
+            raise CannotStart(f"{fault}{_about_link(fault)}") from fault
 
     async def _start(self) -> None:
         disk, lock = self._lock_directories()
@@ -425,6 +425,14 @@ class BrokerServer:
         self._dialer.stop()
         self._cold.stop()
         self._freed.stop()
+
+
+def _about_link(fault: BaseException) -> str:
+    """The remedy where a file of a broker is a link that leads to nothing; else nothing."""
+    path = fault.filename if isinstance(fault, OSError) else None
+    if not isinstance(path, str) or not os.path.islink(path) or os.path.exists(path):
+        return ""
+    return f" (a link to {os.readlink(path)}, where nothing is: bring that back, or remove the link and start again)"
 
 
 def _directories(said: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from log_desk import local_directory
 
 from ottla.kernel.seams import Disk, OpenFile
 from ottla.sim.disk import SimDisk
@@ -300,3 +301,12 @@ def test_a_note_of_the_page_cache_that_cannot_be_read_is_made_anew() -> None:
     disk.fail("read", errno.EIO, where=".page-cache")
     leave_note(disk, "/data")
     assert was_kept(disk, "/data")
+
+
+def test_a_link_to_nothing_in_place_of_the_page_caches_note_stops_no_start(tmp_path: Path) -> None:
+    local_directory(tmp_path).close(clean=True)
+    (tmp_path / ".page-cache").unlink()
+    (tmp_path / ".page-cache").symlink_to("/nothing/is/here")
+    again = local_directory(tmp_path)
+    assert not again.cache_kept and not (tmp_path / ".page-cache").is_symlink()
+    again.close(clean=True)

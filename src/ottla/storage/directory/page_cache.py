@@ -19,7 +19,8 @@ def was_kept(disk: Disk, directory: str) -> bool:
     except BadCheckpoint:
         before = None
         clear_the_way(disk, path)
-        disk.remove(path)
+    if before is None:
+        disk.remove(path)  # a link may lead to nothing
     if before != now:
         _write(disk, path, b"")
     return bool(now) and before == now
