@@ -101,3 +101,22 @@ def test_a_group_goes_on_behind_what_was_printed(ottla: Ottla, name: str) -> Non
 def test_a_record_without_a_value_is_shown_as_null(ottla: Ottla, name: str) -> None:
     ottla("produce", name, "--tombstone", "-k", "a")
     assert ottla("consume", name, "--from-beginning", "-e").stdout == "null\n"
+
+
+def test_a_time_is_written_as_people_say_it(ottla: Ottla, name: str, tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text('{"value": "old", "timestamp": 1000000000000}\n')
+    ottla("topic", "create", name, "-c", "retention.ms=-1")
+    ottla("produce", name, "--file", str(tmp_path / "old.json"), "--input", "json")
+    ottla("produce", name, "new")
+    for since in ("-1h", "1h ago", "yesterday", "2020-01-01"):
+        assert ottla("consume", name, "--from", since, "-e").stdout == "new\n", since
+    assert ottla("consume", name, "--from", "1999-12-31", "-e").stdout == "old\nnew\n"
+    done = ottla("consume", name, "--from", "soon", "-e")
+    assert done.returncode == 2 and "--from: 'soon' is not a time" in done.stderr
+
+
+def test_an_offset_that_is_not_there_is_said(ottla: Ottla, name: str) -> None:
+    ottla("topic", "create", name)
+    ottla("produce", name, "one", "two")
+    done = ottla("consume", name, "--from", "7", "-e")
+    assert done.stdout == "" and f"{name}-0 has offsets from 0 to 2: it is read from 2, not 7" in done.stderr

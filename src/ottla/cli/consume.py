@@ -20,6 +20,7 @@ from ottla.cli.schemas import Decoding
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
 from ottla.config.profiles import DEFAULT_REGISTRY
 from ottla.kernel.ids import TopicPartition
+from ottla.kernel.quantities import moment_ms
 from ottla.kernel.terminal import colours
 
 if TYPE_CHECKING:
@@ -131,13 +132,23 @@ def _starts(
     if start == "beginning":
         return first
     if start.isdecimal():
-        return {each: min(max(int(start), first[each]), ends[each]) for each in partitions}
+        return {each: _within(each, int(start), first[each], ends[each]) for each in partitions}
     if start.startswith("-") and start[1:].isdecimal():
         return {each: max(ends[each] - int(start[1:]), first[each]) for each in partitions}
-    from ottla.cli.kafka.groups_reset import parse_datetime
-
-    found = consumer.cluster.list_offsets(partitions, parse_datetime(start))
+    try:
+        since_ms = moment_ms(start, int(time.time() * 1000))
+    except ValueError as fault:
+        raise Misuse(f"--from: {fault}; beginning, end and an offset do as well") from None
+    found = consumer.cluster.list_offsets(partitions, since_ms)
     return {each: at.offset if at.offset >= 0 else ends[each] for each, at in found.items()}
+
+
+def _within(place: TopicPartition, offset: int, first: int, end: int) -> int:
+    """The offset, or the nearest that there is, with a word."""
+    taken = min(max(offset, first), end)
+    if taken != offset:
+        sys.stderr.write(f"ottla: {place} has offsets from {first} to {end}: it is read from {taken}, not {offset}\n")
+    return taken
 
 
 def _read(
@@ -245,7 +256,7 @@ COMMAND = Command(
     [
         Option(
             "from",
-            "beginning, end, an offset, -N records before the end, or 2026-01-31T12:00:00.",
+            "beginning, end, an offset, -N records before the end, or a time: -1h, yesterday, 2026-01-31T12:00:00.",
             "WHERE",
             default="end",
         ),
