@@ -57,7 +57,7 @@ def test_every_command_has_help_of_one_form_and_names_the_nearest_option(
         (["lake", "lod"], "ottla: lake has no verb 'lod': did you mean `ottla lake load`?"),
         (["audit", "chek"], "ottla: audit has no verb 'chek': did you mean `ottla audit check`?"),
         (["lake", "load", "t"], "ottla: --to is missing"),
-        (["lake", "load", "t", "--format", "parqet"], "ottla: --format parqet: there is no such choice; did you"),
+        (["lake", "load", "t", "--format", "parqet"], "ottla: --format: give one of parquet, delta, iceberg"),
         (["sim", "--seed", "1", "--seeds", "2"], "ottla: give either --seeds N or --seed S"),
         (["sim", "--seed", "1", "--jobs", "99"], "ottla: --jobs 99: 1 to 64 are possible"),
         (["registry", "start", "--port", "70000"], "ottla: --port 70000 is not a port: ports are 0 to 65535"),

@@ -171,6 +171,7 @@ _FIRST = (
         silent=EVERY,
         reason="it holds nothing between two transactions",
     ),
+    Kind("stored age", Concerns.STORE, silent=EVERY, reason="an age that the store does not know proves nothing"),
     Kind("broker lock", Concerns.STORE, may_refuse=True, silent=EVERY, reason="only the lock on it counts"),
 )
 
@@ -196,6 +197,7 @@ _OF_STORE = (
     (re.compile(r"metadata\.db"), "metadata.db"),
     (re.compile(r"metadata\.db-journal"), "metadata.db-journal"),
     (re.compile(r"brokers/\d+\.lock"), "broker lock"),
+    (re.compile(r"brokers/[\w-]+\.age"), "stored age"),
 )
 
 

@@ -275,7 +275,24 @@ def test_what_loads_does_not_depend_on_where_a_round_ends(texts, cut, numbers_as
     assert [*first.good, *second.good] == whole.good.tolist()
     assert second.table.schema == whole.table.schema
     both = pa.concat_tables([conform(first.table, whole.table.schema), second.table])
-    assert not both.column_names or both.to_pylist() == whole.table.to_pylist()
+    assert not both.column_names or shown(both) == shown(whole.table)
+
+
+def shown(table):
+    """The rows, without the difference between null and an array or object without any value.
+
+    Such a value is null before its column came to be, and may be empty afterwards (docs/guide/lake.md).
+    """
+
+    def bare(value):
+        if isinstance(value, dict):
+            return {name: kept for name, member in value.items() if (kept := bare(member)) is not None} or None
+        if isinstance(value, list):
+            items = [bare(item) for item in value]
+            return items if any(item is not None for item in items) else None
+        return value
+
+    return [{name: bare(value) for name, value in row.items()} for row in table.to_pylist()]
 
 
 @pytest.mark.parametrize("levels", [40, 120, 300, 500, 900])

@@ -18,7 +18,7 @@ import pytest
 from sim_files import SimFiles
 
 from ottla.kernel.ids import TopicId, TopicPartition
-from ottla.lake import loader
+from ottla.lake import attempt, loader
 from ottla.lake.loader import Loader
 from ottla.lake.plans import Held, LoadPlan, Publication, RangeCount, WrittenFile, counted, named_files
 from ottla.lake.settings import LoadSettings, load_settings
@@ -123,7 +123,7 @@ def catch_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[SimDisk, Topics], Loa
     """One run of the loader, as `ottla lake load` makes it."""
     monkeypatch.setattr(loader, "cluster", lambda kafka: None)
     monkeypatch.setattr(loader, "Survey", lambda *_, **__: OnPaper())
-    monkeypatch.setattr(loader, "Attempt", InThisProcess)
+    monkeypatch.setattr(attempt, "Attempt", InThisProcess)
     monkeypatch.setattr(loader, "Reporter", Quiet)
     monkeypatch.setattr(loader, "past_due", lambda *_: [])
     settings = load_settings(["a", "b"], LAKE, {"max_offsets": 6})

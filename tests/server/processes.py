@@ -42,7 +42,8 @@ class OttlaProcess:
     def start(self) -> Self:
         """Start the broker; return once it has printed that it is ready."""
         data = [] if self.directory is None else ["--data", str(self.directory)]
-        arguments = [*data, "--port", "0", "--http-port", "0", *self.options]
+        http = [] if "--http-port" in self.options else ["--http-port", "0"]
+        arguments = [*data, "--port", "0", *http, *self.options]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ottla", "start", *arguments],
             stdout=subprocess.PIPE,

@@ -8,6 +8,7 @@ records that it acknowledged, so it stops, and comes back as an older copy (rule
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ottla.kernel.seams import Coordination
     from ottla.storage.directory.directory import LogDirectory
 
+log = logging.getLogger("ottla.ages")
 EVERY_MS = 1000
 
 
@@ -36,7 +38,16 @@ class Ages:
         """The ages that the store knows, by the ids of the directories that this broker had last."""
         me = self._around.metadata.brokers.get(self._around.broker)
         known = [] if me is None or self._is_alone() else [held.directory_id for held in me.held]
-        return {directory_id: await self._coordination.raise_age(directory_id, 0) for directory_id in known}
+        return {directory_id: await self._known(directory_id) for directory_id in known}
+
+    async def _known(self, directory_id: str) -> int:
+        """An age that cannot be read proves nothing: the start goes on without it."""
+        try:
+            return await self._coordination.raise_age(directory_id, 0)
+        except OSError as fault:
+            log.warning("the store cannot tell the age of a log directory: %s. If that directory was put back from a "
+                        "copy of its last run, nobody notices. Remove that file: it is made anew", fault)  # fmt: skip
+            return 0
 
     def round(self) -> None:
         """Let the ages of directories grow that were written to; ask for those of the others."""
