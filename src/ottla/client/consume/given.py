@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ottla.client.model import CommittedOffset
-from ottla.client.settings import FineMilliseconds, Number
+from ottla.client.settings import INT64_MAX, FineMilliseconds, Number
 from ottla.kernel.ids import TopicPartition
 
-_TIMEOUT = FineMilliseconds(0)
+_TIMEOUT = FineMilliseconds(0, most=INT64_MAX)
 _RECORDS = Number(1, least=1)
 
 

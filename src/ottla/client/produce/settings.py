@@ -37,7 +37,7 @@ class ProducerSettings(Settings):
     """"all" or -1: every in-sync replica has the record; 1: its leader has; 0: nothing is answered."""
     enable_idempotence: Flag = Flag(True)
     """A retry writes nothing twice. Without effect unless `acks` is "all"."""
-    linger_ms: FineMilliseconds = FineMilliseconds(5)
+    linger_ms: FineMilliseconds = FineMilliseconds(5, most=INT64_MAX)
     """A batch that is not full waits so long for more records."""
     batch_size: Size = Size(128 * 1024)
     """The size of a full batch. A larger record has a batch of its own; a batch too large for its topic is split. With
@@ -54,7 +54,7 @@ class ProducerSettings(Settings):
     """The longest time of a batch, with all attempts; then its records fail with RequestTimedOut."""
     request_timeout_ms: Milliseconds = Milliseconds(30_000)
     """The time that a broker may take to have a batch replicated; its answer is awaited 5 seconds longer."""
-    max_block_ms: FineMilliseconds = FineMilliseconds(60_000)
+    max_block_ms: FineMilliseconds = FineMilliseconds(60_000, most=INT64_MAX)
     """The longest time that `produce` waits for metadata, and for room."""
     partitioner: Named[Partitioner] = Named(murmur2_partitioner, PARTITIONERS, callable, "a function")
     """The partition of a key: a function, or the name of one of `ottla.client.produce.partitioners`."""
