@@ -115,7 +115,7 @@ MUTANTS = (
         "if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= end_offset:",
         "if False:",
         _POWER,
-        0,
+        5,
         ("duplicate",),
     ),
     Mutant(
