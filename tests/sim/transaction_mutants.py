@@ -232,7 +232,7 @@ TRANSACTION_MUTANTS = (
         "        left.discard(partition)\n        if not left:\n",
         "        left.discard(partition)\n        if True:\n",
         _CALM,
-        0,
+        1,
         ("ended-unmarked",),
         brokers=3,
         circumstances=("transactions",),
