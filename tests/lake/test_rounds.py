@@ -200,3 +200,20 @@ def shown(value):
         items = [shown(item) for item in value]
         return items if any(item is not None for item in items) else None
     return value
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("options", [{"exclude_fields": "n"}, {"fields": "m"}])
+def test_a_field_with_large_numbers_may_be_left_out_later(memory_lake, form, options):
+    lake = memory_lake(form)
+    lake.load(*documents({"n": BIG, "m": 1}))
+    lake.settings = replace(lake.settings, values=replace(lake.settings.values, **fields_of(options)))
+    assert lake.load(*documents({"n": 0.5, "m": 2})) == {}
+    assert [(row["m"], row["n"]) for row in lake.rows()] == [(1, BIG), (2, None)]
+
+
+def fields_of(options):
+    """The options as a kind of values has them."""
+    return {
+        {"exclude_fields": "without", "fields": "only"}[name]: frozenset({field}) for name, field in options.items()
+    }

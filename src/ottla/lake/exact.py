@@ -37,6 +37,12 @@ def with_notes(schema: pa.Schema, paths: Iterable[Path]) -> pa.Schema:
     return schema.with_metadata(known or None)
 
 
+def pruned(schema: pa.Schema) -> pa.Schema:
+    """The schema without notes of columns that it lacks: no value would be read into its columns with them."""
+    paths = noted(schema)
+    return with_notes(schema, (path for path in paths if type_at(schema, path) is not None)) if paths else schema
+
+
 def below(schema: pa.Schema, place: Path) -> frozenset[Path]:
     """The notes of the members of an object."""
     return frozenset(path[len(place) :] for path in noted(schema) if path[: len(place)] == place)

@@ -73,10 +73,10 @@ class ValueKind:
         if not self.only and not self.without:
             return schema
         if self.flatten:
-            return kept_fields(schema, self.flatten, self.only, self.without)
+            return exact.pruned(kept_fields(schema, self.flatten, self.only, self.without))
         named = [(each, {each.name, *aliases(each)}) for each in schema]
         fields = [each for each, names in named if (not self.only or names & self.only) and not names & self.without]
-        return schema if len(fields) == len(schema) else pa.schema(fields, metadata=schema.metadata)
+        return schema if len(fields) == len(schema) else exact.pruned(pa.schema(fields, metadata=schema.metadata))
 
     def check(self, schema: pa.Schema, before: pa.Schema = EMPTY) -> None:
         """Misfit where these columns make no table, or not the one of the columns before."""
