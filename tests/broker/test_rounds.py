@@ -16,7 +16,7 @@ def test_a_round_that_fails_by_a_fault_of_its_own_comes_again() -> None:
     loop = SimLoop(1)
     around: Any = SimpleNamespace(deadlines=Deadlines(loop))
     nothing: Any = None
-    rounds = Rounds(around, nothing, nothing, nothing, nothing, nothing)
+    rounds = Rounds(around, nothing, nothing, nothing, nothing, nothing, nothing)
     came: list[int] = []
 
     def work() -> None:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.kafka
 OURS = {
     "broker.host",
     "log.write.caching",
+    "ottla.clock.accepted.ms",
     "ottla.scrub.interval.hours",
     "ottla.scrub.max.bytes.per.second",
     "deletion.protection",
