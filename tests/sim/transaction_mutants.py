@@ -92,7 +92,7 @@ TRANSACTION_MUTANTS = (
         "    repeats = one_below and current.version >= EPOCH_BUMPS\n",
         "    repeats = one_below\n",
         _CALM,
-        198,
+        272,
         ("shared-epoch",),
         brokers=3,
         circumstances=("transactions",),
