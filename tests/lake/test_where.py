@@ -104,7 +104,11 @@ def test_what_says_nothing_of_one_row_is_refused_before_anything_is_read(express
 
 @pytest.mark.parametrize(
     ("expression", "why"),
-    [("n = 'one'", "cannot compare string"), ("n + 1", "true or false, and this gives Int64"), ("name", "true or false")],
+    [
+        ("n = 'one'", "cannot compare string"),
+        ("n + 1", "true or false, and this gives Int64"),
+        ("name", "true or false"),
+    ],
 )
 def test_types_that_do_not_go_together_are_refused_once_the_columns_are_known(expression, why):
     with pytest.raises(LakeRefused, match=why):
