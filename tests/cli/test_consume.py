@@ -119,4 +119,4 @@ def test_an_offset_that_is_not_there_is_said(ottla: Ottla, name: str) -> None:
     ottla("topic", "create", name)
     ottla("produce", name, "one", "two")
     done = ottla("consume", name, "--from", "7", "-e")
-    assert done.stdout == "" and f"{name}-0 has offsets from 0 to 2: it is read from 2, not 7" in done.stderr
+    assert done.stdout == "" and f"{name}-0 has offsets from 0 to 2: 2 is taken, not 7" in done.stderr

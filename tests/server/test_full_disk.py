@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,28 +16,29 @@ from tests.server.processes import OttlaProcess
 pytestmark = pytest.mark.root
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MiB."""
-    place = tmp_path / "disk"
+@contextmanager
+def mounted(place: Path, options: str) -> Iterator[Path]:
+    """A file system in memory."""
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "ottla-test", place], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "ottla-test", place], check=True)
     try:
         yield place
     finally:
         subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 24 MiB."""
+    with mounted(tmp_path / "disk", "size=24m") as place:
+        yield place
 
 
 @pytest.fixture
 def disk_of_few_files(tmp_path: Path) -> Iterator[Path]:
     """A file system with much room and 100 inodes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m,nr_inodes=100", "ottla-test", place], check=True)
-    try:
+    with mounted(tmp_path / "disk", "size=256m,nr_inodes=100") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 def fill(producer: Producer, acknowledged: dict[int, int]) -> KafkaError:

@@ -15,6 +15,7 @@ from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.consume_values import Aligned, ValuesOut
 from ottla.cli.faults import Misuse
 from ottla.cli.leaving import interrupted_by_signals, take_each
+from ottla.cli.offsets import within
 from ottla.cli.options import Given, Option
 from ottla.cli.schemas import Decoding
 from ottla.client.model import EARLIEST, LATEST, ConsumedRecord
@@ -132,7 +133,7 @@ def _starts(
     if start == "beginning":
         return first
     if start.isdecimal():
-        return {each: _within(each, int(start), first[each], ends[each]) for each in partitions}
+        return {each: within(each, int(start), first[each], ends[each]) for each in partitions}
     if start.startswith("-") and start[1:].isdecimal():
         return {each: max(ends[each] - int(start[1:]), first[each]) for each in partitions}
     try:
@@ -141,14 +142,6 @@ def _starts(
         raise Misuse(f"--from: {fault}; beginning, end and an offset do as well") from None
     found = consumer.cluster.list_offsets(partitions, since_ms)
     return {each: at.offset if at.offset >= 0 else ends[each] for each, at in found.items()}
-
-
-def _within(place: TopicPartition, offset: int, first: int, end: int) -> int:
-    """The offset, or the nearest that there is, with a word."""
-    taken = min(max(offset, first), end)
-    if taken != offset:
-        sys.stderr.write(f"ottla: {place} has offsets from {first} to {end}: it is read from {taken}, not {offset}\n")
-    return taken
 
 
 def _read(

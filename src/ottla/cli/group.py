@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.command import Command, complain, connected, noun, print_json, print_table, wants_json
 from ottla.cli.faults import Misuse
+from ottla.cli.offsets import within
 from ottla.cli.options import Given, Option
 from ottla.client.errors import refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, OffsetAtTime
@@ -141,20 +142,12 @@ def _offsets(admin: Admin, partitions: Sequence[TopicPartition], to: str) -> dic
     """By `earliest`, `latest`, an offset, or a moment: `-90m`, `yesterday 10:00`, 2026-01-31T12:00Z."""
     if to.isdecimal():
         first, end = _listed(admin, partitions, EARLIEST), _listed(admin, partitions, LATEST)
-        return {place: _within(place, int(to), first[place], end[place]) for place in partitions}
+        return {place: within(place, int(to), first[place], end[place]) for place in partitions}
     if to in ("earliest", "latest"):
         return _listed(admin, partitions, EARLIEST if to == "earliest" else LATEST)
     found = _listed(admin, partitions, _moment(to))
     late = _listed(admin, [place for place, offset in found.items() if offset < 0], LATEST)
     return found | late
-
-
-def _within(place: TopicPartition, offset: int, first: int, end: int) -> int:
-    """The offset, or the nearest that there is, with a word."""
-    taken = min(max(offset, first), end)
-    if taken != offset:
-        sys.stderr.write(f"ottla: {place} has offsets from {first} to {end}: {taken} is taken, not {offset}\n")
-    return taken
 
 
 def _moment(to: str) -> int:
