@@ -209,6 +209,7 @@ def test_a_follower_that_finds_its_end_damaged_when_it_starts_is_built_anew_from
     cluster.cluster.start(damaged)
     cluster.cluster.until(lambda: len(cluster.state().in_sync) == 3, 60_000)
     assert cluster.log(damaged).damaged_at is None
+    cluster.cluster.until(lambda: cluster.repaired(damaged) == 1, 60_000)
     assert cluster.values(damaged) == everything(BATCHES + 2)
     cluster.produce(BATCHES + 2)
 
