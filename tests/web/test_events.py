@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from tests.web.raw import GET, served
+from tests.web.raw import GET, run, served
 
 from ottla.web.events import event, events
 from ottla.web.exchange import Request, Response
@@ -47,7 +47,7 @@ def test_a_silent_stream_sends_comments_and_goes_on() -> None:
             await client.reader.readuntil(b"data: 2\n\n\r\n0\r\n\r\n")
             assert await client.reader.read() == b""
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_silent_source_is_closed_when_its_client_leaves() -> None:
@@ -71,7 +71,7 @@ def test_a_silent_source_is_closed_when_its_client_leaves() -> None:
             client.writer.close()
             await ended.wait()
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_many_streams_end_with_their_server() -> None:
@@ -98,4 +98,4 @@ def test_many_streams_end_with_their_server() -> None:
             await server.server.close()
             assert ended == 100
 
-    asyncio.run(test())
+    run(test)

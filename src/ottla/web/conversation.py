@@ -15,6 +15,8 @@ from ottla.web.limits import Limits
 
 PIECE_BYTES = 1 << 16
 _LINGER_S = 2.0
+_WORDS = 300
+"""Characters of a refusal that may repeat what the client has sent."""
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 access_log = logging.getLogger("ottla.web.access")
@@ -110,7 +112,8 @@ class Conversation:
         try:
             return self._protocol.next_event()
         except h11.RemoteProtocolError as fault:
-            raise HttpError(fault.error_status_hint, f"HTTP {fault.error_status_hint}: {fault}") from fault
+            status = fault.error_status_hint
+            raise HttpError(status, f"HTTP {status}: {str(fault)[:_WORDS]}") from fault
 
     def _refuse_long(self, length: int) -> None:
         if length > self._limits.body_bytes:
