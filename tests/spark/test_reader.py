@@ -27,7 +27,7 @@ def options(bootstrap, topic, streaming=False, **more):
 
 
 def planned(chosen, filters=()):
-    return plan_batch(Survey.of(cluster(chosen.kafka), chosen), chosen, list(filters))
+    return plan_batch(chosen.survey(), chosen, list(filters))
 
 
 def rows(chosen, ranges=None):
