@@ -18,7 +18,7 @@ from tests.lake.matrix_readers import columns_of
 from tests.lake.matrix_readers import seen as as_seen
 
 from ottla import lake
-from ottla.lake import json_columns
+from ottla.lake.columns import json_columns
 from ottla.lake.readers import as_held
 from ottla.records.reader import Record
 

@@ -8,12 +8,13 @@ from ottla.client.errors import RequestTimedOut
 from ottla.kernel.ids import TopicId
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
+from ottla.rows.connections import cluster
+from ottla.rows.plan import DataLoss, OffsetRange, split
+from ottla.rows.read import read_decoded
+from ottla.rows.survey import Survey
 from ottla.spark.batch import plan_batch
-from ottla.spark.connections import cluster
 from ottla.spark.options import source_options
-from ottla.spark.plan import DataLoss, OffsetRange, split
-from ottla.spark.reader import read_decoded, read_ranges
-from ottla.spark.survey import Survey
+from ottla.spark.reader import read_ranges
 
 TIME = 1_700_000_000_000
 

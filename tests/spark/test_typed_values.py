@@ -10,11 +10,11 @@ from tests.formats.avro_cases import payload_of
 from tests.registry_server import RegistryServer
 
 from ottla.records.reader import Record
+from ottla.rows.connections import cluster
+from ottla.rows.survey import Survey
 from ottla.spark.batch import plan_batch
-from ottla.spark.connections import cluster
 from ottla.spark.reader import read_ranges
 from ottla.spark.source import OttlaDataSource
-from ottla.spark.survey import Survey
 from ottla.spark.values import BadValue
 
 TIME = 1_700_000_000_000
