@@ -50,6 +50,22 @@ def test_a_silent_stream_sends_comments_and_goes_on() -> None:
     run(test)
 
 
+def test_the_head_is_sent_before_the_first_event() -> None:
+    async def test() -> None:
+        async def source() -> AsyncGenerator[bytes, None]:
+            await asyncio.Event().wait()
+            yield event(1)
+
+        async def handler(_request: Request) -> Response:
+            return events(source(), quiet_s=3600)
+
+        async with served(handler) as server:
+            client = await server.client()
+            assert (await client.answer(GET))[0] == 200
+
+    run(test)
+
+
 def test_a_silent_source_is_closed_when_its_client_leaves() -> None:
     async def test() -> None:
         ended = asyncio.Event()

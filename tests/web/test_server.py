@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.web.raw import GET, echo, run, served
 
 from ottla.web.exchange import Request, Response
+from ottla.web.limits import Limits
 from ottla.web.server import listening, serving, url_of
 from ottla.web.thread import LoopThread
 
@@ -194,3 +195,11 @@ def test_the_error_that_keeps_a_thread_from_opening_is_raised_by_its_start() -> 
     bound.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         LoopThread("test", lambda: serving(echo, bound)).start()
+
+
+def test_the_guides_name_the_limits() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "registry.md").read_text()
+    limits = Limits()
+    assert f"takes bodies of {limits.body_bytes >> 20} MB" in guide
+    assert limits.request_s == 60
+    assert f"takes {limits.connections:,} connections" in guide

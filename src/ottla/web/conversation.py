@@ -203,6 +203,9 @@ class Conversation:
             head += self._protocol.send(h11.Data(data=whole)) or b""
             self._sent = len(whole)
         elif not bodiless:
+            if whole is None:  # the first piece may take its time: tell the client that its request is served
+                await self._send(head)
+                head = b""
             async with contextlib.aclosing(_pieces(response.body)) as pieces:
                 async for piece in pieces:
                     await self._send(head + (self._protocol.send(h11.Data(data=piece)) or b""))
