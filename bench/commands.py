@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from ottla.lake.audit import aligned
+from ottla.lake.reports.counts import aligned
 from ottla.testing import TestBroker
 
 _RUNS = 5

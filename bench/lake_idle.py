@@ -20,9 +20,9 @@ from bench.brokers import ROOT
 from bench.lake_rig import running_broker
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
-from ottla.lake.loader import Loader
-from ottla.lake.settings import LoadSettings, load_settings
-from ottla.lake.state import LakeState
+from ottla.lake.notes.state import LakeState
+from ottla.lake.rounds.loader import Loader
+from ottla.lake.rounds.settings import LoadSettings, load_settings
 from ottla.lake.stores import open_store
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record

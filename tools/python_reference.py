@@ -16,7 +16,7 @@ _CLASS_NAMES = re.compile(r"(?<![\w.\"'])([A-Z]\w*[a-z]\w*)")
 _LAST_WORD = re.compile(r"[A-Z][a-z]*$")
 _RETURNED_ONLY = ("Delivery",)
 """Classes that users are given and never make."""
-_INNER = ("Effect",)
+_INNER = ("ClientStory",)
 """Classes in signatures that mean nothing outside of the client."""
 
 

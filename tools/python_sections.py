@@ -70,7 +70,7 @@ SECTIONS = (
     Section(
         "ottla.client.aio",
         "The same for asyncio; settings, values and errors are those of `ottla.client`.",
-        ("Producer", "Consumer", "Cluster"),
+        ("Producer", "Consumer", "Admin", "Cluster"),
         prefix="aio.",
     ),
     Section(
@@ -94,7 +94,7 @@ SECTIONS = (
     Section(
         "ottla.lake",
         "Topics into files and tables; [the guide](../guide/lake.md) introduces it. Needs `pip install 'ottla[lake]'`.",
-        ("load", "ottla.lake.loader:Loaded", "rows", "schema", "table", "LakeRefused"),
+        ("load", "ottla.lake.rounds.loader:Loaded", "rows", "schema", "table", "LakeRefused"),
         Form.LOAD,
     ),
     Section(

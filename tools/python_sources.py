@@ -79,25 +79,40 @@ def _text(module: str) -> str:
 
 
 def public_methods(found: Found) -> list[Found]:
-    """The methods and properties of a class that its users call, in the order of the source."""
+    """The methods and properties of a class that its users call, in the order of the source.
+
+    Then come those that both faces of the client have (`ottla.client.faces`): awaited on the asyncio one.
+    """
     assert isinstance(found.node, ast.ClassDef)
     methods = []
     for node in found.node.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             methods.append(Found(found.module, node.name, node))
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _called(node.value) == "_blocking":
-            methods.append(_blocking_method(found.module, _names(node)[0], node.value.args[0]))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _called(node.value) == "on_plan":
+            methods.append(_on_plan(found.module, _names(node)[0], node.value.args[0]))
+    for base in (base for base in bases(found) if base.endswith("Calls")):
+        methods += [_on_face(found.module, each) for each in public_methods(find(found.module, base))]
     return [each for each in methods if not each.name.startswith("_") or each.name in ("__iter__", "__aiter__")]
 
 
-def _blocking_method(module: str, name: str, story: ast.expr) -> Found:
-    """The method that `name = _blocking(stories.story)` declares: the story without `await` and the cluster's plan."""
+def _on_face(face: str, method: Found) -> Found:
+    """A method as the face in this module has it: awaited on the asyncio one, whose examples are those of the class."""
+    assert isinstance(method.node, Function)
+    declared = vars(method.node)
+    if ".aio." in face:
+        told = ast.Expr(ast.Constant(method.doc.partition("\n\n    ")[0]))
+        return Found(method.module, method.name, type(method.node)(**{**declared, "body": [told]}))
+    return Found(method.module, method.name, ast.FunctionDef(**declared))
+
+
+def _on_plan(module: str, name: str, story: ast.expr) -> Found:
+    """The method that `name = on_plan(stories.story)` declares: the story without the cluster's plan."""
     assert isinstance(story, ast.Attribute) and isinstance(story.value, ast.Name)
     declared = find(_imported(module, story.value.id), story.attr)
     assert isinstance(declared.node, ast.AsyncFunctionDef)
     told = declared.node
     parameters = ast.arguments(**{**vars(told.args), "args": [ast.arg("self"), *told.args.args[1:]]})
-    return Found(declared.module, name, ast.FunctionDef(name, parameters, told.body, [], told.returns))
+    return Found(declared.module, name, ast.AsyncFunctionDef(**{**vars(told), "args": parameters}))
 
 
 def _imported(module: str, alias: str) -> str:
@@ -109,6 +124,8 @@ def other_names(found: Found) -> dict[str, list[str]]:
     """The further names of a class's methods, as `send_offsets = send_offsets_to_transaction` gives them."""
     assert isinstance(found.node, ast.ClassDef)
     names: dict[str, list[str]] = {}
+    for base in (base for base in bases(found) if base.endswith("Calls")):
+        names |= other_names(find(found.module, base))
     for node in found.node.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             names.setdefault(node.value.id, []).extend(_names(node))
@@ -224,7 +241,7 @@ def _parameters(module: str, node: Function) -> Iterator[str]:
         yield "*"
     for parameter, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
         yield _parameter(module, parameter, default)
-    if spec.kwarg is not None:
+    if spec.kwarg is not None and not (isinstance(kind := spec.kwarg.annotation, ast.Name) and kind.id == "Never"):
         yield f"**{_parameter(module, spec.kwarg, None)}"
 
 

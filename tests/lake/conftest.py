@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from store_rigs import BUCKET, AzuriteServer, MiniHdfs, MotoServer, azurite, hdfs_jars
 from tests.conftest import NO_AZURITE, NO_HDFS
-from tests.lake.rounds import Rounds
+from tests.lake.driven_rounds import Rounds
 from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
 
 from ottla import lake

@@ -12,16 +12,17 @@ import pyarrow as pa
 import pytest
 
 from ottla.formats.writer import WriterSchema
-from ottla.lake import attempt, values, write
-from ottla.lake.attempt import Attempt
-from ottla.lake.plans import Commit, LoadPlan
-from ottla.lake.progress import Progress
-from ottla.lake.publishing import publisher
-from ottla.lake.settings import load_settings
+from ottla.lake.columns import values
+from ottla.lake.notes.plans import Commit, LoadPlan
+from ottla.lake.rounds import attempt, write
+from ottla.lake.rounds.attempt import Attempt
+from ottla.lake.rounds.progress import Progress
+from ottla.lake.rounds.publishing import publisher
+from ottla.lake.rounds.settings import load_settings
 from ottla.lake.stores import open_store
-from ottla.spark.arrow import TYPES
-from ottla.spark.plan import OffsetRange
-from ottla.spark.reader import Decoded
+from ottla.rows.arrow import TYPES
+from ottla.rows.plan import OffsetRange
+from ottla.rows.read import Decoded
 
 TOPIC = "t"
 AT = datetime(2026, 3, 1, 10, 30, tzinfo=UTC)

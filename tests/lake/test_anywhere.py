@@ -116,7 +116,7 @@ def test_every_record_is_there_once_after_widening_and_cuts(place, load, topics,
     fill(topics, topic, [{"n": 1}, {"n": 2, "s": "x"}, b"poison"])
     assert run().rows == 2
     fill(topics, topic, [{"n": 3, "late": True}], first=3)
-    for step in ("ottla.lake.loader.send_dead_letters", "ottla.lake.state.LakeState.write_commit"):
+    for step in ("ottla.lake.rounds.loader.send_dead_letters", "ottla.lake.notes.state.LakeState.write_commit"):
         with monkeypatch.context() as patch, contextlib.suppress(Killed):
             patch.setattr(step, killed)
             run()

@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.audit import audit_lines
-from ottla.lake.command import _parser
-from ottla.lake.plans import Commit, RangeCount
-from ottla.spark.plan import OffsetRange
+from ottla.lake.commands.load import _parser
+from ottla.lake.notes.plans import Commit, RangeCount
+from ottla.lake.reports.counts import audit_lines
+from ottla.rows.plan import OffsetRange
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "docs" / "guide" / "lake.md").read_text()
+GUIDE = "".join((ROOT / "docs" / "guide" / page).read_text() for page in ("lake.md", "lake-columns.md"))
 SHOWN = dict(re.findall(r"```(ini|yaml)\n(.*?)```", GUIDE, re.S))
 
 

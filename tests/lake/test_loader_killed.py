@@ -82,7 +82,7 @@ def test_a_loader_that_ends_at_any_step_is_made_good_by_the_next(spark, bootstra
 
 
 def start_loader(bootstrap, topic, directory):
-    code = "import sys; from ottla.lake.command import command; sys.exit(command(sys.argv[1:]))"
+    code = "import sys; from ottla.lake.commands.load import command; sys.exit(command(sys.argv[1:]))"
     arguments = ["load", topic, "--to", str(directory), "-b", bootstrap, "--max-offsets", "3000"]
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],

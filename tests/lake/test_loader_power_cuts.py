@@ -18,15 +18,15 @@ import pytest
 from sim_files import SimFiles
 
 from ottla.kernel.ids import TopicId, TopicPartition
-from ottla.lake import attempt, loader
-from ottla.lake.loader import Loader
-from ottla.lake.plans import Held, LoadPlan, Publication, RangeCount, WrittenFile, counted, named_files
-from ottla.lake.settings import LoadSettings, load_settings
-from ottla.lake.state import LakeState
+from ottla.lake.notes.plans import Held, LoadPlan, Publication, RangeCount, WrittenFile, counted, named_files
+from ottla.lake.notes.state import LakeState
+from ottla.lake.rounds import attempt, loader
+from ottla.lake.rounds.loader import Loader
+from ottla.lake.rounds.settings import LoadSettings, load_settings
 from ottla.lake.stores.local import LocalStore
+from ottla.rows.plan import OffsetRange, split
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_faults import PowerCut
-from ottla.spark.plan import OffsetRange, split
 
 LAKE = Path("/srv/lake")
 ID = TopicId(b"0123456789abcdef")

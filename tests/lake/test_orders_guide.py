@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.lake.command import command
+from ottla.lake.commands.load import command
 from ottla.registry.server import RegistryThread
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

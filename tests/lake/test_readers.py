@@ -18,13 +18,13 @@ from tests.lake.matrix_readers import columns_of
 from tests.lake.matrix_readers import seen as as_seen
 
 from ottla import lake
-from ottla.lake import json_columns
+from ottla.lake.columns import json_columns
 from ottla.lake.readers import as_held
 from ottla.records.reader import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "lake.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "lake-columns.md"
 SNIPPETS = {match[1]: match[2] for match in re.finditer(r"```python\n# (\w+)[^\n]*\n(.*?)```", GUIDE.read_text(), re.S)}
 NEW_YEAR = 1_356_998_400_000
 EARLY = [{"price": 1, "code": 7, "s": {"x": 1}, "l": [1, 2], "carrier": "UA"}, {"price": 2, "carrier": "UA"}]

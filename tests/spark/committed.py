@@ -7,9 +7,9 @@ from collections.abc import Callable
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import LATEST, IsolationLevel
 from ottla.kernel.ids import TopicPartition
-from ottla.spark.kafka_settings import KafkaSettings
-from ottla.spark.plan import OffsetRange
-from ottla.spark.reader import read_decoded
+from ottla.rows.kafka_settings import KafkaSettings
+from ottla.rows.plan import OffsetRange
+from ottla.rows.read import read_decoded
 
 
 def stable_ends(cluster: Cluster, topic: str) -> dict[TopicPartition, int]:

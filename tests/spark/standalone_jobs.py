@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ottla import lake
-from ottla.spark.kafka_settings import KafkaSettings
+from ottla.rows.kafka_settings import KafkaSettings
 from ottla.spark.launch import SparkRefused
 from ottla.spark.probe import probe
 from ottla.spark.submit import add_spark_arguments, open_session, spark_settings

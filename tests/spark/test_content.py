@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.spark.arrow import HEADERS
+from ottla.rows.arrow import HEADERS
 from ottla.spark.content import content_of
 from ottla.spark.marker import Content
 

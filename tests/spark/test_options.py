@@ -3,8 +3,8 @@ import logging
 import pytest
 
 from ottla.kernel.ids import TopicPartition
+from ottla.rows.plan import Edge, SpecificOffsets, Timestamps
 from ottla.spark.options import duration_ms, sink_options, source_columns, source_options
-from ottla.spark.plan import Edge, SpecificOffsets, Timestamps
 
 A = {"kafka.bootstrap.servers": "here:9092", "subscribe": "a"}
 A0 = TopicPartition("a", 0)

@@ -9,9 +9,9 @@ import pytest
 from pyspark.util import handle_worker_exception
 
 from ottla.client.registry_client import RegistryUnavailable
+from ottla.rows.plan import DataLoss
 from ottla.spark.attempt import NotWritten
 from ottla.spark.plainly import said_plainly
-from ottla.spark.plan import DataLoss
 
 
 def shown(fault: Exception) -> str:
@@ -33,7 +33,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_a_worker_shows_the_sentence_in_the_first_line() -> None:
-    assert shown(DataLoss("gone")).startswith("ottla.spark.plan.DataLoss: ")
+    assert shown(DataLoss("gone")).startswith("ottla.rows.plan.DataLoss: ")
     assert shown(ValueError("wrong")) == "ValueError: wrong\n"
     assert shown(NotWritten("came again")) == "ottla.spark.attempt.NotWritten: came again\n"
     unavailable = shown(RegistryUnavailable("no schema registry answers"))

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual
 
 from ottla.kernel.ids import TopicPartition
-from ottla.spark.plan import OffsetRange
+from ottla.rows.plan import OffsetRange
 from ottla.spark.pushdown import narrowed
 
 SPAN = OffsetRange("t", 0, 10, 20)

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from ottla.kernel.ids import TopicPartition
+from ottla.rows.plan import DataLoss
+from ottla.rows.survey import Survey
 from ottla.spark.options import source_options
-from ottla.spark.plan import DataLoss
 from ottla.spark.stream import OttlaStreamReader
-from ottla.spark.survey import Survey
 
 ALL = ReadAllAvailable()
 

@@ -8,8 +8,8 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, St
 
 from ottla.client.produce import partitioners
 from ottla.kernel.errors import ApiError
+from ottla.rows.arrow import HEADERS, with_plain_types
 from ottla.spark import sender
-from ottla.spark.arrow import HEADERS, with_plain_types
 from ottla.spark.marker import Task
 from ottla.spark.once import write_once
 from ottla.spark.options import sink_options

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 
 from ottla import lake as loader
 from ottla.demo.flights import Events
-from ottla.lake.json_columns import RESERVED
+from ottla.lake.columns.json_columns import RESERVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
 from ottla.demo.flights import Events
 from ottla.records.columns import encode_columns
-from ottla.spark.arrow import binary_column
+from ottla.rows.arrow import binary_column
 
 BATCH_BYTES = 900_000
 

@@ -13,17 +13,17 @@ from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.options import LoadOptions, checked, options_text
-from ottla.lake.progress import to_stderr
+from ottla.lake.rounds.progress import to_stderr
 from ottla.lake.stores import LakeRefused, lake_url, open_store
-from ottla.spark.connections import cluster
+from ottla.rows.connections import cluster
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from ottla.lake.loader import Loaded, Loader
-    from ottla.lake.settings import LoadSettings
-    from ottla.lake.state import LakeRecords, LakeState
+    from ottla.lake.notes.state import LakeRecords, LakeState
+    from ottla.lake.rounds.loader import Loaded, Loader
+    from ottla.lake.rounds.settings import LoadSettings
 
 MOST_NAMED = 20
 __all__ = ["LakeRefused", "LoadOptions", "load", "rows", "schema", "table"]
@@ -61,9 +61,9 @@ def load(
         loaded = load("events", to="events-lake", bootstrap="localhost:9092", json=True)
         print(loaded.rows, "rows in", len(loaded.files), "file")
     """
-    from ottla.lake.known import continued
-    from ottla.lake.settings import load_settings
-    from ottla.lake.state import LakeRecords
+    from ottla.lake.notes.state import LakeRecords
+    from ottla.lake.rounds.known import continued
+    from ottla.lake.rounds.settings import load_settings
 
     interval_s, told = _interval_s(every, continuous=continuous), tell or to_stderr
     given, url = checked(options), lake_url(to)
@@ -145,7 +145,7 @@ def _topics(
 
 def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
     """Check for missing libraries and settings before Spark is started, which takes a while, or a file is made."""
-    from ottla.spark.survey import Retries, Survey
+    from ottla.rows.survey import Retries, Survey
 
     where = cluster(settings.kafka)
     where.brokers()
@@ -185,8 +185,8 @@ def _loader(
     options: LoadOptions,
 ) -> Iterator[Loader]:
     """A loader that holds the lake; Spark is started once there is something to load."""
-    from ottla.lake.loader import Loader
-    from ottla.lake.state import LakeState
+    from ottla.lake.notes.state import LakeState
+    from ottla.lake.rounds.loader import Loader
     from ottla.spark.session import made_session
 
     mine: list[SparkSession] = []
@@ -213,7 +213,7 @@ def _loader(
 
 def _note(state: LakeState, options: LoadOptions, tell: Callable[[str], None]) -> None:
     """Keep the options for later loads; say which of them are others than before."""
-    from ottla.lake.known import changes, to_note
+    from ottla.lake.rounds.known import changes, to_note
 
     before, after = state.noted(), to_note(options)
     if before == after:

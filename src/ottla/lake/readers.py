@@ -14,13 +14,13 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from ottla.formats.evolution import aliases
-from ottla.lake import schema_file
-from ottla.lake.layout import folder_of
-from ottla.lake.schema_file import TopicSchema
+from ottla.lake.columns.evolution import conform
+from ottla.lake.columns.held_types import held_type
+from ottla.lake.columns.layout import folder_of
+from ottla.lake.columns.renamed import renamed_rows
+from ottla.lake.notes import schema_file
+from ottla.lake.notes.schema_file import TopicSchema
 from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
-from ottla.lake.tables.evolution import conform
-from ottla.lake.tables.renamed import renamed_rows
-from ottla.lake.tables.types import held_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

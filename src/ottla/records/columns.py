@@ -1,6 +1,6 @@
 """Batches to columns and back, in the memory layout of Arrow, without one Python object per row (rule G4).
 
-Comes from spark/reader.py and spark/writer.py; spark/arrow.py wraps the buffers by `pa.Array.from_buffers`.
+Comes from rows/read.py and spark/writer.py; rows/arrow.py wraps the buffers by `pa.Array.from_buffers`.
 """
 
 from __future__ import annotations

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from ottla.spark.connections import cluster
+from ottla.rows.plan import DataLoss, OffsetRange, split
+from ottla.rows.survey import Survey
 from ottla.spark.options import SourceOptions
 from ottla.spark.plainly import said_plainly
-from ottla.spark.plan import DataLoss, OffsetRange, split
-from ottla.spark.survey import Survey
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +51,7 @@ class OttlaBatchReader(DataSourceReader):
     @said_plainly()
     def partitions(self) -> list[InputPartition]:
         ranges = split(
-            plan_batch(Survey.of(cluster(self.options.kafka), self.options), self.options, self._filters),
+            plan_batch(self.options.survey(), self.options, self._filters),
             min_partitions=self.options.min_partitions,
             max_records=self.options.max_records_per_partition,
         )

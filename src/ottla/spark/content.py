@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.spark.arrow import null_mask, numbers
+from ottla.rows.arrow import null_mask, numbers
 from ottla.spark.marker import Content
 from ottla.spark.partitions import murmur2
 

@@ -74,7 +74,7 @@ def main() -> None:
     if sys.argv[1:2] in ([], [WORKER]):
         with contextlib.suppress(ImportError):
             import ottla.records.columns
-            import ottla.spark.connections  # noqa: F401
+            import ottla.rows.connections  # noqa: F401
     from pyspark import daemon
 
     daemon.worker = quiet(daemon.worker)

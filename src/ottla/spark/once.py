@@ -21,8 +21,8 @@ from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from ottla.rows.connections import cluster
 from ottla.spark.attempt import Attempt, Do, NotWritten
-from ottla.spark.connections import cluster
 from ottla.spark.content import COLUMNS, content_of
 from ottla.spark.marker import Content, Marker, Task
 from ottla.spark.options import SinkOptions

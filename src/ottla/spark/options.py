@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import TopicPartition
+from ottla.rows.connections import cluster
+from ottla.rows.kafka_settings import KafkaSettings, consumer_settings, producer_settings
+from ottla.rows.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
+from ottla.rows.selection import COLUMNS, HEADERS, Selection
+from ottla.rows.survey import Retries, Survey
 from ottla.spark.delivery import Delivery, delivery_options
-from ottla.spark.kafka_settings import KafkaSettings, consumer_settings, producer_settings
-from ottla.spark.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
 from ottla.spark.value_options import BYTES, VALUE, VALUE_ERROR, ValueOptions, value_options
 
 if TYPE_CHECKING:
@@ -26,9 +29,6 @@ if TYPE_CHECKING:
     from ottla.spark.written_values import WrittenBy
 
 log = logging.getLogger("ottla.spark")
-
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-HEADERS = "headers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +145,6 @@ _SPARKS_OWN = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """The partitions that a source reads: those of named topics, of matching topics, or these."""
-
-    topics: tuple[str, ...] = ()
-    pattern: str = ""
-    partitions: tuple[TopicPartition, ...] = ()
-
-    def chosen(self, topic: str, *, internal: bool) -> bool:
-        if self.pattern:
-            return not internal and re.fullmatch(self.pattern, topic) is not None
-        return topic in self.topics
-
-
-@dataclass(frozen=True, slots=True)
 class SourceOptions:
     """The parsed options of one read."""
 
@@ -182,6 +168,12 @@ class SourceOptions:
     values: ValueOptions = BYTES
     value_type: DataType | None = None
     """The type of typed values, fixed when the query started."""
+
+    def survey(self) -> Survey:
+        """A survey of the selected partitions, over this process's connections."""
+        retries = Retries(self.offset_retries, self.offset_retry_interval_ms)
+        read_committed = self.kafka.read_committed
+        return Survey(cluster(self.kafka), self.selection, read_committed=read_committed, retries=retries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
+from ottla.rows.plan import DataLoss
 from ottla.spark.attempt import NotWritten
-from ottla.spark.plan import DataLoss
 
 _OF_WORKERS = "PYTHON_WORKER_FACTORY_"
 """Prefix of the variables that Spark sets for the Python processes that it starts."""

@@ -14,7 +14,7 @@ import ottla
 from ottla.client.blocking.cluster import Cluster, Connection
 from ottla.client.errors import ClientError
 from ottla.client.model import ClientSettings, Destination
-from ottla.spark.kafka_settings import KafkaSettings
+from ottla.rows.kafka_settings import KafkaSettings
 from ottla.spark.launch import SparkRefused
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from ottla.spark.plan import OffsetRange, Offsets
+from ottla.rows.plan import OffsetRange, Offsets
 
 AtTimes = Callable[[Offsets], Offsets]
 """Times per partition -> the first offset at or after each, -1 where there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ottla.spark import kafka_settings
+from ottla.rows import kafka_settings
 from ottla.spark.options import OPTIONS
 
 

@@ -13,7 +13,7 @@ from ottla.client.model import ProducerIdentity
 from ottla.client.produce.transacting import Transactor
 from ottla.kernel.ids import TopicPartition
 from ottla.records.columns import EncodedBatch
-from ottla.spark.kafka_settings import KafkaSettings
+from ottla.rows.kafka_settings import KafkaSettings
 
 
 class Sender(Protocol):

@@ -109,7 +109,7 @@ def topics_of(given: Source) -> list[str]:
     """The names of the topics that a source reads; those that match a pattern are asked for."""
     if given.selection.topics or given.selection.partitions:
         return sorted({*given.selection.topics, *(each.topic for each in given.selection.partitions)})
-    from ottla.spark.connections import cluster
+    from ottla.rows.connections import cluster
 
     views = cluster(given.kafka).topics()
     return sorted(name for name, view in views.items() if given.selection.chosen(name, internal=view.is_internal))

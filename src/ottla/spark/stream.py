@@ -24,11 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.kernel.ids import TopicId, TopicPartition
-from ottla.spark.batch import RangePartition
-from ottla.spark.connections import cluster
-from ottla.spark.options import SourceOptions
-from ottla.spark.plainly import said_plainly
-from ottla.spark.plan import (
+from ottla.rows.plan import (
     DataLoss,
     Layout,
     Offsets,
@@ -41,8 +37,11 @@ from ottla.spark.plan import (
     should_wait,
     true_start,
 )
-from ottla.spark.publish import Publisher
-from ottla.spark.survey import Survey
+from ottla.rows.publish import Publisher
+from ottla.rows.survey import Survey
+from ottla.spark.batch import RangePartition
+from ottla.spark.options import SourceOptions
+from ottla.spark.plainly import said_plainly
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +92,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def survey(self) -> Survey:
         if self._survey is None:
-            self._survey = Survey.of(cluster(self.options.kafka), self.options)
+            self._survey = self.options.survey()
         return self._survey
 
     @said_plainly()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import DataType, StringType, StructType
 
 from ottla.client.registry_client import registry
-from ottla.spark.options import HEADERS
+from ottla.rows.selection import HEADERS
 from ottla.spark.value_options import VALUE, VALUE_ERROR, ValueOptions
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def typed(
     import pyarrow as pa
 
     from ottla.formats.wire import VALUE_HEADER
-    from ottla.spark.arrow import header_values
+    from ottla.rows.arrow import header_values
 
     headers = header_values(batch.column(HEADERS), VALUE_HEADER) if options.urls else None
     decoded = decoder(options, kind).decode(batch.column(VALUE), headers)

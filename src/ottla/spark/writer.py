@@ -20,8 +20,8 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.records.columns import EncodedBatch, encode_columns
 from ottla.records.compression import Codec
-from ottla.spark.arrow import HEADERS, binary_column, header_column, indices, with_plain_types
-from ottla.spark.connections import cluster
+from ottla.rows.arrow import HEADERS, binary_column, header_column, indices, with_plain_types
+from ottla.rows.connections import cluster
 from ottla.spark.options import SinkOptions
 from ottla.spark.partitions import choose, spread_rows
 from ottla.spark.sender import Sender, given_back, taken

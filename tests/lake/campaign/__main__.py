@@ -16,7 +16,7 @@ from tests.lake.campaign.places import PLACES
 from tests.lake.campaign.run import VALUES, Campaign, Ended, Scale
 from tests.lake.store_rigs import hdfs_jars
 
-from ottla.lake.audit import aligned
+from ottla.lake.reports.counts import aligned
 
 
 def main() -> int:

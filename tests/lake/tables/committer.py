@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from tests.lake.tables.made import BASE, Lake, a_round, row, ten_rows
 
-from ottla.lake.json_columns import DELETED
+from ottla.lake.columns.json_columns import DELETED
 from ottla.lake.stores.base import StoreUnreachable
 from ottla.lake.tables import TableFile
 

@@ -10,7 +10,7 @@ import pytest
 from tests.lake.tables.made import BASE, Lake, a_round, row, rows_of, ten_rows
 
 from ottla.lake import LakeRefused
-from ottla.lake.tables.evolution import CannotWiden
+from ottla.lake.columns.evolution import CannotWiden
 
 INNER = pa.struct([("a", pa.int64())])
 WIDER = pa.struct([("a", pa.int64()), ("b", pa.string())])

@@ -14,8 +14,8 @@ from tests.lake.tables.made import Lake, a_round, append_as_somebody_else, row, 
 
 from ottla.kernel.ids import TopicId
 from ottla.lake import LakeRefused
-from ottla.lake.publishing import publisher
-from ottla.lake.shape import Shape
+from ottla.lake.columns.shape import Shape
+from ottla.lake.rounds.publishing import publisher
 from ottla.lake.stores import open_store
 from ottla.lake.tables import TableFile, open_table
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from ottla.lake import LakeRefused
-from ottla.lake.tables.evolution import CannotWiden, conform, evolve, union
-from ottla.lake.tables.names import check_column_names, table_column_names
+from ottla.lake.columns.evolution import CannotWiden, conform, evolve, union
+from ottla.lake.columns.names import check_column_names, table_column_names
 
 
 def schema(**columns: pa.DataType) -> pa.Schema:

@@ -9,9 +9,9 @@ import pytest
 from tests.lake.tables.made import BASE, Row, row
 
 from ottla.lake import LakeRefused
-from ottla.lake.json_columns import DELETED
+from ottla.lake.columns.envelopes import unwrap_envelopes
+from ottla.lake.columns.json_columns import DELETED
 from ottla.lake.tables import TableFile
-from ottla.lake.tables.envelopes import unwrap_envelopes
 from ottla.lake.tables.keyed import (
     Changes,
     check_key,

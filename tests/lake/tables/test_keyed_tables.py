@@ -8,7 +8,7 @@ from tests.lake.tables.made import BASE, Lake, Row, a_round, row
 
 from ottla.kernel.ids import TopicId
 from ottla.lake import LakeRefused
-from ottla.lake.json_columns import DELETED
+from ottla.lake.columns.json_columns import DELETED
 from ottla.lake.tables import TableFile
 
 MARKED = BASE.append(pa.field(DELETED, pa.bool_()))

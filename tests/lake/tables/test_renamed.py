@@ -8,8 +8,8 @@ from tests.lake.tables.made import BASE, Lake, a_round, row
 
 from ottla.formats.evolution import described
 from ottla.lake import LakeRefused
-from ottla.lake.json_columns import DELETED
-from ottla.lake.tables.renamed import Move, moves, renamed_rows, renamed_schema
+from ottla.lake.columns.json_columns import DELETED
+from ottla.lake.columns.renamed import Move, moves, renamed_rows, renamed_schema
 
 
 def renamed(schema: pa.Schema, old: str, new: str, kind: pa.DataType | None = None) -> pa.Schema:

@@ -7,8 +7,8 @@ import pytest
 from tests.lake.tables.made import BASE, Lake, a_round
 
 from ottla.lake import LakeRefused
-from ottla.lake.tables.evolution import conform
-from ottla.lake.tables.types import held_type
+from ottla.lake.columns.evolution import conform
+from ottla.lake.columns.held_types import held_type
 
 NESTED = [
     lambda kind: kind,

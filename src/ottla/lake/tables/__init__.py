@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import Compacted, Standing, Table, TableFile, TableRound, TopicTable
-from ottla.lake.tables.names import table_column_names
 
 __all__ = [
     "FORMATS",
@@ -15,7 +14,6 @@ __all__ = [
     "TableRound",
     "TopicTable",
     "open_table",
-    "table_column_names",
 ]
 
 FORMATS = ("delta", "iceberg")

@@ -20,6 +20,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from ottla.lake.columns.evolution import conform, plain_schema
+from ottla.lake.columns.held_types import check_types
+from ottla.lake.columns.names import check_column_names
 from ottla.lake.tables.attempts import commit_once
 from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
 from ottla.lake.tables.delta_columns import CHECKPOINT_EVERY, HOOKS, Columns, refuse_deletion_vectors
@@ -35,13 +38,10 @@ from ottla.lake.tables.delta_files import (
 )
 from ottla.lake.tables.delta_log import read_transactions, standings_in, transactions_of
 from ottla.lake.tables.delta_place import Place, told_apart
-from ottla.lake.tables.evolution import conform, plain_schema
 from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
-from ottla.lake.tables.names import check_column_names
 from ottla.lake.tables.partitions import partition_columns, partition_folder
 from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
 from ottla.lake.tables.rounds import refuse_another_topic, standing_after, standing_to_json
-from ottla.lake.tables.types import check_types
 
 log = logging.getLogger("ottla.lake")
 TOKEN, STANDING = "ottla.commit", "ottla"

@@ -11,11 +11,11 @@ from deltalake.exceptions import DeltaError
 from deltalake.schema import Schema
 from deltalake.transaction import AddAction
 
+from ottla.lake.columns.evolution import Evolution, conform, evolve, plain_schema
+from ottla.lake.columns.renamed import Move, moves, renamed_rows, renamed_schema
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.delta_files import files_of, pieces_of, rewrite
 from ottla.lake.tables.delta_place import Place
-from ottla.lake.tables.evolution import Evolution, conform, evolve, plain_schema
-from ottla.lake.tables.renamed import Move, moves, renamed_rows, renamed_schema
 
 CHECKPOINT_EVERY = 20
 HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)

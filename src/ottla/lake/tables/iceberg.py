@@ -17,16 +17,17 @@ import pyarrow as pa
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table, Transaction
 
+from ottla.lake.columns.evolution import plain_schema
+from ottla.lake.columns.held_types import check_types
+from ottla.lake.columns.names import check_column_names
 from ottla.lake.tables.attempts import commit_once
 from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
-from ottla.lake.tables.evolution import plain_schema
 from ottla.lake.tables.iceberg_columns import Columns
 from ottla.lake.tables.iceberg_compact import Compaction
 from ottla.lake.tables.iceberg_expire import expire_snapshots, unreferenced
 from ottla.lake.tables.iceberg_files import read, tasks_of, write
 from ottla.lake.tables.iceberg_place import CatalogPlace, told_apart
 from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
-from ottla.lake.tables.names import check_column_names
 from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
 from ottla.lake.tables.rounds import (
     refuse_another_topic,
@@ -35,7 +36,6 @@ from ottla.lake.tables.rounds import (
     standing_text,
     standing_to_json,
 )
-from ottla.lake.tables.types import check_types
 
 GUARD, TOKEN = "ottla.loader.", "ottla.commit"
 

@@ -13,13 +13,13 @@ from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, TimeTransform
 from pyiceberg.types import DecimalType, DoubleType, FloatType, IntegerType, LongType, PrimitiveType, StringType
 
+from ottla.lake.columns.evolution import Evolution, conform, evolve, plain_schema
+from ottla.lake.columns.renamed import Move, moves, renamed_rows, renamed_schema
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TIME_UNITS
-from ottla.lake.tables.evolution import Evolution, conform, evolve, plain_schema
 from ottla.lake.tables.iceberg_files import file_schema, read, tasks_of, write
 from ottla.lake.tables.iceberg_place import CatalogPlace
 from ottla.lake.tables.partitions import check_partition_by, time_unit
-from ottla.lake.tables.renamed import Move, moves, renamed_rows, renamed_schema
 
 _TRANSFORMS: dict[str, TimeTransform[Any]] = {"month": MonthTransform(), "day": DayTransform(), "hour": HourTransform()}
 _TYPES: dict[str, PrimitiveType] = {

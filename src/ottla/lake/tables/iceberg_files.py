@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 
-from ottla.lake.tables.evolution import conform
+from ottla.lake.columns.evolution import conform
 
 
 def tasks_of(table: Table) -> list[FileScanTask]:

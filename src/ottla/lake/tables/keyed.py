@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ottla.lake.json_columns import DELETED, GROUP
+from ottla.lake.columns.evolution import conform
+from ottla.lake.columns.json_columns import DELETED, GROUP
+from ottla.lake.columns.unchanged import ALONE, Mask, filled, pending
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TableFile
-from ottla.lake.tables.evolution import conform
-from ottla.lake.tables.unchanged import ALONE, Mask, filled, pending
 
 ORDER = ("partition", "offset", "timestamp")
 HELD_ROWS = 1 << 20

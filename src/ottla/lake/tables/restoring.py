@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.lake.json_columns import DELETED
-from ottla.lake.tables.evolution import conform
+from ottla.lake.columns.evolution import conform
+from ottla.lake.columns.json_columns import DELETED
+from ottla.lake.columns.unchanged import restored, unchanged, value_columns
 from ottla.lake.tables.keyed import Changes, Overtaken
-from ottla.lake.tables.unchanged import restored, unchanged, value_columns
 
 log = logging.getLogger("ottla.lake")
 

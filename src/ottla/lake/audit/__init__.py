@@ -1,0 +1,1 @@
+"""Checks whether a lake is complete, and keeps it in order."""

@@ -1,0 +1,138 @@
+"""The options of `ottla lake load` on the command line, made from their declaration in options.py."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
+
+from ottla.config.profiles import bootstrap_servers
+from ottla.kernel.quantities import duration_ms
+from ottla.lake.commands.parser import Parser
+from ottla.lake.options import OPTIONS, Kind, LoadOption, LoadOptions, value_of
+from ottla.lake.stores.base import LakeRefused
+from ottla.spark.submit import add_spark_arguments
+
+_ABOUT = {"values": None, "the lake": "A lake keeps these: later loads need not name them.", "reports": None}
+_TIMES = ("--from", "--since", "--older-than", "--delay", "--every")
+_AGO = re.compile(r"-\s*\d")
+
+
+def add_verb(verbs: argparse._SubParsersAction[Parser]) -> None:
+    """Declare the verb."""
+    verb = verbs.add_parser(
+        "load",
+        help="load topics into a lake, exactly once",
+        description="Load topics into plain Parquet files (PLACE/topic=T/date=YYYY-MM-DD/T-ROUND-NUMBER.parquet), or "
+        "into Delta or Iceberg tables. Go on where the last load ended, with its options where none are given. Once, "
+        "unless --every or --continuous.",
+    )
+    verb.add_argument("topics", nargs="*", metavar="TOPIC", help="default: all of the lake's")
+    verb.add_argument("--to", required=True, metavar="PLACE", help="a path, or file:// s3:// gs:// az:// hdfs:// URL")
+    verb.add_argument("--profile", metavar="NAME", help="the profile whose brokers to use, instead of -b")
+    when = verb.add_mutually_exclusive_group()
+    when.add_argument("--every", metavar="TIME", type=_duration, help="again and again, e.g. 1m, until stopped")
+    when.add_argument("--continuous", action="store_true", help="again at once, until stopped")
+    groups: dict[str, argparse._ActionsContainer] = {"": verb}
+    for option in OPTIONS:
+        if option.group not in groups:
+            groups[option.group] = verb.add_argument_group(option.group, _ABOUT[option.group])
+        _add(groups[option.group], option)
+    add_spark_arguments(verb)
+    verb.add_argument(
+        "--verbose", action="store_true", help="show what Spark and Java print, also in loads that succeed"
+    )
+
+
+def chosen(options: argparse.Namespace) -> LoadOptions:
+    """The options of `ottla.lake.load` that were given."""
+    given = {option.name: getattr(options, _place(option)) for option in OPTIONS}
+    if options.profile is not None:
+        if given["bootstrap"] is not None:
+            raise LakeRefused("give -b or --profile, not both")
+        given["bootstrap"] = bootstrap_servers(os.environ, options.profile).address
+    return cast("LoadOptions", {name: value for name, value in given.items() if value is not None})
+
+
+def with_times_joined(arguments: Sequence[str]) -> list[str]:
+    """`--from -1h` as `--from=-1h`: argparse takes a word with a dash for an option."""
+    joined: list[str] = []
+    for word in arguments:
+        if joined and joined[-1] in _TIMES and _AGO.match(word):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+def _place(option: LoadOption) -> str:
+    return "bootstrap_server" if option.name == "bootstrap" else option.name
+
+
+def _add(group: argparse._ActionsContainer, option: LoadOption) -> None:
+    """Declare one option. None stands for an option that was not given."""
+    flags = ["-b", option.spelt] if option.name == "bootstrap" else [option.spelt]
+    place = _place(option)
+    if option.name == "read_committed":
+        group.add_argument(
+            "--read-uncommitted", dest=place, action="store_const", const=False,
+            help="load records of open and aborted transactions, too",
+        )  # fmt: skip
+        group.add_argument(*flags, dest=place, action="store_const", const=True, help=argparse.SUPPRESS)
+    elif option.kind is Kind.FLAG:
+        group.add_argument(*flags, dest=place, action="store_const", const=True, help=option.doc)
+        group.add_argument(
+            f"--no-{option.spelt[2:]}", dest=place, action="store_const", const=False, help=argparse.SUPPRESS
+        )
+    else:
+        group.add_argument(
+            *flags, dest=place, type=_typed(option), help=_help(option), metavar=option.metavar or None,
+            choices=option.choices or None, action="append" if option.kind is Kind.LIST else "store",
+        )  # fmt: skip
+
+
+def _help(option: LoadOption) -> str:
+    shown = str(option.default or "")
+    if isinstance(option.default, int):
+        shown = f"{option.default >> 20}MiB" if option.kind is Kind.SIZE else f"{option.default:,}"
+    text = f"{option.doc}; default {shown}" if shown and option.kind is not Kind.LIST else option.doc
+    return text.replace("%", "%%")
+
+
+def _typed(option: LoadOption) -> Callable[[str], object]:
+    """The reader of an option's text; argparse shows the sentence of a refusal."""
+
+    def read(text: str) -> object:
+        if option.name == "schema":
+            return _text_of(text)
+        if option.kind in (Kind.COUNT, Kind.PORT) and not (text.isascii() and text.isdigit()):
+            raise argparse.ArgumentTypeError(
+                f"not a {'port' if option.kind is Kind.PORT else 'positive number'}: {text}"
+            )
+        if option.kind is Kind.LIST:
+            return text
+        try:
+            return value_of(option, int(text) if option.kind in (Kind.COUNT, Kind.PORT) else text)
+        except LakeRefused as fault:
+            raise argparse.ArgumentTypeError(str(fault).partition(": ")[2] or str(fault)) from fault
+
+    return read
+
+
+def _duration(text: str) -> str:
+    try:
+        if duration_ms(text):
+            return text
+    except ValueError as fault:
+        raise argparse.ArgumentTypeError(str(fault)) from fault
+    raise argparse.ArgumentTypeError("give a time above 0, or --continuous")
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise argparse.ArgumentTypeError(f"{path}: {fault}") from fault

@@ -1,0 +1,1 @@
+"""A load as others see it: lag, counts, markers, metrics."""

@@ -1,0 +1,1 @@
+"""Rounds of a load: planned, attempted, published, committed."""
