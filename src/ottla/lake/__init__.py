@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
+from ottla.jobs.progress import to_stderr
 from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
-from ottla.lake.options import LoadOptions, checked, options_text
-from ottla.lake.rounds.progress import to_stderr
+from ottla.lake.options import LOAD, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, lake_url, open_store
 from ottla.rows.connections import cluster
 
@@ -101,7 +101,7 @@ def rows(lake: str | Path, topic: str) -> pa.RecordBatchReader:
     return arrow_rows(lake, topic)
 
 
-load.__doc__ = f"{load.__doc__}\n{options_text()}"
+load.__doc__ = f"{load.__doc__}\n{LOAD.text()}"
 
 
 def _interval_s(every: str | None, *, continuous: bool) -> float | None:
