@@ -132,7 +132,7 @@ def test_avro_without_prefixes_is_read_by_the_schema_given(load, topics, tmp_pat
         ({"values": "avro"}, "needs --registry URL, or --schema FILE"),
         ({"values": "text", "registry": "http://localhost:1"}, "are for values of avro"),
         ({"values": "avro", "json": True, "registry": "http://localhost:1"}, "contradict each other"),
-        ({"values": "avro", "registry": "ftp://x"}, "--registry: "),
+        ({"values": "avro", "registry": "ftp://x"}, "--registry takes http:// and https:// URLs"),
         ({"values": "orc"}, "give one of"),
     ],
 )
