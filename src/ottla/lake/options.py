@@ -219,7 +219,7 @@ OPTIONS = (
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 DEFAULTS = cast("LoadOptions", {option.name: option.default for option in OPTIONS})
-_BESIDE = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
+ARGUMENTS = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
 """The arguments of `ottla.lake.load` that are not among these options."""
 
 
@@ -230,7 +230,7 @@ def checked(options: Mapping[str, object]) -> LoadOptions:
     """
     for name in options:
         if name not in BY_NAME:
-            near = get_close_matches(name, [*BY_NAME, *_BESIDE], n=1)
+            near = get_close_matches(name, [*BY_NAME, *ARGUMENTS], n=1)
             raise TypeError(f"ottla.lake.load has no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
     given = {name: value_of(BY_NAME[name], value) for name, value in options.items() if value is not None}
     return cast("LoadOptions", given)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load
+from ottla.lake import LakeRefused, load_for_command
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.commands import audit as audit_command
 from ottla.lake.commands import load_arguments
@@ -141,7 +141,7 @@ def _load(options: argparse.Namespace) -> Loaded:
         return sessions[0].spark
 
     try:
-        return load(
+        return load_for_command(
             options.topics,
             to=options.to,
             every=options.every,
