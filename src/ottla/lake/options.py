@@ -173,9 +173,9 @@ OPTIONS = (
         _ONCE, "reports", "N",
     ),
 )  # fmt: skip
-_BESIDE = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
+ARGUMENTS = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
 """The arguments of `ottla.lake.load` that are not among these options."""
-LOAD = Options("ottla.lake.load", OPTIONS, beside=_BESIDE)
+LOAD = Options("ottla.lake.load", OPTIONS, beside=ARGUMENTS)
 BY_NAME = LOAD.by_name
 DEFAULTS = cast("LoadOptions", LOAD.defaults)
 

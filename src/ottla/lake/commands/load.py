@@ -15,7 +15,7 @@ from ottla.client.errors import ClientError
 from ottla.jobs.progress import CLEAR
 from ottla.jobs.running import stop_on_signals
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load
+from ottla.lake import LakeRefused, load_for_command
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.commands import audit as audit_command
 from ottla.lake.commands import load_arguments
@@ -123,7 +123,7 @@ def _load(options: argparse.Namespace) -> Loaded:
         return sessions[0].spark
 
     try:
-        return load(
+        return load_for_command(
             options.topics,
             to=options.to,
             every=options.every,
