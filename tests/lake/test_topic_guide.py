@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.guides import BLOCK, ROOT, steady
 
-from ottla.lake.command import command as lake
+from ottla.lake.commands.load import command as lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ottla.lake.picture import page
+from ottla.lake.audit.picture import page
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
