@@ -22,10 +22,8 @@ Found = Class | Function | Attribute
 _CLASS_NAMES = re.compile(r"(?<![\w.\"'])([A-Z]\w*[a-z]\w*)")
 _RETURNED_ONLY = ("Delivery",)
 """Classes that users are given and never make."""
-_INNER = ("ClientStory", "Effect", "Publication")
+_INNER = ("ClientStory", "Publication")
 """Classes in signatures that mean nothing to users."""
-_STORIES = ("_blocking", "on_plan")
-"""`name = on_plan(stories.story)` declares a method: the story without the cluster's plan."""
 _LONGEST_LINE = 100
 
 
@@ -112,20 +110,20 @@ def _methods(found: Found) -> list[Function | Attribute]:
     for each in found.members.values():
         if isinstance(each, Function) or (isinstance(each, Attribute) and "property" in each.labels):
             methods.append(each)
-        elif isinstance(each, Attribute) and isinstance(each.value, ExprCall) and str(each.value.function) in _STORIES:
+        elif isinstance(each, Attribute) and isinstance(each.value, ExprCall) and str(each.value.function) == "on_plan":
             alias, _, story = str(each.value.arguments[0]).rpartition(".")
-            methods.append(_on_plan(each, find(parsed(found.module.path).imports[alias], story)))
+            methods.append(_on_plan(each.name, find(parsed(found.module.path).imports[alias], story)))
     for base in (str(base) for base in found.bases if str(base).endswith("Calls")):
         methods += [_on_face(found, each) for each in _methods(find(found.module.path, base))]
     return [each for each in methods if not each.name.startswith("_") or each.name in ("__iter__", "__aiter__")]
 
 
-def _on_plan(given: Attribute, story: Found) -> Function:
-    """The method that is made from a story."""
+def _on_plan(name: str, story: Found) -> Function:
+    """The method that `name = on_plan(stories.story)` declares: the story without the cluster's plan."""
     assert isinstance(story, Function)
     parameters = griffe.Parameters(*[each for each in story.parameters if each is not story.parameters[0]])
-    made = Function(given.name, parameters=parameters, returns=story.returns, docstring=story.docstring)
-    made.parent, made.labels = story.module, story.labels if str(given.value).startswith("on_plan") else set()
+    made = Function(name, parameters=parameters, returns=story.returns, docstring=story.docstring)
+    made.parent, made.labels = story.module, story.labels
     return made
 
 

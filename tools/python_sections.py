@@ -61,7 +61,7 @@ SECTIONS = (
     Section(
         "ottla.client.aio",
         "The same for asyncio; settings, values and errors are those of `ottla.client`.",
-        ("Producer", "Consumer", "Cluster"),
+        ("Producer", "Consumer", "Admin", "Cluster"),
         prefix="aio.",
     ),
     Section(

@@ -143,8 +143,9 @@ def test_a_method_made_from_a_story_is_shown_as_it_is_called(tmp_path: Path, mon
         'async def admit(plan: Plan, boat: Boat, *, berth: int = 1) -> bool:\n    """Let a boat in."""\n'
     )
     (ports / "pilots.py").write_text(
-        'from ottla.ports import harbours as stories\n\n\nclass Pilot:\n    """Helps."""\n\n'
-        "    admit_one = _blocking(stories.admit)\n"
+        'from ottla.ports import harbours as stories\n\n\nclass PilotCalls:\n    """Helps."""\n\n'
+        "    admit_one = on_plan(stories.admit)\n\n\n"
+        'class Pilot(PilotCalls, Blocking):\n    """Helps."""\n'
     )
     monkeypatch.setattr(python_reference, "SOURCES", tmp_path)
     section = python_sections.Section("ottla.ports.pilots", "", ("Pilot",))

@@ -21,7 +21,7 @@ def broker() -> Iterator[TestBroker]:
         yield broker
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/getting-started.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/getting-started.md", "docs/guide/dead-letters.md"])
 def test_what_a_page_tells_to_type_prints_what_it_says(page: str, tmp_path: Path) -> None:
     commands = sessions(page)
     assert commands

@@ -15,7 +15,7 @@ class BadInput(Exception):
 
 
 _EXTRAS = {
-    **dict.fromkeys(("urllib3", "starlette", "uvicorn", "fastavro", "jsonschema_rs", "grpc_tools"), "registry"),
+    **dict.fromkeys(("urllib3", "fastavro", "jsonschema_rs", "grpc_tools"), "registry"),
     **dict.fromkeys(("pyarrow", "polars", "deltalake", "pyiceberg", "obstore", "hdfs_native"), "lake"),
     "pyspark": "spark",
 }

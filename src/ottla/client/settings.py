@@ -257,12 +257,12 @@ def _inner(kind: type[Settings]) -> dict[str, type[Settings]]:
     return {name: each for name, each in made if isinstance(each, type) and issubclass(each, Settings)}
 
 
-def require_known(caller: str, given: Iterable[str], known: Iterable[str]) -> None:
+def require_known(caller: str, given: Iterable[str], known: Iterable[str], *, what: str = "setting") -> None:
     """Raise TypeError for the first name that is not known, with the nearest one that is."""
     names = list(known)
     for name in given:
         if name not in names:
-            raise TypeError(f"{caller} has no setting {name!r}{_nearest(name, names)}")
+            raise TypeError(f"{caller} has no {what} {name!r}{_nearest(name, names)}")
 
 
 def completed(settings: S, given: Mapping[str, object]) -> S:
@@ -294,4 +294,6 @@ def _nearest(name: str, known: list[str]) -> str:
     near = next((each for each in (plain, _NAMES_ELSEWHERE.get(plain)) if each in known), None)
     if near is None:
         near = next(iter(difflib.get_close_matches(plain, known, n=1)), None)
-    return f"; did you mean {near}?" if near is not None else f"; it has {', '.join(sorted(known))}"
+    if near is not None:
+        return f"; did you mean {near}?"
+    return f"; it has {', '.join(sorted(known)) or 'none'}"

@@ -1,4 +1,4 @@
-"""The endpoint of a method and a path. Paths are cut before they are decoded: a subject may have slashes."""
+"""The endpoint of a method and a path, under a context or not."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.parse import unquote
 from ottla.registry import reading, writing
 from ottla.registry.calls import Call
 from ottla.registry.decide import Decision
-from ottla.registry.errors import RegistryError
 from ottla.registry.records import Json
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import DEFAULT_CONTEXT
+from ottla.web.routes import Routes
 
 Read = Callable[[RegistryState, Call], Json]
 Write = Callable[[RegistryState, Call], Decision[Json]]
@@ -86,33 +86,16 @@ ROUTES: dict[str, dict[str, Endpoint]] = {
     "compatibility/subjects/{subject}/versions/{version}": {"POST": Reading(reading.compatibility, fresh=True)},
     "v1/metadata/version": {"GET": Reading(reading.server_version)},
 }
-_CUT = [(path.split("/"), endpoints) for path, endpoints in ROUTES.items()]
+_ROUTES = Routes(ROUTES)
 
 
 def route(method: str, raw_path: str) -> tuple[Endpoint, Mapping[str, str], str]:
-    """The endpoint, the names in the path and the context for subjects; RegistryError 404 or 405."""
-    parts = raw_path.split("?", 1)[0].strip("/").split("/")
+    """The endpoint, the names in the path and the context for subjects; HttpError 404 or 405."""
+    parts = raw_path.strip("/").split("/")
     context = DEFAULT_CONTEXT
     if parts[0] == "contexts" and len(parts) > 2:
         context = unquote(parts[1]).strip(":")
         context = context if context.startswith(".") else f".{context}"
-        parts = parts[2:]
-    for pattern, endpoints in _CUT:
-        names = _match(pattern, parts)
-        if names is not None:
-            if method not in endpoints:
-                raise RegistryError(405, "HTTP 405 Method Not Allowed")
-            return endpoints[method], names, context
-    raise RegistryError(404, "HTTP 404 Not Found")
-
-
-def _match(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
-    if len(pattern) != len(parts):
-        return None
-    names = {}
-    for wanted, part in zip(pattern, parts, strict=True):
-        if wanted.startswith("{"):
-            names[wanted[1:-1]] = unquote(part)
-        elif wanted != part:
-            return None
-    return names
+        raw_path = "/".join(parts[2:])
+    found = _ROUTES.at(raw_path)
+    return found.endpoint(method), found.names, context
