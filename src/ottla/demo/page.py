@@ -37,7 +37,7 @@ NEXT = (
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What the demo did, and how fast."""
+    """The work that the demo did, and its speed."""
 
     folder: str
     topics: tuple[str, ...]
