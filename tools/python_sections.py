@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-import python_sources as sources
-from python_sources import Found
-
 
 class Form(Enum):
     """The look of a section."""
@@ -16,7 +13,6 @@ class Form(Enum):
     NAMES = "a table of names and their meanings"
     PARTS = "a table of message parts and their fields"
     CODES = "a table of error codes"
-    LOAD = "a heading for each name, and the options of a load behind the first"
 
 
 @dataclass(frozen=True)
@@ -30,18 +26,13 @@ class Section:
     prefix: str = ""
     """Stands before the names in headings, where another section has the same names."""
 
-    def found(self) -> list[Found]:
-        """The declarations of the names."""
-        places = [name.rpartition(":") for name in self.names]
-        return [sources.find(module or self.module, name) for module, _, name in places]
-
 
 INTRO = """\
 Names that end in `_ms` are milliseconds, those that end in `_bytes` or `_size` bytes; a `timeout` without a unit is in
 seconds, and None waits without end. Timestamps of records are milliseconds since 1970. The examples of one class belong
 together: a later one uses what an earlier one has imported."""
 
-PACKAGES = ("ottla.client", "ottla.client.aio", "ottla.testing", "ottla.spark")
+PACKAGES = ("ottla.client", "ottla.client.aio", "ottla.testing", "ottla.testing.plugin", "ottla.spark", "ottla.lake")
 """Packages whose names are public: the page has every one of them."""
 
 SECTIONS = (
@@ -93,9 +84,9 @@ SECTIONS = (
     ),
     Section(
         "ottla.lake",
-        "Topics into files and tables; [the guide](../guide/lake.md) introduces it. Needs `pip install 'ottla[lake]'`.",
-        ("load", "ottla.lake.rounds.loader:Loaded", "rows", "schema", "table", "LakeRefused"),
-        Form.LOAD,
+        "Topics into files and tables; [the guide](../guide/lake.md) introduces it, and the options of `load` [have a "
+        "page of their own](lake.md). Needs `pip install 'ottla[lake]'`.",
+        ("load", "ottla.lake.rounds.loader:Loaded", "rows", "schema", "table", "LoadOptions", "LakeRefused"),
     ),
     Section(
         "ottla.client.errors",
@@ -211,6 +202,12 @@ SECTIONS = (
             "ottla.messages.consumer_group_describe:DescribedGroup",
             "ottla.messages.describe_producers:ProducerState",
         ),
+        Form.PARTS,
+    ),
+    Section(
+        "ottla.lake.notes.plans",
+        "Parts of a `Loaded`.",
+        ("RangeCount", "LakeFile", "Commit"),
         Form.PARTS,
     ),
     Section("ottla.kernel.errors", "`code` of an `ApiError` is one of these.", ("ErrorCode",), Form.CODES),
