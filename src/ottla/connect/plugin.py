@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from ottla.config.option import nearest
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import ConfigException
 
 Made_co = TypeVar("Made_co", covariant=True)
+
+
+KAFKA_VERSION: Final = "4.3.1"
+"""The version of Apache Kafka whose plugins these answer like; interfaces show it as theirs."""
 
 
 @dataclass(frozen=True, slots=True)
