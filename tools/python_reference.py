@@ -63,7 +63,7 @@ def unlisted() -> list[str]:
 
 def declared(section: Section) -> list[Found]:
     """The declarations of a section's names."""
-    places = [name.rpartition(":") for name in section.names]
+    places = [name.rpartition(":") for name in section.names.split()]
     return [find(module or section.module, name) for module, _, name in places]
 
 

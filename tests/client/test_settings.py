@@ -11,8 +11,7 @@ import pytest
 
 from ottla.client import Admin, Cluster, Consumer, Producer, aio
 from ottla.client.consume.assignors import RANGE, ROUNDROBIN
-from ottla.client.consume.fetching import FetchSettings
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, FetchSettings
 from ottla.client.model import ClientSettings, IsolationLevel
 from ottla.client.produce.partitioners import consistent_partitioner
 from ottla.client.produce.settings import ProducerSettings

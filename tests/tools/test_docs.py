@@ -118,7 +118,7 @@ def test_a_name_without_a_docstring_or_a_class_off_the_page_is_found(
 ) -> None:
     (tmp_path / "boats.py").write_text(BOATS)
     monkeypatch.setattr(python_reference, "SOURCES", tmp_path)
-    monkeypatch.setattr(python_reference, "SECTIONS", (python_sections.Section("boats", "", ("Boat", "launch")),))
+    monkeypatch.setattr(python_reference, "SECTIONS", (python_sections.Section("boats", "", "Boat launch"),))
     assert python_reference.undocumented() == ["boats.Boat.sail", "boats.launch"]
     assert python_reference.unlisted() == ["Harbour"]
 
@@ -126,7 +126,7 @@ def test_a_name_without_a_docstring_or_a_class_off_the_page_is_found(
 def test_a_page_shows_calls_fields_and_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "boats_shown.py").write_text(BOATS)
     monkeypatch.setattr(python_reference, "SOURCES", tmp_path)
-    section = python_sections.Section("boats_shown", "", ("Boat", "Harbour"))
+    section = python_sections.Section("boats_shown", "", "Boat Harbour")
     monkeypatch.setattr(python_reference, "SECTIONS", (section,))
     page = python_reference.page("made")
     assert "```py\nBoat(name: str, *, crew: int = 1)\n```\n\nFloats.\n\nCarries `crew`.\n\nIt has a `name`." in page
@@ -148,7 +148,7 @@ def test_a_method_made_from_a_story_is_shown_as_it_is_called(tmp_path: Path, mon
         'class Pilot(PilotCalls, Blocking):\n    """Helps."""\n'
     )
     monkeypatch.setattr(python_reference, "SOURCES", tmp_path)
-    section = python_sections.Section("ottla.ports.pilots", "", ("Pilot",))
+    section = python_sections.Section("ottla.ports.pilots", "", "Pilot")
     monkeypatch.setattr(python_reference, "SECTIONS", (section,))
     shown = "```py\npilot.admit_one(boat: Boat, *, berth: int = 1) -> bool\n```\n\nLet a boat in."
     assert shown in python_reference.page("made")

@@ -61,7 +61,7 @@ def test_beginnings_are_edges_times_or_offsets(text, limit):
     ],
 )
 def test_other_beginnings_are_refused(text):
-    with pytest.raises(lake.LakeRefused, match="`beginning`"):
+    with pytest.raises(lake.LakeRefused, match="--from"):
         parse_beginning(text)
 
 
