@@ -150,6 +150,8 @@ def test_letters_that_cannot_be_sent_stay_for_a_later_run_and_are_counted_by_why
     for part in ("no header says", "no topic never-was", "only a part", "dead letter topic itself", "not a number"):
         assert part in told
     assert redrive()[1]["left"] == answer["left"]
+    put(bootstrap, dead, [whole, whole])
+    assert redrive("--limit", "1")[1]["sent"] == 1
 
 
 def test_a_record_that_the_topic_refuses_is_left_and_its_neighbours_are_sent(
