@@ -43,7 +43,7 @@ def test_options_of_a_topic_may_be_numbers_and_switches():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda consumer: consumer.poll("5 weeks"), "timeout_ms is .* not '5 weeks'"),
+        (lambda consumer: consumer.poll("5 moons"), "timeout_ms is .* not '5 moons'"),
         (lambda consumer: consumer.poll(-1), "timeout_ms is .* not -1"),
         (lambda consumer: consumer.poll(None), "timeout_ms is .* not None"),
         (lambda consumer: consumer.poll(0, max_records=0), "max_records is a whole number, from 1 .* not 0"),

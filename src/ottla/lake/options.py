@@ -19,6 +19,7 @@ class LoadOptions(TypedDict, total=False):
 
     pattern: str
     bootstrap: str
+    on: str
     max_offsets: int
     beginning: str
     accept_loss: bool
@@ -56,6 +57,7 @@ class LoadOptions(TypedDict, total=False):
     metrics_port: int | None
 
 
+ENGINES = ("auto", "spark", "local")
 FORMATS = ("parquet", "delta", "iceberg")
 CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 VALUES = ("binary", "text", "json", "avro", "protobuf")
@@ -68,6 +70,11 @@ OPTIONS = (
     ),
     JobOption(
         "bootstrap", _TEXT, "localhost:9092", "brokers of the cluster", metavar="HOST:PORT", flag="--bootstrap-server"
+    ),
+    JobOption(
+        "on", _TEXT, "auto",
+        "where the load runs: on spark, local for processes of this machine, or auto: on Spark where one is given or "
+        "a round has more than 64 MiB, else here", _ONCE, choices=ENGINES,
     ),
     JobOption(
         "max_offsets", Kind.COUNT, 20_000_000, "load at most so many offsets in one round", _ONCE, metavar="N"
@@ -173,9 +180,9 @@ OPTIONS = (
         _ONCE, "reports", "N",
     ),
 )  # fmt: skip
-_BESIDE = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
+ARGUMENTS = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
 """The arguments of `ottla.lake.load` that are not among these options."""
-LOAD = Options("ottla.lake.load", OPTIONS, beside=_BESIDE)
+LOAD = Options("ottla.lake.load", OPTIONS, beside=ARGUMENTS)
 BY_NAME = LOAD.by_name
 DEFAULTS = cast("LoadOptions", LOAD.defaults)
 
