@@ -4,6 +4,8 @@ PYTHON := .venv/bin/python
 JOBS ?= 3
 SIM_JOBS ?= 2
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Some images switch bytecode off: then every process compiles all that it imports, and starts three times slower.
+unexport PYTHONDONTWRITEBYTECODE
 
 TEST_PARTS := test demo java kafka-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible
 

@@ -21,7 +21,9 @@ def broker() -> Iterator[TestBroker]:
         yield broker
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/getting-started.md", "docs/guide/dead-letters.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/guide/{name}.md" for name in ("README", "getting-started", "dead-letters"))]
+)
 def test_what_a_page_tells_to_type_prints_what_it_says(page: str, tmp_path: Path) -> None:
     commands = sessions(page)
     assert commands
@@ -127,3 +129,9 @@ def test_no_two_pages_of_the_guide_use_one_topic() -> None:
             pages.setdefault(topic, set()).add(path.name)
     assert len(pages) > 12
     assert not {topic: sorted(found) for topic, found in pages.items() if len(found) > 1}
+
+
+def test_the_index_of_the_guide_leads_to_every_page() -> None:
+    folder = ROOT / "docs" / "guide"
+    index = (folder / "README.md").read_text("utf-8")
+    assert not [path.name for path in folder.glob("*.md") if path.name != "README.md" and f"({path.name})" not in index]

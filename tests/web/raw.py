@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
+
+import uvloop
 
 from ottla.web.exchange import Handler, Request, Response
 from ottla.web.limits import Limits
 from ottla.web.server import WebServer, listening
 
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a test on asyncio's loop, and on the broker's."""
+    for factory in (asyncio.new_event_loop, uvloop.new_event_loop):
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(test())
 
 
 class Client:

@@ -50,10 +50,24 @@ def test_a_body_is_read_with_parameters_of_its_type_and_without_a_type(headers: 
 
 @pytest.mark.parametrize(
     ("accept", "kind"),
-    [("", KINDS[0]), ("text/html, application/json;q=0.9", KINDS[1]), ("*/*", KINDS[0])],
+    [
+        ("", KINDS[0]),
+        ("text/html, Application/JSON;q=0.9", KINDS[1]),
+        ("*/*", KINDS[0]),
+        ("application/*", KINDS[0]),
+        ("text/*", KINDS[0]),
+    ],
 )
 def test_the_answer_has_the_first_accepted_type_that_is_offered(accept: str, kind: str) -> None:
     assert Request("GET", "/", headers={"accept": accept}).accepted(KINDS) == kind
+
+
+def test_a_type_may_be_demanded_of_both_sides() -> None:
+    with pytest.raises(HttpError, match="HTTP 406 Not Acceptable: there is application/json"):
+        Request("GET", "/", headers={"accept": "text/plain"}).accepted(["application/json"], strict=True)
+    assert Request("GET", "/").accepted(["application/json"], strict=True) == "application/json"
+    with pytest.raises(HttpError, match="HTTP 415 Unsupported Media Type: send application/json"):
+        Request("POST", "/", body=b"{}").json(untyped=False)
 
 
 def test_parameters_are_read_and_unknown_ones_refused_where_the_known_are_named() -> None:

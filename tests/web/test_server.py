@@ -14,9 +14,10 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from tests.web.raw import GET, echo, served
+from tests.web.raw import GET, echo, run, served
 
 from ottla.web.exchange import Request, Response
+from ottla.web.limits import Limits
 from ottla.web.server import listening, serving, url_of
 from ottla.web.thread import LoopThread
 
@@ -32,7 +33,7 @@ def test_a_stop_ends_connections_that_clients_keep_open() -> None:
             assert asyncio.all_tasks() == {asyncio.current_task()}
             assert await client.reader.read() == b""
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_stop_waits_for_the_answer_that_is_under_way() -> None:
@@ -55,7 +56,7 @@ def test_a_stop_waits_for_the_answer_that_is_under_way() -> None:
             assert (status, headers["connection"]) == (200, "close")
             await stopping
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_stop_waits_no_longer_than_it_may() -> None:
@@ -74,7 +75,7 @@ def test_a_stop_waits_no_longer_than_it_may() -> None:
             await server.server.close()
             assert await client.reader.read() == b""
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_stop_cuts_answers_without_end_at_once() -> None:
@@ -93,7 +94,7 @@ def test_a_stop_cuts_answers_without_end_at_once() -> None:
             await server.server.close()
             assert await client.reader.read() == b""
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_new_connection_takes_the_place_of_the_one_that_waited_longest() -> None:
@@ -107,7 +108,7 @@ def test_a_new_connection_takes_the_place_of_the_one_that_waited_longest() -> No
             assert await second.reader.read() == b""
             assert (await first.answer(GET))[0] == 200
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_connection_is_turned_away_while_all_others_are_answered() -> None:
@@ -126,7 +127,7 @@ def test_a_connection_is_turned_away_while_all_others_are_answered() -> None:
             second = await server.client()
             assert (await second.reader.read()).startswith(b"HTTP/1.1 503 ")
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_port_0_takes_a_free_one_and_a_taken_one_is_named() -> None:
@@ -169,7 +170,7 @@ def test_requests_are_served_over_tls_and_refusals_too(tmp_path: Path) -> None:
             with pytest.raises(asyncio.IncompleteReadError):
                 await (await server.client()).answer(GET)
 
-    asyncio.run(test())
+    run(test)
 
 
 def test_a_server_in_a_thread_ends_with_its_block() -> None:
@@ -194,3 +195,11 @@ def test_the_error_that_keeps_a_thread_from_opening_is_raised_by_its_start() -> 
     bound.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         LoopThread("test", lambda: serving(echo, bound)).start()
+
+
+def test_the_guides_name_the_limits() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "registry.md").read_text()
+    limits = Limits()
+    assert f"takes bodies of {limits.body_bytes >> 20} MB" in guide
+    assert limits.request_s == 60
+    assert f"takes {limits.connections:,} connections" in guide

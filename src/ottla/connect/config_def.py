@@ -192,6 +192,8 @@ def _checked(option: Option, given: Mapping[str, Any]) -> Checked:
             option.check(option.name, found.value)
         except ConfigException as fault:
             found.errors.append(str(fault))
+            if option.type is Type.CLASS:
+                found.value = None  # a class that is not there is no value
     return found
 
 

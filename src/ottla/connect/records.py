@@ -38,6 +38,10 @@ class ConnectRecord:
     timestamp: int | None = None
     headers: tuple[Header, ...] = ()
 
+    def __str__(self) -> str:
+        """The record's place alone: its content may be secret."""
+        return f"{type(self).__name__}{{topic='{self.topic}', partition={self.partition}}}"
+
     def with_key(self, schema: Schema | None, key: Any) -> ConnectRecord:
         """The record with another key."""
         made = self.copied()
@@ -101,6 +105,11 @@ class SinkRecord(ConnectRecord):
     def __post_init__(self) -> None:
         if self.original_topic is None:
             self.original_topic, self.original_partition = self.topic, self.partition
+
+    def __str__(self) -> str:
+        """The record's place, in Kafka too."""
+        origin = f"{self.original_topic}-{self.original_partition}"
+        return f"SinkRecord{{topic='{self.topic}', partition={self.partition}, read at {origin}, offset={self.offset}}}"
 
     def copied(self) -> SinkRecord:
         """A record of its own with the same parts."""

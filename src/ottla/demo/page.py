@@ -16,8 +16,9 @@ STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1180px; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; } h2 { font-size: 1.25rem; margin-top: 2rem; }
 p, li { color: #444; } figure { margin: 1.5rem 0; } img { width: 100%; min-width: 44rem; height: auto; }
-.wide, pre { overflow-x: auto; } code, pre { font: 0.9rem/1.6 ui-monospace, monospace; color: #222; }
-pre { background: #f3f5f7; border-radius: 6px; padding: 0.7rem 1rem; } li code { overflow-wrap: anywhere; }
+.wide { overflow-x: auto; } code, pre { font: 0.9rem/1.6 ui-monospace, monospace; color: #222; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f3f5f7; border-radius: 6px; padding: 0.7rem 1rem; }
+li code { overflow-wrap: anywhere; }
 table { border-collapse: collapse; font-size: 0.85rem; margin: 1rem 0; } tr { background: #fff; }
 th, td { padding: 0.2rem 0.45rem; text-align: right; white-space: nowrap; }
 th:first-child { text-align: left; position: sticky; left: 0; background: inherit; }
@@ -37,7 +38,7 @@ NEXT = (
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What the demo did, and how fast."""
+    """The work that the demo did, and its speed."""
 
     folder: str
     topics: tuple[str, ...]
@@ -99,8 +100,7 @@ on disk: {ran.events_per_second:,.0f} records a second.</li>
 def what_next(ran: Ran) -> str:
     """Commands that go on from here."""
     commands = [(command.format(folder=ran.folder), told) for command, told in NEXT]
-    width = max(len(command) for command, _ in commands)
-    lines = "\n".join(f"{command:{width}}   # {told}" for command, told in commands)
+    lines = "\n".join(f"# {told}\n{command}" for command, told in commands)
     return f"<pre>{escape(lines)}</pre>"
 
 

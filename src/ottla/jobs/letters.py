@@ -116,6 +116,16 @@ def short_reason(reason: str) -> str:
     return reason if len(reason) <= MOST_OF_A_REASON else f"{reason[:MOST_OF_A_REASON]}…"
 
 
+def own_time(timestamp: int) -> Header:
+    """The header with the record's own time, where the topic refuses it as the letter's."""
+    return _OURS["timestamp"], _text(timestamp)
+
+
+def is_ours(header: Header) -> bool:
+    """True for a header that ottla put on a letter; others belong to the record."""
+    return header[0] == REDRIVEN or header[0] in _OURS.values() or header[0] in _SHORTENED
+
+
 def lost_parts(key: bytes | None, value: bytes | None, most: int, headers: int) -> list[Header]:
     """Headers for a letter whose key and value are cut to `most` bytes and whose own headers are left out."""
     lost: list[Header] = []

@@ -139,16 +139,17 @@ def job_samples(name: str, status: Status) -> list[Sample]:
     ]
 
 
-def stop_on_signals(stop: Callable[[], None], sentence: str) -> None:
+def stop_on_signals(stop: Callable[[], None], sentence: str, *, stopping: Callable[[], bool] = lambda: False) -> None:
     """Call `stop` at the first SIGTERM or SIGINT, on a thread of its own; a second one ends the process at once.
 
+    `stopping` tells that it was asked before, where handlers are put in place again.
     The handler takes no lock: the thread that it interrupts may hold that of an event, or of stderr.
     """
     asked: list[int] = []
     clear = CLEAR.encode() if os.isatty(2) else b""
 
     def ask_to_stop(number: int, _frame: FrameType | None) -> None:
-        if asked:
+        if asked or stopping():
             signal.signal(number, signal.SIG_DFL)
             raise KeyboardInterrupt
         asked.append(number)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ottla.lake.options import ARGUMENTS, OPTIONS, Kind
+from ottla.jobs.options import Kind
+from ottla.lake.options import ARGUMENTS, OPTIONS
 from ottla.lake.stores import LakeRefused
 
 _KEYWORDS = {option.spelt: (option.name, option.kind) for option in OPTIONS} | {

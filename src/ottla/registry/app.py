@@ -5,9 +5,10 @@ from __future__ import annotations
 from ottla.registry.calls import Call
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import Json
-from ottla.registry.routes import Reading, route
+from ottla.registry.routes import Endpoint, Reading, Telling, route
 from ottla.registry.service import Registry
 from ottla.web.exchange import HttpError, Request, Response, json_response
+from ottla.web.routes import Route
 
 MEDIA_TYPES = (
     "application/vnd.schemaregistry.v1+json",
@@ -26,18 +27,21 @@ class RegistryApp:
     async def __call__(self, request: Request) -> Response:
         media_type = request.accepted(MEDIA_TYPES)
         try:
-            answer, status = await self._answer(request)
+            found, context = route(request.path)
+            if request.method == "OPTIONS":
+                return found.options()
+            answer, status = await self._answer(request, found, context)
         except HttpError as refusal:
             return refusal.response(media_type)
         return json_response(answer, status, media_type=media_type)
 
-    async def _answer(self, request: Request) -> tuple[Json, int]:
+    async def _answer(self, request: Request, found: Route[Endpoint], context: str) -> tuple[Json, int]:
         """The JSON of the answer, and its HTTP status."""
-        if request.path.strip("/") == "v1/metadata/id":
-            return {"scope": {"path": [], "clusters": {"kafka-cluster": self._registry.cluster_id}}}, 200
-        endpoint, names, context = route(request.method, request.path)
+        endpoint = found.endpoint(request.method)
         body = request.json(_BODIES) if request.method in ("POST", "PUT") else None
-        call = Call(names, request.query(), body, context)
+        call = Call(found.names, request.query(), body, context)
+        if isinstance(endpoint, Telling):
+            return endpoint.do(self._registry), 200
         if isinstance(endpoint, Reading):
             return await self._read(endpoint, call), 200
         return await self._registry.write(lambda state: endpoint.do(state, call)), endpoint.status

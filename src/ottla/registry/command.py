@@ -34,8 +34,8 @@ def start(options: RegistryOptions) -> int:
         return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     from ottla.client.errors import ClientError
+    from ottla.jobs.state_topic_setup import UnusableTopic
     from ottla.kernel.errors import ApiError
-    from ottla.registry.topic_setup import UnusableTopic
 
     try:
         asyncio.run(_serve(options))

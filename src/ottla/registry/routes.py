@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -10,9 +10,10 @@ from ottla.registry import reading, writing
 from ottla.registry.calls import Call
 from ottla.registry.decide import Decision
 from ottla.registry.records import Json
+from ottla.registry.service import Registry
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import DEFAULT_CONTEXT
-from ottla.web.routes import Routes
+from ottla.web.routes import Route, Routes
 
 Read = Callable[[RegistryState, Call], Json]
 Write = Callable[[RegistryState, Call], Decision[Json]]
@@ -32,7 +33,19 @@ class Writing:
     status: int = 200
 
 
-Endpoint = Reading | Writing
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """An endpoint that tells something of the registry itself."""
+
+    do: Callable[[Registry], Json]
+
+
+Endpoint = Reading | Writing | Telling
+
+
+def _cluster(registry: Registry) -> Json:
+    return {"scope": {"path": [], "clusters": {"kafka-cluster": registry.cluster_id}}}
+
 
 ROUTES: dict[str, dict[str, Endpoint]] = {
     "": {"GET": Reading(reading.root)},
@@ -84,18 +97,18 @@ ROUTES: dict[str, dict[str, Endpoint]] = {
     },
     "compatibility/subjects/{subject}/versions": {"POST": Reading(reading.compatibility, fresh=True)},
     "compatibility/subjects/{subject}/versions/{version}": {"POST": Reading(reading.compatibility, fresh=True)},
+    "v1/metadata/id": {"GET": Telling(_cluster)},
     "v1/metadata/version": {"GET": Reading(reading.server_version)},
 }
 _ROUTES = Routes(ROUTES)
 
 
-def route(method: str, raw_path: str) -> tuple[Endpoint, Mapping[str, str], str]:
-    """The endpoint, the names in the path and the context for subjects; HttpError 404 or 405."""
+def route(raw_path: str) -> tuple[Route[Endpoint], str]:
+    """The route, and the context for subjects; HttpError 404."""
     parts = raw_path.strip("/").split("/")
     context = DEFAULT_CONTEXT
     if parts[0] == "contexts" and len(parts) > 2:
         context = unquote(parts[1]).strip(":")
         context = context if context.startswith(".") else f".{context}"
         raw_path = "/".join(parts[2:])
-    found = _ROUTES.at(raw_path)
-    return found.endpoint(method), found.names, context
+    return _ROUTES.at(raw_path), context

@@ -15,6 +15,8 @@ from ottla.web.limits import Limits
 
 PIECE_BYTES = 1 << 16
 _LINGER_S = 2.0
+_WORDS = 300
+"""Characters of a refusal that may repeat what the client has sent."""
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 access_log = logging.getLogger("ottla.web.access")
@@ -40,10 +42,12 @@ class Conversation:
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         self._client = str((writer.get_extra_info("peername") or ("",))[0])
         self._stopping = False
+        self._sent = 0
+        """Bytes in the body of the last answer."""
         self.waiting = True
         """True while no whole request is here: the connection may be closed without harm."""
         self.endless = False
-        """True while an answer is sent that does not end by itself."""
+        """True from when an answer is sent that does not end by itself; it is the connection's last."""
         writer.transport.set_write_buffer_limits(high=0)  # drain() returns once the kernel has all
 
     async def run(self) -> None:
@@ -108,7 +112,8 @@ class Conversation:
         try:
             return self._protocol.next_event()
         except h11.RemoteProtocolError as fault:
-            raise HttpError(fault.error_status_hint, f"HTTP {fault.error_status_hint}: {fault}") from fault
+            status = fault.error_status_hint
+            raise HttpError(status, f"HTTP {status}: {str(fault)[:_WORDS]}") from fault
 
     def _refuse_long(self, length: int) -> None:
         if length > self._limits.body_bytes:
@@ -123,15 +128,17 @@ class Conversation:
         """Let the handler answer, send the answer, write the line of access."""
         began = time.monotonic()
         response = await self._response(request)
-        self.endless = response.endless
+        bodiless = request.method == "HEAD"
         try:
-            sent = await self._respond(response, bodiless=request.method == "HEAD")
+            if response.endless and not bodiless:
+                await self._respond_endlessly(response)
+            else:
+                await self._respond(response, bodiless=bodiless)
         finally:
-            self.endless = False
-        access_log.info(
-            '%s "%s %s" %d %d bytes, %.1f ms', self._client, request.method, request.path, response.status, sent,
-            (time.monotonic() - began) * 1e3,
-        )  # fmt: skip
+            access_log.info(
+                '%s "%s %s" %d %d bytes, %.1f ms', self._client, request.method, request.path, response.status,
+                self._sent, (time.monotonic() - began) * 1e3,
+            )  # fmt: skip
 
     async def _response(self, request: Request) -> Response:
         """The handler's answer; a bug of the handler costs this request alone."""
@@ -162,8 +169,27 @@ class Conversation:
                 while await self._reader.read(PIECE_BYTES):
                     pass
 
-    async def _respond(self, response: Response, *, bodiless: bool) -> int:
-        """Send an answer, without its body for HEAD; the number of bytes in the body."""
+    async def _respond_endlessly(self, response: Response) -> None:
+        """Send an answer until it ends, or the client leaves."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.endless = self._stopping = True
+        leaving = asyncio.create_task(self._end_with_client(task))
+        try:
+            await self._respond(response, bodiless=False)
+        finally:
+            leaving.cancel()
+            await asyncio.wait({leaving})
+
+    async def _end_with_client(self, task: asyncio.Task[None]) -> None:
+        """Cancel the task when the client closes the connection: an answer without events would not notice."""
+        with contextlib.suppress(OSError):
+            while await self._reader.read(PIECE_BYTES):
+                pass
+        task.cancel()
+
+    async def _respond(self, response: Response, *, bodiless: bool) -> None:
+        """Send an answer, without its body for HEAD."""
         whole = response.body if isinstance(response.body, bytes) else None
         headers = [("Date", _date()), *response.headers]
         if response.status not in (204, 304):
@@ -172,17 +198,19 @@ class Conversation:
         if self._stopping:
             headers.append(("Connection", "close"))
         head = self._protocol.send(h11.Response(status_code=response.status, headers=headers)) or b""
-        sent = 0
+        self._sent = 0
         if whole is not None and not bodiless and len(whole) <= PIECE_BYTES:
             head += self._protocol.send(h11.Data(data=whole)) or b""
-            sent = len(whole)
+            self._sent = len(whole)
         elif not bodiless:
+            if whole is None:  # the first piece may take its time: tell the client that its request is served
+                await self._send(head)
+                head = b""
             async with contextlib.aclosing(_pieces(response.body)) as pieces:
                 async for piece in pieces:
                     await self._send(head + (self._protocol.send(h11.Data(data=piece)) or b""))
-                    head, sent = b"", sent + len(piece)
+                    head, self._sent = b"", self._sent + len(piece)
         await self._send(head + (self._protocol.send(h11.EndOfMessage()) or b""))
-        return sent
 
     async def _send(self, data: bytes | None) -> None:
         """Write, and wait until the kernel has taken it; TimeoutError if the client reads too slowly."""

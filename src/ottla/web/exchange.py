@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
@@ -61,9 +61,12 @@ class Request:
                 )
         return given
 
-    def json(self, kinds: Collection[str] = (JSON,)) -> Json:
-        """The body as JSON. HttpError 415 if Content-Type is none of `kinds`, 400 if the body is no JSON."""
-        kind = self.headers.get("content-type", next(iter(kinds))).split(";")[0].strip().lower()
+    def json(self, kinds: Collection[str] = (JSON,), *, untyped: bool = True) -> Json:
+        """The body as JSON. HttpError 415 if Content-Type is none of `kinds`, 400 if the body is no JSON.
+
+        A body without a type is taken for the first kind, or refused by 415 too where `untyped` is false.
+        """
+        kind = self.headers.get("content-type", next(iter(kinds)) if untyped else "").split(";")[0].strip().lower()
         if kind not in kinds:
             raise HttpError(415, f"HTTP 415 Unsupported Media Type: send {' or '.join(kinds)}")
         try:
@@ -73,10 +76,19 @@ class Request:
             raise HttpError(400, f"HTTP 400: the body is no JSON: {fault}") from fault
         return value
 
-    def accepted(self, offered: Collection[str]) -> str:
-        """The first media type of Accept that is offered; the first that is offered where there is none."""
-        wanted = (each.split(";")[0].strip() for each in self.headers.get("accept", "").split(","))
-        return next((each for each in wanted if each in offered), next(iter(offered)))
+    def accepted(self, offered: Sequence[str], *, strict: bool = False) -> str:
+        """The first media type of Accept that is offered.
+
+        Where none is, it is the first that is offered; with `strict` it is HttpError 406, unless Accept is not sent.
+        """
+        wanted = [each.split(";")[0].strip().lower() for each in self.headers.get("accept", "*/*").split(",")]
+        for each in wanted:
+            for kind in offered:
+                if each in (kind, "*/*", f"{kind.partition('/')[0]}/*"):
+                    return kind
+        if strict:
+            raise HttpError(406, f"HTTP 406 Not Acceptable: there is {' or '.join(offered)}")
+        return offered[0]
 
 
 @dataclass(slots=True)

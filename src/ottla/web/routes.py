@@ -24,6 +24,11 @@ class Route(Generic[T]):
         """All methods that are answered here."""
         return [*(["HEAD"] if "GET" in self.endpoints else []), *self.endpoints, "OPTIONS"]
 
+    def options(self) -> Response:
+        """The answer to OPTIONS."""
+        allowed = ", ".join(self.methods)
+        return Response(allowed.encode(), headers=(("Allow", allowed),))
+
     def endpoint(self, method: str) -> T:
         """The endpoint of a method, that of GET for HEAD; HttpError 405 lists the methods there are."""
         found = self.endpoints.get("GET" if method == "HEAD" else method)
@@ -62,8 +67,7 @@ class Router:
         except HttpError as refusal:
             raise HttpError(refusal.status, self._missing or refusal.message) from refusal
         if request.method == "OPTIONS":
-            allowed = ", ".join(route.methods)
-            return Response(allowed.encode(), headers=(("Allow", allowed),))
+            return route.options()
         return await route.endpoint(request.method)(replace(request, names=route.names))
 
 

@@ -1,4 +1,4 @@
-"""The loader with Spark: topics in, Parquet out, read back by pyarrow."""
+"""The loader, here and on Spark: topics in, Parquet out, read back by pyarrow."""
 
 import json
 import random
@@ -13,10 +13,16 @@ from ottla.lake.notes.plans import totals
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+SPARK = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])
 
 NEW_YEAR = 1_356_998_400_000
 HOUR = 3_600_000
+
+
+@pytest.fixture(params=["local", SPARK])
+def engine(request):
+    """All tests of this module run here and on Spark."""
+    return request.param
 
 
 def rows(directory):
