@@ -12,7 +12,7 @@ VARYING = (
     (r"\b[\w-]{22}\b", "ID"),
     (r"in \d+ ms", "in N ms"),
     (r" in [\d.]+ s, [\d.,]+/s", " in N s"),
-    (r"\([\d.]+ KiB\)", "(SIZE)"),
+    (r"[\d.]+ KiB", "SIZE"),
     (r"\b20\d\d-\d\d-\d\dT[\d:]+Z", "TIME"),
     (r"Python [\d.]+", "Python X"),
     (r"decoded by .*", "decoded by SOMETHING"),
