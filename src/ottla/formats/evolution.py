@@ -266,6 +266,8 @@ def _wider(one: pa.DataType, other: pa.DataType, path: Path, stays: Stays) -> pa
         return pa.list_(_wider(one.value_type, other.value_type, _items(path), stays))
     if _is_union(one) and _union_member(other, one) is not None:
         return one
+    if pa.float32() in (one, other) and (one in _INTEGERS or other in _INTEGERS):
+        return pa.float64()  # a float lacks most whole numbers beyond 2**24
     if _promotes(other, one):
         return one
     if _promotes(one, other):
