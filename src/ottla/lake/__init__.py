@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -12,7 +12,7 @@ from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
-from ottla.lake.options import LoadOptions, checked, options_text
+from ottla.lake.options import LoadOptions, checked, in_python, options_text
 from ottla.lake.rounds.progress import to_stderr
 from ottla.lake.stores import LakeRefused, lake_url, open_store
 from ottla.rows.connections import cluster
@@ -61,6 +61,25 @@ def load(
         loaded = load("events", to="events-lake", bootstrap="localhost:9092", json=True)
         print(loaded.rows, "rows in", len(loaded.files), "file")
     """
+    try:
+        return run_load(topics, to, dict(options), every, continuous=continuous, spark=spark, tell=tell, stop=stop)
+    except LakeRefused as fault:
+        fault.args = (in_python(str(fault)),)
+        raise
+
+
+def run_load(
+    topics: str | Sequence[str],
+    to: str | Path,
+    options: Mapping[str, object],
+    every: str | None,
+    *,
+    continuous: bool,
+    spark: SparkSession | Callable[[], SparkSession] | None,
+    tell: Callable[[str], None] | None,
+    stop: threading.Event | None,
+) -> Loaded:
+    """Load as `load` does; LakeRefused names options as the command line has them."""
     from ottla.lake.notes.state import LakeRecords
     from ottla.lake.rounds.known import continued
     from ottla.lake.rounds.settings import load_settings

@@ -6,6 +6,7 @@ Pure, and without Spark or Arrow.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -221,6 +222,8 @@ BY_NAME = {option.name: option for option in OPTIONS}
 DEFAULTS = cast("LoadOptions", {option.name: option.default for option in OPTIONS})
 _BESIDE = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
 """The arguments of `ottla.lake.load` that are not among these options."""
+_FLAG = re.compile(r"(?<![\w-])(--[a-z]+(?:-[a-z]+)*)( [A-Z]{2,}\b)?")
+"""A flag, and the word in capitals that stands for its value."""
 
 
 def checked(options: Mapping[str, object]) -> LoadOptions:
@@ -234,6 +237,25 @@ def checked(options: Mapping[str, object]) -> LoadOptions:
             raise TypeError(f"ottla.lake.load has no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
     given = {name: value_of(BY_NAME[name], value) for name, value in options.items() if value is not None}
     return cast("LoadOptions", given)
+
+
+def in_python(sentence: str) -> str:
+    """A sentence about flags of the command line as one about the options of `ottla.lake.load`."""
+    return _FLAG.sub(_keyword, sentence)
+
+
+def _keyword(found: re.Match[str]) -> str:
+    flag, metavar = found[1], found[2] or ""
+    if flag.removeprefix("--") in _BESIDE:
+        return f"{flag.removeprefix('--')}{metavar}"
+    name = flag.removeprefix("--").replace("-", "_")
+    option = next((each for each in OPTIONS if each.spelt == flag), None) or BY_NAME.get(name.removeprefix("no_"))
+    if option is None:
+        return found[0]
+    if option.kind is Kind.FLAG:
+        return f"{option.name}={option.spelt == flag}{metavar}"
+    is_value = bool(metavar) and metavar.strip() == option.metavar
+    return f"{option.name}={option.metavar}" if is_value else f"{option.name}{metavar}"
 
 
 def with_defaults(options: LoadOptions) -> LoadOptions:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load
+from ottla.lake import LakeRefused, run_load
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.commands import audit as audit_command
 from ottla.lake.commands import load_arguments
@@ -141,14 +141,15 @@ def _load(options: argparse.Namespace) -> Loaded:
         return sessions[0].spark
 
     try:
-        return load(
+        return run_load(
             options.topics,
-            to=options.to,
-            every=options.every,
+            options.to,
+            load_arguments.chosen(options),
+            options.every,
             continuous=options.continuous,
             spark=spark,
+            tell=None,
             stop=stop,
-            **load_arguments.chosen(options),
         )
     except ended as fault:
         if not all(each.answers for each in sessions):
