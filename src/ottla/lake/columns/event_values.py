@@ -71,7 +71,8 @@ def _converted(values: pa.Array, kind: str, *, times_as_numbers: bool) -> tuple[
 def _whole_numbers(values: pa.Array) -> tuple[np.ndarray, Mask]:
     """The values as whole numbers, and a mask of those that are."""
     if pa.types.is_integer(values.type):
-        return values.fill_null(0).to_numpy(zero_copy_only=False), np.array(values.is_valid().to_numpy(False))
+        numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers, np.array(values.is_valid().to_numpy(False))
     given = values.to_pylist()
     good = [isinstance(each, float) and each.is_integer() and abs(each) <= 1 << 53 for each in given]
     numbers = [int(each) if fine else 0 for each, fine in zip(given, good, strict=True)]
@@ -91,6 +92,8 @@ def _each(values: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType) ->
 
 
 def _bytes(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value  # Avro has no need of Base64
     if not isinstance(value, str):
         raise ValueError("not Base64")
     try:

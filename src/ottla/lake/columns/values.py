@@ -140,6 +140,8 @@ class ValueKind:
         kept, held = self.kept(schema), EMPTY if before is None else self.kept(before)
         try:
             self.check(kept, held)
+            if self.events:
+                event_types.check_kinds(kept)
             merge_schemas(EMPTY, kept.remove_metadata(), Rule())
             with_notes_of_both(kept, held, EMPTY)
         except Misfit as fault:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ottla.formats.evolution import described
 from ottla.lake.columns.envelopes import state_schema, unwrap_envelopes
-from ottla.lake.columns.event_types import Kinds, noted
+from ottla.lake.columns.event_types import Kinds, kinds_in
 from ottla.lake.columns.event_values import typed
 from ottla.lake.columns.flat import flat_fields, flat_table
 from ottla.lake.columns.json_columns import DELETED
@@ -87,7 +87,7 @@ def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
     if not shape.debezium:
         return columns
     flattened, named = partial(flat_table, separator=shape.flatten), partial(own_names, shape=shape)
-    made = partial(typed, kinds=noted(columns), times_as_numbers=shape.format == "delta")
+    made = partial(typed, kinds=kinds_in(columns), times_as_numbers=shape.format == "delta")
     rows = unwrap_envelopes(columns.empty_table(), flattened, named, typed=made).rows.schema
     formers = _formers(columns, shape)
     held = _state_names(columns, shape)
