@@ -222,7 +222,7 @@ BY_NAME = {option.name: option for option in OPTIONS}
 DEFAULTS = cast("LoadOptions", {option.name: option.default for option in OPTIONS})
 _BESIDE = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
 """The arguments of `ottla.lake.load` that are not among these options."""
-_FLAG = re.compile(r"(?<![\w-])(--[a-z]+(?:-[a-z]+)*)( [A-Z]{2,}\b)?")
+_FLAG_IN_TEXT = re.compile(r"(?<![\w-])(--[a-z]+(?:-[a-z]+)*)( [A-Z]{2,}\b)?")
 """A flag, and the word in capitals that stands for its value."""
 
 
@@ -241,7 +241,7 @@ def checked(options: Mapping[str, object]) -> LoadOptions:
 
 def in_python(sentence: str) -> str:
     """A sentence about flags of the command line as one about the options of `ottla.lake.load`."""
-    return _FLAG.sub(_keyword, sentence)
+    return _FLAG_IN_TEXT.sub(_keyword, sentence)
 
 
 def _keyword(found: re.Match[str]) -> str:

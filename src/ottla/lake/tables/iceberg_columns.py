@@ -121,10 +121,10 @@ class Columns:
                     _widen(update, (field.name,), before.field(known).type, field.type)
         with change.update_schema() as update:
             update.union_by_name(evolution.schema)
-        if new := [name for name in self._fields(evolution.schema) if name not in before.names]:
+        if new := [entry for entry in self._fields(evolution.schema) if entry not in before.names]:
             with change.update_spec() as spec:
-                for name in new:
-                    spec.add_field(name, IdentityTransform(), name)
+                for entry in new:
+                    spec.add_field(entry, IdentityTransform(), entry)
         if evolution.widened and (tasks := tasks_of(table)):
             metadata = change.table_metadata
             schema = file_schema(metadata.schema())
