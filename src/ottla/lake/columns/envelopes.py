@@ -70,7 +70,8 @@ def unwrap_envelopes(
     columns = {own[name]: column for name, column in zip(state.schema.names, state.columns, strict=True)}
     columns |= dict(zip(record.column_names, record.columns, strict=True))
     columns[DELETED] = pc.or_(removes, empty)
-    columns[UNCHANGED] = marks_of({own[name]: mask for name, mask in masks.items()}, rows.num_rows)
+    if unavailable:
+        columns[UNCHANGED] = marks_of({own[name]: mask for name, mask in masks.items()}, rows.num_rows)
     return Unwrapped(pa.table(columns).filter(pa.array(good)), tuple(sorted(faults.items())))
 
 
