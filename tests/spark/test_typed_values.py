@@ -12,10 +12,10 @@ from tests.registry_server import RegistryServer
 from ottla.records.reader import Record
 from ottla.rows.connections import cluster
 from ottla.rows.survey import Survey
+from ottla.rows.values import BadValue
 from ottla.spark.batch import plan_batch
 from ottla.spark.reader import read_ranges
 from ottla.spark.source import OttlaDataSource
-from ottla.spark.values import BadValue
 
 TIME = 1_700_000_000_000
 V1 = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "int"}, {"name": "item", "type": "string"}]}

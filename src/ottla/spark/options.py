@@ -20,8 +20,8 @@ from ottla.rows.kafka_settings import KafkaSettings, consumer_settings, producer
 from ottla.rows.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
 from ottla.rows.selection import COLUMNS, HEADERS, Selection
 from ottla.rows.survey import Retries, Survey
+from ottla.rows.value_options import BYTES, VALUE, VALUE_ERROR, ValueOptions, value_options
 from ottla.spark.delivery import Delivery, delivery_options
-from ottla.spark.value_options import BYTES, VALUE, VALUE_ERROR, ValueOptions, value_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

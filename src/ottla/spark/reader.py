@@ -9,9 +9,10 @@ import pyarrow as pa
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import read_decoded
 from ottla.rows.selection import COLUMNS, HEADERS
+from ottla.rows.value_options import VALUE
+from ottla.rows.values import typed
 from ottla.spark.options import SourceOptions
-from ottla.spark.value_options import VALUE
-from ottla.spark.values import typed
+from ottla.spark.value_types import arrow_type
 
 EVERY = (*COLUMNS, HEADERS)
 
@@ -20,6 +21,7 @@ def read_ranges(spans: Iterable[OffsetRange], options: SourceOptions) -> Iterato
     """The batches that a task yields."""
     columns = options.columns
     kind = options.value_type if options.values.typed and VALUE in columns else None
+    wanted = None if kind is None else arrow_type(kind)
     needed = {*columns, VALUE, "offset", *([HEADERS] if options.values.urls else [])}
     fetched = columns if kind is None else tuple(name for name in EVERY if name in needed)
     for span in spans:
@@ -32,7 +34,7 @@ def read_ranges(spans: Iterable[OffsetRange], options: SourceOptions) -> Iterato
             counted=False,
         )
         for piece in pieces:
-            if kind is None:
+            if wanted is None:
                 yield piece.batch
             else:
-                yield typed(piece.batch, options.values, kind, columns, str(span.topic_partition))
+                yield typed(piece.batch, options.values, wanted, columns, str(span.topic_partition))
