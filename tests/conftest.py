@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from zookeeper_ensemble import ZookeeperEnsemble
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A suite of some thousand processes: without bytecode each compiles all that it imports, for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")  # no deadlines: a busy machine is not a fault

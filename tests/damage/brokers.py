@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,8 +31,6 @@ _SCRUBS = {"ottla.scrub.interval.hours": "0.0004"}
 """A pass every other second, each in processes of its own: they take half of the time of a campaign."""
 _OF_SEVERAL = {"min.insync.replicas": "2"}
 """With at least two of three in sync, any one broker may be missing, also after a clean stop."""
-BYTECODE = tempfile.TemporaryDirectory(prefix="ottla-damage-bytecode-")
-"""A folder for bytecode, compiled once for all brokers, so that none is left in the source tree."""
 LAUNCH = """
 import ctypes, os, sys
 PR_CAPBSET_DROP = 24
@@ -73,7 +70,7 @@ class BrokerProcess:
         command += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json", *self._join, *options]
         launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
         with self._out.open("wb") as out, self._err.open("ab") as err:
-            environment = {**os.environ, "PYTHONPYCACHEPREFIX": BYTECODE.name, **self.environment}
+            environment = {**os.environ, **self.environment}
             self.process = subprocess.Popen(
                 [*launcher, *command], stdout=out, stderr=err, env=environment, start_new_session=True
             )

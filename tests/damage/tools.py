@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.damage.brokers import BYTECODE, LAUNCH
+from tests.damage.brokers import LAUNCH
 from tests.damage.values import Told
 
 _WITHIN_S = 60
@@ -31,7 +31,7 @@ def _run(*words: str) -> Told:
         text=True,
         errors="replace",
         timeout=_WITHIN_S,
-        env={**os.environ, "PYTHONPYCACHEPREFIX": BYTECODE.name, "NO_COLOR": "1"},
+        env={**os.environ, "NO_COLOR": "1"},
         check=False,
     )
     return Told(done.returncode, done.stdout + done.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import signal
 import subprocess
 import sys
@@ -57,8 +56,7 @@ class Broker:
 
     def spawn(self) -> None:
         with self._ready.open("wb") as ready, self._log.open("ab") as log:
-            environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-            self.process = subprocess.Popen(self._command, stdout=ready, stderr=log, env=environment)
+            self.process = subprocess.Popen(self._command, stdout=ready, stderr=log)
 
     def is_ready(self) -> bool:
         if self.fell():

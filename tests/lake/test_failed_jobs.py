@@ -1,4 +1,4 @@
-"""A task of a load fails, here and on Spark: a repeating loader says why and goes on, a single load ends with the reason."""
+"""A task fails, here and on Spark: a repeating loader says why and goes on, a single load ends with the reason."""
 
 import json
 import threading

@@ -12,9 +12,8 @@ from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import BrokerUnreachable
 from ottla.client.model import ClientSettings
 from ottla.rows import connections
-from ottla.rows.connections import client_settings, cluster
+from ottla.rows.connections import client_settings
 from ottla.rows.kafka_settings import KafkaSettings
-from ottla.rows.survey import Survey
 from ottla.spark import sender
 from ottla.spark.batch import plan_batch
 from ottla.spark.marker import Task
@@ -84,10 +83,10 @@ def test_the_tasks_of_a_planned_read_wait_for_brokers_that_are_away(bootstrap, t
     topic = topics.new()
     topics.count(topic, 0, 3)
     options = source_options({"kafka.bootstrap.servers": bootstrap, "subscribe": topic}, streaming=False)
-    ranges = plan_batch(Survey.of(cluster(options.kafka), options), options, [])
+    ranges = plan_batch(options.survey(), options, [])
     away()
     with pytest.raises(BrokerUnreachable):
-        plan_batch(Survey.of(cluster(options.kafka), options), options, [])
+        plan_batch(options.survey(), options, [])
     away()
     assert sum(batch.num_rows for batch in read_ranges(ranges, options)) == 3
 

@@ -59,8 +59,7 @@ class OttlaProcess:
         return self
 
     def _environment(self) -> dict[str, str]:
-        path = {} if self.source is None else {"PYTHONPATH": str(self.source)}
-        return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"} | path
+        return {**os.environ} | ({} if self.source is None else {"PYTHONPATH": str(self.source)})
 
     def _first_line(self) -> str:
         """The first line of the broker's output; empty if it ended, or said nothing in time and was killed."""

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topic": ("ottla.cli.topic:command", "create, list, describe, alter, delete topics"),
     "produce": ("ottla.cli.produce:command", "write records from standard input, arguments or a file"),
     "consume": ("ottla.cli.consume:command", "read records, alone or in a group"),
+    "redrive": ("ottla.cli.redrive:command", "send dead letters back to the topics that they came from"),
     "group": ("ottla.cli.group:command", "list, describe, reset, delete consumer groups"),
     "transaction": ("ottla.cli.transaction:command", "list and describe transactions, find and end those that hang"),
     "features": ("ottla.cli.features:command", "show, raise and lower the levels of the cluster's features"),

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
+from ottla.jobs.progress import to_stderr
 from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
-from ottla.lake.options import LoadOptions, checked, options_text
-from ottla.lake.rounds.progress import to_stderr
+from ottla.lake.options import LOAD, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, lake_url, open_store
+from ottla.lake.wording import in_keywords
 from ottla.rows.connections import cluster
 
 if TYPE_CHECKING:
@@ -65,6 +66,24 @@ def load(
         loaded = load("events", to="events-lake", bootstrap="localhost:9092", json=True)
         print(loaded.rows, "rows in", len(loaded.files), "file")
     """
+    with in_keywords():
+        return load_for_command(
+            topics, to=to, every=every, continuous=continuous, spark=spark, tell=tell, stop=stop, **options
+        )
+
+
+def load_for_command(
+    topics: str | Sequence[str],
+    *,
+    to: str | Path,
+    every: str | None,
+    continuous: bool,
+    spark: SparkSession | Callable[[], SparkSession] | None,
+    stop: threading.Event | None,
+    tell: Callable[[str], None] | None = None,
+    **options: Unpack[LoadOptions],
+) -> Loaded:
+    """Like `load`; a LakeRefused names the flags of `ottla lake load`."""
     from ottla.lake.notes.state import LakeRecords
     from ottla.lake.rounds.engines import Engines, where_to_run
     from ottla.lake.rounds.known import continued
@@ -107,7 +126,7 @@ def rows(lake: str | Path, topic: str) -> pa.RecordBatchReader:
     return arrow_rows(lake, topic)
 
 
-load.__doc__ = f"{load.__doc__}\n{options_text()}"
+load.__doc__ = f"{load.__doc__}\n{LOAD.text()}"
 
 
 def _interval_s(every: str | None, *, continuous: bool) -> float | None:

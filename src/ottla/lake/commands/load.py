@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import _thread
 import argparse
 import logging
-import os
-import signal
 import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
+from ottla.jobs.progress import CLEAR
+from ottla.jobs.running import stop_on_signals
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load
+from ottla.lake import LakeRefused, load_for_command
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.commands import audit as audit_command
 from ottla.lake.commands import load_arguments
 from ottla.lake.commands import upkeep as upkeep_command
 from ottla.lake.commands.parser import Parser
-from ottla.lake.rounds.progress import CLEAR
 from ottla.lake.stores import lake_url
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.workers import TaskFailed
@@ -101,23 +98,8 @@ def _worth_saying(record: logging.LogRecord) -> bool:
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
-    """End after the present round; a second signal ends at once.
-
-    The handler takes no lock: the thread that it interrupts may hold that of the event, or of stderr.
-    """
-    asked: list[int] = []
-    clear = CLEAR.encode() if os.isatty(2) else b""
-
-    def ask_to_stop(number: int, _frame: FrameType | None) -> None:
-        if asked or stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            raise KeyboardInterrupt
-        asked.append(number)
-        os.write(2, clear + b"stopping after this round; once more stops at once\n")
-        _thread.start_new_thread(stop.set, ())
-
-    signal.signal(signal.SIGTERM, ask_to_stop)
-    signal.signal(signal.SIGINT, ask_to_stop)
+    """End after the present round; a second signal ends at once."""
+    stop_on_signals(stop.set, "stopping after this round; once more stops at once", stopping=stop.is_set)
 
 
 def _load(options: argparse.Namespace) -> Loaded:
@@ -143,7 +125,7 @@ def _load(options: argparse.Namespace) -> Loaded:
         return sessions[0].spark
 
     try:
-        return load(
+        return load_for_command(
             options.topics,
             to=options.to,
             every=options.every,

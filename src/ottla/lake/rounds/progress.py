@@ -17,12 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from ottla.jobs.progress import CLEAR, to_stderr
 from ottla.rows.workers import THIS_MACHINE
 
 EVERY_S = 0.5
 PLAIN_EVERY_S = 10.0
-CLEAR = "\r\x1b[K"
-"""Goes to the line's begin and clears it."""
 _LARGEST = 512
 
 
@@ -160,12 +159,6 @@ class Progress:
     def _show_plainly(self) -> None:
         while not self._done.wait(PLAIN_EVERY_S):
             self._tell(self._text())
-
-
-def to_stderr(text: str) -> None:
-    """Print a line, in the place of a moving one on a terminal."""
-    clear = CLEAR if sys.stderr.isatty() else ""
-    print(f"{clear}{text}", file=sys.stderr, flush=True)
 
 
 def on_terminal(tell: Callable[[str], None]) -> bool:
