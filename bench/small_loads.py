@@ -33,7 +33,7 @@ BATCH = 2_000
 
 
 class Taken(NamedTuple):
-    """What a load took; processors by the load and all the processes that it waited for."""
+    """The time of a load; that of processors is of the load and of all processes that it waited for."""
 
     seconds: float
     cpu_seconds: float
