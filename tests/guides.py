@@ -13,6 +13,7 @@ VARYING = (
     (r"in \d+ ms", "in N ms"),
     (r" in [\d.]+ s, [\d.,]+/s", " in N s"),
     (r"\([\d.]+ KiB\)", "(SIZE)"),
+    (r"about [\d.]+ [KM]iB to load", "about N KiB to load"),
     (r"\b20\d\d-\d\d-\d\dT[\d:]+Z", "TIME"),
     (r"Python [\d.]+", "Python X"),
     (r"decoded by .*", "decoded by SOMETHING"),

@@ -11,14 +11,14 @@ from tests.guides import BLOCK, ROOT, steady
 
 from ottla.lake.commands.load import command as lake
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 GUIDE = "docs/guide/topic-to-table.md"
 PROGRESS = re.compile(r"round \d+: [a-z]+(,| [\d,]+ records, \d+ s)")
 
 
 def typed(text: str, bootstrap: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Type a command of the guide and return its output. Loads run in this process, where Spark is up already."""
+    """Type a command of the guide and return its output. Loads run in this process."""
     if text.startswith("ottla lake "):
         assert lake(text.split()[2:]) == 0, capsys.readouterr().err
         said = capsys.readouterr()
@@ -41,7 +41,7 @@ def typed(text: str, bootstrap: str, folder: Path, capsys: pytest.CaptureFixture
     return done.stdout
 
 
-def test_the_guide_prints_what_it_says(bootstrap, spark, tmp_path, monkeypatch, capsys):  # type: ignore[no-untyped-def]
+def test_the_guide_prints_what_it_says(bootstrap, tmp_path, monkeypatch, capsys):  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", bootstrap)
     compared = 0
