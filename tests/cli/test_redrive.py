@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +15,7 @@ from ottla.cli.main import main
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.model import CommittedOffset, ConsumedRecord, Header
+from ottla.client.model import LATEST, CommittedOffset, ConsumedRecord, Header, IsolationLevel
 from ottla.jobs.letters import REDRIVEN, Cause, Style, error_headers, lost_parts
 from ottla.kernel.ids import TopicPartition
 
@@ -150,6 +152,8 @@ def test_letters_that_cannot_be_sent_stay_for_a_later_run_and_are_counted_by_why
     for part in ("no header says", "no topic never-was", "only a part", "dead letter topic itself", "not a number"):
         assert part in told
     assert redrive()[1]["left"] == answer["left"]
+    put(bootstrap, dead, [whole, whole])
+    assert redrive("--limit", "1")[1]["sent"] == 1
 
 
 def test_a_record_that_the_topic_refuses_is_left_and_its_neighbours_are_sent(
@@ -219,3 +223,29 @@ def test_people_get_a_table_and_one_sentence(bootstrap: str, origin: str, capsys
     assert out.splitlines()[0].split() == ["LETTERS", "FROM", "STAGE", "REASON"]
     assert out.splitlines()[-1] == f"2 letters sent: 2 to {origin}"
     assert "1 letter left" in err
+
+
+def test_runs_that_are_killed_send_every_letter_once(bootstrap: str, origin: str, redrive: Redrive) -> None:
+    """Each is killed once a transaction of it was committed, while it is at work on the next."""
+    count = 4_000
+    with Producer(bootstrap) as producer:
+        for number in range(count):
+            producer.produce(f"{origin}.dead", b"v", f"{number}", headers=letter(origin, number))
+    command = [sys.executable, "-m", "ottla.cli.main", "redrive", f"{origin}.dead", "-b", bootstrap]
+    with Consumer(bootstrap) as looking:
+        places = looking.cluster.partitions(origin)
+
+        def ends() -> int:
+            return sum(
+                at.offset for at in looking.cluster.list_offsets(places, LATEST, IsolationLevel.READ_COMMITTED).values()
+            )
+
+        for _ in range(3):
+            before = ends()
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+                while process.poll() is None and ends() == before:
+                    pass
+                process.kill()
+    _, answer, _ = redrive()
+    assert answer["sent"] + answer["sent_before"] == count
+    assert sorted(map(int, keys(records(bootstrap, origin)))) == list(range(count))

@@ -20,7 +20,8 @@ from ottla.records.compression import Codec
 
 KINDS = [ClientSettings, ConsumerSettings, FetchSettings, ProducerSettings]
 SETTINGS = [(kind, field.name) for kind in KINDS for field in dataclasses.fields(kind)]
-CALLERS: list[Callable[..., Any]] = [Producer, Consumer, Admin, Cluster, aio.Producer, aio.Consumer, aio.Cluster]
+OURS = [Producer, Consumer, Admin, Cluster]
+CALLERS: list[Callable[..., Any]] = [*OURS, aio.Producer, aio.Consumer, aio.Admin, aio.Cluster]
 
 
 @pytest.mark.parametrize(

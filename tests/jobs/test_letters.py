@@ -32,6 +32,11 @@ def test_headers_of_either_style_are_read_back_and_taken_off() -> None:
         assert letter == Letter(cause, tuple(OWN))
 
 
+def test_a_reason_that_is_not_unicode_is_written_all_the_same() -> None:
+    for style in Style:
+        assert read_letter(error_headers(Cause("t", 0, 1, "\ud800 is no text"), style)).cause.reason == "? is no text"
+
+
 def test_connect_writes_ten_headers_and_an_unknown_one_as_null() -> None:
     headers = dict(error_headers(Cause(topic="t", partition=0, offset=7), Style.CONNECT))
     assert len(headers) == 10

@@ -9,26 +9,17 @@ from pathlib import Path
 import pytest
 from tests.guides import BLOCK, ROOT, steady
 
-from ottla.lake.commands.load import command as lake
-
 pytestmark = pytest.mark.slow
 
 GUIDE = "docs/guide/topic-to-table.md"
 PROGRESS = re.compile(r"round \d+: [a-z]+(,| [\d,]+ records, \d+ s)")
 
 
-def typed(text: str, bootstrap: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Type a command of the guide and return its output. Loads run in this process."""
-    if text.startswith("ottla lake "):
-        assert lake(text.split()[2:]) == 0, capsys.readouterr().err
-        said = capsys.readouterr()
-        return said.err + said.out
+def typed(text: str, bootstrap: str, folder: Path) -> str:
+    """Type a command of the guide and return its output."""
+    program = f'ottla() {{ "{sys.executable}" -m ottla "$@"; }}; python() {{ "{sys.executable}" "$@"; }}; '
     done = subprocess.run(
-        [
-            "bash",
-            "-c",
-            f'ottla() {{ "{sys.executable}" -m ottla "$@"; }}; python() {{ "{sys.executable}" "$@"; }}; {text}',
-        ],
+        ["bash", "-c", program + text],
         cwd=folder,
         env={**os.environ, "OTTLA_BOOTSTRAP_SERVERS": bootstrap, "XDG_CONFIG_HOME": str(folder)},
         stdout=subprocess.PIPE,
@@ -41,9 +32,7 @@ def typed(text: str, bootstrap: str, folder: Path, capsys: pytest.CaptureFixture
     return done.stdout
 
 
-def test_the_guide_prints_what_it_says(bootstrap, tmp_path, monkeypatch, capsys):  # type: ignore[no-untyped-def]
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", bootstrap)
+def test_the_guide_prints_what_it_says(bootstrap: str, tmp_path: Path) -> None:
     compared = 0
     for language, text in BLOCK.findall((ROOT / GUIDE).read_text("utf-8")):
         if language == "python":
@@ -53,7 +42,7 @@ def test_the_guide_prints_what_it_says(bootstrap, tmp_path, monkeypatch, capsys)
             command, _, wanted = session.partition("\n")
             if command == "ottla start":
                 continue
-            printed = typed(command, bootstrap, tmp_path, capsys).strip().splitlines()
+            printed = typed(command, bootstrap, tmp_path).strip().splitlines()
             lines = [steady(line) for line in printed if not PROGRESS.match(line)]
             assert lines == [steady(line) for line in wanted.splitlines()], command
             compared += len(lines)

@@ -125,7 +125,7 @@ def test_a_request_that_stays_unfinished_is_refused() -> None:
         assert (await client.error(b"GET / HTTP/1.1\r\nHost:"))[0] == 408
         assert await client.reader.read() == b""
 
-    talk(test, request_s=0.05)
+    talk(test, request_s=0.5)
 
 
 def test_a_connection_without_a_request_is_closed_without_a_word() -> None:
@@ -136,7 +136,7 @@ def test_a_connection_without_a_request_is_closed_without_a_word() -> None:
         assert (await client.answer(GET))[0] == 200
         assert await client.reader.read() == b""
 
-    talk(test, request_s=1.0, idle_s=0.05)
+    talk(test, request_s=0.5, idle_s=0.05)
 
 
 def test_a_bug_in_a_handler_costs_one_request(caplog: pytest.LogCaptureFixture) -> None:

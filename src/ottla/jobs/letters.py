@@ -105,8 +105,6 @@ def error_headers(cause: Cause, style: Style) -> list[Header]:
     """The headers to put behind those of the record. Connect writes all of its ten, an unknown one as null."""
     if style is Style.OTTLA:
         texts = {name: _text(getattr(cause, name)) for name in _OURS}
-        if cause.reason is not None:
-            texts["reason"] = cause.reason.encode("utf-8", "replace")
         return [(_OURS[name], text) for name, text in texts.items() if text is not None]
     return [(header, _text(getattr(cause, name))) for name, header in _CONNECTS.items()]
 
@@ -162,7 +160,7 @@ def redriven_headers(letter: Letter) -> list[Header]:
 
 
 def _text(value: str | int | None) -> bytes | None:
-    return None if value is None else str(value).encode()
+    return None if value is None else str(value).encode("utf-8", "replace")
 
 
 def _value(name: str, header: str, content: bytes | None) -> str | int | None:

@@ -79,7 +79,7 @@ class Report:
     sent_before: int = 0
     """The letters that earlier runs sent; below the first one that was not, all offsets count."""
     chosen: int = 0
-    """The letters for which the conditions hold, up to the limit."""
+    """The letters for which the conditions hold; none is read beyond the limit."""
     sent: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
     """The chosen letters by origin and reason."""
@@ -127,6 +127,8 @@ class Redrive:
         """The last offset that was read; those between it and the next record hold no record."""
         self._partitions: dict[str, int | str] = {}
         """The number of partitions of each topic to send to, or why nothing can be sent there."""
+        self._ready = 0
+        """The letters that were sent, or are about to be; those that cannot be do not count against the limit."""
         self.report = Report()
 
     def run(self) -> Report:
@@ -155,7 +157,7 @@ class Redrive:
         return self.report
 
     def _is_full(self) -> bool:
-        return self._wanted.limit is not None and self.report.chosen >= self._wanted.limit
+        return self._wanted.limit is not None and self._ready >= self._wanted.limit
 
     def _begin(self, partitions: Sequence[TopicPartition]) -> None:
         """Read what was sent before, and where each partition begins."""
@@ -215,6 +217,7 @@ class Redrive:
         if isinstance(found, str):
             self.report.left[found] += 1
             return None
+        self._ready += 1
         return _Parcel(record, first, letter, *found)
 
     def _destination(self, letter: Letter) -> tuple[str, int | None] | str:
@@ -264,6 +267,7 @@ class Redrive:
             if not (isinstance(refusal, ApiError) and refusal.code in _REFUSALS):
                 raise
             if len(parcels) == 1:
+                self._ready -= 1
                 self.report.left[f"{parcels[0].topic} refuses it: {refusal.code.message}"] += 1
                 return
             middle = len(parcels) // 2

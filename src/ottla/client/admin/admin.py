@@ -1,7 +1,7 @@
 """Administration as stories: topics, partitions, records, configurations.
 
-Results are Kafka's own message parts; a resource that failed has an `ApiError` in its place. The blocking `Admin` has
-the stories as methods, with their docstrings: examples there call the method.
+Results are Kafka's own message parts; a resource that failed has an `ApiError` in its place. `Admin` has the stories as
+methods on both faces, with their docstrings: examples there call the blocking method.
 """
 
 from __future__ import annotations

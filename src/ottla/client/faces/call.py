@@ -110,9 +110,9 @@ def keywords(method: F) -> F:
 
 
 def refuse(method: Callable[..., Any], unknown: Mapping[str, object]) -> None:
-    """Refuse keywords that a method took as `unknown`: one that is called for every record goes without `keywords`."""
+    """Refuse keywords that a bound method took as `unknown`: `keywords` would cost too much for every record."""
     names = [name for name, each in signature(method).parameters.items() if each.kind is not Parameter.VAR_KEYWORD]
-    require_known(method.__name__, unknown, names[1:], what="keyword")
+    require_known(method.__name__, unknown, names, what="keyword")
 
 
 def _refuse_unknown(method: Callable[..., Any], named: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from ottla.connect.converters.common import Converter
 from ottla.connect.converters.json import JsonConverter
+from ottla.connect.converters.registry import AvroConverter
 from ottla.connect.converters.simple import (
     NUMBERS,
     BooleanConverter,
@@ -23,6 +24,7 @@ CONVERTERS: Final[dict[str, Plugin[Converter]]] = by_class(
     Plugin("converter", _PACKAGE + "storage.StringConverter", StringConverter.OPTIONS, StringConverter),
     Plugin("converter", _PACKAGE + "converters.ByteArrayConverter", ByteArrayConverter.OPTIONS, ByteArrayConverter),
     Plugin("converter", _PACKAGE + "converters.BooleanConverter", BooleanConverter.OPTIONS, BooleanConverter),
+    Plugin("converter", "io.confluent.connect.avro.AvroConverter", AvroConverter.OPTIONS, AvroConverter),
     *(
         Plugin("converter", f"{_PACKAGE}converters.{name}", NumberConverter.OPTIONS, make)
         for name, make in NUMBERS.items()

@@ -118,7 +118,7 @@ def lenient_day(fields: Mapping[str, int]) -> int:
         return _in_week(day_number(fields["Y"], 1, 1), fields.get("w", 1), fields.get("E"))
     way = _way(stamp)
     if way == "d":
-        return day_number(year, fields.get("M", 1), 1) + fields.get("d", 1) - 1
+        return day_number(year, fields.get("M", 1), fields.get("d", 1))
     if way == "D":
         return day_number(year, 1, 1) + fields["D"] - 1
     if way == "w":

@@ -1,0 +1,157 @@
+"""AvroConverter: values in Avro, with the id of their schema in a registry before them, by Confluent's option names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ottla.client.registry_client import (
+    PASSWORD,
+    TOKEN,
+    USER,
+    RegistryClient,
+    RegistryRefusal,
+    RegistryUnavailable,
+    registry,
+    registry_urls,
+)
+from ottla.connect.checks import understood
+from ottla.connect.config_def import ConfigDef, Importance, Option, Type
+from ottla.connect.converters.avro_codec import Read, Write, reader, writer
+from ottla.connect.converters.avro_schema import avro_schema, connect_schema
+from ottla.connect.converters.common import CONVERTER_TYPE
+from ottla.connect.data import Schema
+from ottla.connect.errors import ConfigException, DataException, RetriableException
+from ottla.connect.records import SchemaAndValue
+from ottla.formats.avro_tree import AvroNode, parse_avro
+from ottla.formats.compatibility import InvalidSchema
+from ottla.formats.faults import UnknownSchema
+from ottla.formats.writer import WriterSchema
+
+_MAGIC: Final = b"\0"
+_PREFIX_BYTES: Final = 5
+_STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+_STRATEGY_PACKAGE: Final = "io.confluent.kafka.serializers.subject."
+
+
+def _strategy(name: str) -> str:
+    short = name.removeprefix(_STRATEGY_PACKAGE)
+    if short not in _STRATEGIES:
+        raise ValueError(f"there are {', '.join(_STRATEGIES)}")
+    return short
+
+
+def _no_secrets(name: str, value: Any) -> None:
+    if value:
+        raise ConfigException(
+            f"Configuration '{name}' would show credentials in REST answers and topics: set {USER} and {PASSWORD}, or "
+            f"{TOKEN}, in the worker's environment"
+        )
+
+
+class AvroConverter:
+    """Writes values in Avro and registers their schemas; reads what others wrote with a registry."""
+
+    OPTIONS = ConfigDef(
+        CONVERTER_TYPE,
+        Option("schema.registry.url", Type.LIST, importance=Importance.HIGH, doc="The registry's URLs.",
+               check=understood(lambda urls: registry_urls(",".join(urls)))),
+        Option("auto.register.schemas", Type.BOOLEAN, True, doc="Register schemas that the registry does not have."),
+        Option("use.latest.version", Type.BOOLEAN, False, Importance.LOW,
+               "Write with the latest schema of the subject. Needs auto.register.schemas=false."),
+        Option("key.subject.name.strategy", Type.STRING, "TopicNameStrategy", doc="The subject of keys.",
+               check=understood(_strategy)),
+        Option("value.subject.name.strategy", Type.STRING, "TopicNameStrategy", doc="The subject of values.",
+               check=understood(_strategy)),
+        Option("basic.auth.user.info", Type.PASSWORD, None, doc="Refused: credentials come from the environment.",
+               check=_no_secrets),
+    )  # fmt: skip
+
+    def __init__(self, given: Mapping[str, Any], client: RegistryClient | None = None) -> None:
+        options = self.OPTIONS.parse(given)
+        self._part = "key" if options["converter.type"] == "key" else "value"
+        self._strategy = _strategy(options[f"{self._part}.subject.name.strategy"])
+        self._registers: bool = options["auto.register.schemas"]
+        if self._registers == options["use.latest.version"]:
+            raise ConfigException(
+                "Set auto.register.schemas=true to register schemas, or auto.register.schemas=false and "
+                "use.latest.version=true to write with registered ones"
+            )
+        self._client = client or registry(registry_urls(",".join(options["schema.registry.url"])))
+        self._readers: dict[int, tuple[Schema, Read]] = {}
+        self._writers: dict[tuple[str, Schema], tuple[bytes, Write]] = {}
+
+    def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """The bytes of a value behind its schema's id."""
+        if value is None and (schema is None or schema.optional):
+            return None
+        if schema is None:
+            raise DataException("AvroConverter needs a schema: data without one cannot be written in Avro")
+        subject = self._subject(topic, schema)
+        known = self._writers.get((subject, schema))
+        if known is None:
+            known = self._writers[subject, schema] = self._writer(subject, schema)
+        prefix, write = known
+        out = bytearray(prefix)
+        write(value, out)
+        return bytes(out)
+
+    def to_connect(self, topic: str, content: bytes | None) -> SchemaAndValue:
+        """The value behind a schema's id, with that schema."""
+        if content is None:
+            return SchemaAndValue(None, None)
+        if len(content) < _PREFIX_BYTES or content[:1] != _MAGIC:
+            raise DataException(
+                f"Failed to deserialize data for topic {topic} to Avro: {content[:_PREFIX_BYTES].hex()} is not the "
+                "prefix of a schema id"
+            )
+        number = int.from_bytes(content[1:_PREFIX_BYTES], "big")
+        known = self._readers.get(number)
+        if known is None:
+            known = self._readers[number] = self._reader(number)
+        schema, read = known
+        value, end = read(content, _PREFIX_BYTES)
+        if end != len(content):
+            raise DataException(f"{len(content) - end} bytes behind the end of the Avro value")
+        return SchemaAndValue(schema, value)
+
+    def _subject(self, topic: str, schema: Schema) -> str:
+        if self._strategy == "TopicNameStrategy":
+            return f"{topic}-{self._part}"
+        if schema.name is None:
+            raise DataException(f"{self._strategy} needs schemas with a name; SetSchemaMetadata gives one")
+        return schema.name if self._strategy == "RecordNameStrategy" else f"{topic}-{schema.name}"
+
+    def _writer(self, subject: str, schema: Schema) -> tuple[bytes, Write]:
+        if self._registers:
+            text = json.dumps(avro_schema(schema), separators=(",", ":"))
+            number = self._asked(lambda: self._client.register(subject, WriterSchema("AVRO", text)))
+            node = _parsed(WriterSchema("AVRO", text))
+        else:
+            latest = self._asked(lambda: self._client.latest(subject))
+            number, node = latest.schema_id, _parsed(latest.schema)
+        return _MAGIC + int(number).to_bytes(4, "big"), writer(node)
+
+    def _reader(self, number: int) -> tuple[Schema, Read]:
+        node = _parsed(self._asked(lambda: self._client.schema(number)))
+        schema = connect_schema(node)
+        return schema, reader(node, schema)
+
+    def _asked(self, ask: Any) -> Any:
+        """The registry's answer. One that does not answer may do so later."""
+        try:
+            return ask()
+        except RegistryUnavailable as fault:
+            raise RetriableException(str(fault)) from fault
+        except (RegistryRefusal, UnknownSchema) as fault:
+            raise DataException(str(fault)) from fault
+
+
+def _parsed(schema: WriterSchema) -> AvroNode:
+    if schema.kind != "AVRO":
+        raise DataException(f"the schema is of the kind {schema.kind}, not AVRO")
+    try:
+        return parse_avro(schema.text, schema.references).root
+    except InvalidSchema as fault:
+        raise DataException(f"the Avro schema is not valid: {fault}") from fault
