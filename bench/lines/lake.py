@@ -12,6 +12,7 @@ from bench.avro_decode import SCHEMA, payloads
 from bench.lines import Figure, Figures, Line
 from bench.lines.spark import PARTITIONS, SIDES, filled, warm_worker
 from bench.rig import Rig
+from bench.small_loads import fill, load
 from bench.spark_worker import Worker
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
@@ -20,6 +21,7 @@ from ottla.records.reader import Record
 
 RECORDS = 2_000_000
 AVRO_RECORDS = 1_000_000
+SMALL = 1_000
 DIFFERENT = 20_000
 """The number of different Avro payloads; the topic repeats them."""
 BATCH = 5_000
@@ -28,6 +30,7 @@ TIME_MS = 1_700_000_000_000
 _numbers = count()
 _s3: list[tuple[MotoServer, Worker]] = []
 _avro: dict[int, str] = {}
+_small: list[str] = []
 
 
 def measure_delta(rig: Rig, side: str) -> Figures:
@@ -78,7 +81,23 @@ def avro_topic(rig: Rig, records: int) -> str:
     return _avro[records]
 
 
+def measure_small(rig: Rig, engine: str) -> Figures:
+    """Load a thousand records into a new lake by the command, from its start to its end."""
+    address, place = rig.broker("ottla").address, rig.folder / f"small-{next(_numbers)}"
+    if not _small:
+        fill(address, f"small-{SMALL}", SMALL)
+        _small.append(address)
+    return {"seconds": load(address, SMALL, engine, place).seconds}
+
+
 LINES = [
+    Line(
+        "lake-small",
+        (Figure("seconds", "A load of 1,000 records, whole command, beside one on Spark", "s", False, at_most=0.3),),
+        measure_small,
+        contestants=("local", "spark"),
+        order=81,
+    ),
     Line(
         "lake-delta-s3",
         (Figure("records_per_second", "Spark, topic to Delta on S3, warm", "records/s", at_least=2.0),),

@@ -1,4 +1,4 @@
-"""A Spark job of a load fails: a repeating loader says why and goes on, a single load ends with the reason."""
+"""A task fails, here and on Spark: a repeating loader says why and goes on, a single load ends with the reason."""
 
 import json
 import threading
@@ -8,9 +8,14 @@ import pytest
 from ottla.lake.causes import cause, job_errors
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 MANY = 10_001
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request):
+    return request.param
 
 
 def fill(topics, topic):

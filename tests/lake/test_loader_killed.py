@@ -17,7 +17,7 @@ from tests.lake.campaign.processes import command_of, family, kill
 from ottla import lake
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 TIME = 1_356_998_400_000
 HOUR = 3_600_000
@@ -56,13 +56,13 @@ class Fuse:
         return burning
 
 
-def test_a_loader_that_ends_at_any_step_is_made_good_by_the_next(spark, bootstrap, topics, tmp_path, monkeypatch):
+def test_a_loader_that_ends_at_any_step_is_made_good_by_the_next(bootstrap, topics, tmp_path, monkeypatch):
     topic = topics.new(2)
     fill(topics, topic, 20)
     everything = sorted((topic, partition, at) for partition in (0, 1) for at in range(20))
 
     def load(directory):
-        lake.load([topic], to=directory, bootstrap=bootstrap, spark=spark, tell=lambda _: None, max_offsets=25)
+        lake.load([topic], to=directory, bootstrap=bootstrap, on="local", tell=lambda _: None, max_offsets=25)
 
     for step in range(1, 200):
         directory = tmp_path / str(step)
@@ -81,9 +81,9 @@ def test_a_loader_that_ends_at_any_step_is_made_good_by_the_next(spark, bootstra
     assert step > 20, "the fuse never burned: nothing was proved"
 
 
-def start_loader(bootstrap, topic, directory):
+def start_loader(bootstrap, topic, directory, on):
     code = "import sys; from ottla.lake.commands.load import command; sys.exit(command(sys.argv[1:]))"
-    arguments = ["load", topic, "--to", str(directory), "-b", bootstrap, "--max-offsets", "3000"]
+    arguments = ["load", topic, "--to", str(directory), "-b", bootstrap, "--max-offsets", "3000", "--on", on]
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
@@ -100,16 +100,24 @@ def wait_for(holds, process):
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("victim", ["driver", "everything", "a worker"])
-def test_kill_9_at_any_moment_loses_and_repeats_nothing(bootstrap, topics, tmp_path, victim):
+@pytest.mark.parametrize(
+    ("on", "victim"),
+    [
+        ("local", "everything"),
+        pytest.param("spark", "driver", marks=pytest.mark.spark),
+        pytest.param("spark", "everything", marks=pytest.mark.spark),
+        pytest.param("spark", "a worker", marks=pytest.mark.spark),
+    ],
+)
+def test_kill_9_at_any_moment_loses_and_repeats_nothing(bootstrap, topics, tmp_path, on, victim):
     topic = topics.new(2)
     for _ in range(10):
         fill(topics, topic, 1500)
     directory = tmp_path / "lake"
     everything = sorted((topic, partition, at) for partition in (0, 1) for at in range(15_000))
-    process = start_loader(bootstrap, topic, directory)
+    process = start_loader(bootstrap, topic, directory, on)
     wait_for(lambda: any((directory / "_ottla").glob("plan-*.json")), process)
-    time.sleep(0 if victim == "a worker" else random.uniform(0, 6))
+    time.sleep(0 if victim == "a worker" else random.uniform(0, 6 if on == "spark" else 1))
     descendants = family(process.pid)
     if victim == "a worker":
         seen_workers: list[int] = []
@@ -127,7 +135,7 @@ def test_kill_9_at_any_moment_loses_and_repeats_nothing(bootstrap, topics, tmp_p
     if victim == "a worker" or process.returncode == 0:
         output, _ = process.communicate(timeout=300)
     if process.returncode != 0:
-        second = start_loader(bootstrap, topic, directory)
+        second = start_loader(bootstrap, topic, directory, on)
         output, _ = second.communicate(timeout=300)
         assert second.returncode == 0, output
     assert "adds up" in output or "nothing new" in output

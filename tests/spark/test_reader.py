@@ -251,3 +251,22 @@ def test_records_that_do_not_come_in_time_are_not_taken_for_lost(bootstrap, topi
     monkeypatch.setattr(Cluster, "fetch_range", late)
     with pytest.raises(TimeoutError, match="Cannot fetch record for offset 0 in 300 milliseconds"):
         rows(tolerant, [span])
+
+
+@pytest.mark.parametrize("wrong", [TIME * 1_000_000, -TIME * 1_000_000])
+def test_a_time_in_nanoseconds_is_refused_or_null(bootstrap, topics, wrong):
+    topic = topics.new(message_timestamp_after_max_ms=str(2**63 - 1), message_timestamp_before_max_ms=str(2**63 - 1))
+    topics.fill(topic, 0, [Record(0, TIME, None, b"fine"), Record(0, wrong, None, b"nanoseconds")])
+    with pytest.raises(ValueError, match=rf"{topic}-0, offset 1: the record's time .*'timestamp.mode' permissive"):
+        rows(options(bootstrap, topic))
+    with pytest.raises(ValueError, match=rf"{topic}-0: the record's time"):
+        rows(options(bootstrap, topic, columns="timestamp"))
+    first, second = rows(options(bootstrap, topic, timestamp__mode="permissive"))
+    assert first["timestamp"].timestamp() * 1000 == TIME
+    assert (second["timestamp"], second["value"], second["offset"]) == (None, b"nanoseconds", 1)
+    assert [row["value"] for row in rows(options(bootstrap, topic, columns="value"))] == [b"fine", b"nanoseconds"]
+
+
+def test_a_mode_of_times_that_does_not_exist_is_refused(bootstrap):
+    with pytest.raises(ValueError, match=r"'timestamp\.mode' must be failfast or permissive, got 'drop'"):
+        options(bootstrap, "t", timestamp__mode="drop")

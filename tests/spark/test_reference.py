@@ -24,12 +24,11 @@ def test_the_examples_of_the_python_reference_run(bootstrap: str):
     assert "written" in done.stdout
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_the_example_of_a_load_runs_and_shows_nothing_of_sparks(bootstrap: str, tmp_path: Path):
     done = run_examples("ottla.lake", 1, bootstrap, tmp_path)
     assert done.stdout == "1 rows in 1 file\n"
-    assert all(line.startswith(("starting Spark", "round 0: ")) for line in done.stderr.splitlines())
+    assert all(line.startswith(("loading in this process, ", "round 0: ")) for line in done.stderr.splitlines())
 
 
 def run_examples(

@@ -10,10 +10,10 @@ from tests.formats.avro_cases import payload_of
 from tests.registry_server import RegistryServer
 
 from ottla.records.reader import Record
+from ottla.rows.values import BadValue
 from ottla.spark.batch import plan_batch
 from ottla.spark.reader import read_ranges
 from ottla.spark.source import OttlaDataSource
-from ottla.spark.values import BadValue
 
 TIME = 1_700_000_000_000
 V1 = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "int"}, {"name": "item", "type": "string"}]}

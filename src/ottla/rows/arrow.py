@@ -114,6 +114,22 @@ def null_mask(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return absent
 
 
+def beyond_time(times: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """A mask of the record times that microseconds cannot hold: the decoder gives the ends of int64 for them."""
+    found = numbers(times)
+    ends = np.iinfo(np.int64)
+    beyond: np.ndarray[Any, np.dtype[np.bool_]] = (found == ends.max) | (found == ends.min)
+    return beyond
+
+
+def without(array: pa.Array, absent: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
+    """An array of numbers without nulls, with nulls in these rows."""
+    validity = np.packbits(~absent, bitorder="little")
+    whole = np.ascontiguousarray(numbers(array))
+    buffers = [pa.py_buffer(validity), pa.py_buffer(whole)]
+    return pa.Array.from_buffers(array.type, len(array), buffers, int(absent.sum()))
+
+
 def indices(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
     """Row numbers for `take`; not by `pa.array`, which imports pandas too."""
     whole = np.ascontiguousarray(numbers, dtype=np.int64)

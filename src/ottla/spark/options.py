@@ -20,8 +20,8 @@ from ottla.rows.kafka_settings import KafkaSettings, consumer_settings, producer
 from ottla.rows.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
 from ottla.rows.selection import COLUMNS, HEADERS, Selection
 from ottla.rows.survey import Retries, Survey
+from ottla.rows.value_options import BYTES, MODES, VALUE, VALUE_ERROR, ValueOptions, value_options
 from ottla.spark.delivery import Delivery, delivery_options
-from ottla.spark.value_options import BYTES, VALUE, VALUE_ERROR, ValueOptions, value_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -107,6 +107,13 @@ OPTIONS: tuple[Option, ...] = (
         "failfast or permissive: whether a value that cannot be read fails the query, or is null with the reason in a "
         "column value_error.",
     ),
+    Option(
+        "timestamp.mode",
+        "failfast",
+        "source",
+        "failfast or permissive: whether a record's time that a timestamp cannot hold, as of a producer that writes "
+        "nanoseconds, fails the query or is null.",
+    ),
     Option("topic", "", "sink", "Write every row to this topic; goes before the column topic."),
     Option(
         "delivery",
@@ -165,6 +172,8 @@ class SourceOptions:
     group_id_prefix: str = "spark-kafka-source"
     publish_offsets: bool = True
     pushdown: bool = False
+    null_times: bool = False
+    """True if a record's time that a timestamp cannot hold is null; else it fails the query."""
     values: ValueOptions = BYTES
     value_type: DataType | None = None
     """The type of typed values, fixed when the query started."""
@@ -228,6 +237,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         group_id_prefix=given.text("groupIdPrefix") or "spark-kafka-source",
         publish_offsets=given.flag("publishOffsets", default=True),
         pushdown=given.flag("pushdown", default=False),
+        null_times=given.chosen("timestamp.mode", MODES) == "permissive",
         values=value_options(given.text),
     )
 
@@ -298,6 +308,13 @@ class _Given:
         if text.strip().lower() not in ("true", "false"):
             raise ValueError(f"Option '{name}' must be true or false, got '{text}'")
         return text.strip().lower() == "true"
+
+    def chosen(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of the choices, the first by default."""
+        text = (self.text(name) or choices[0]).strip().lower()
+        if text not in choices:
+            raise ValueError(f"Option '{name}' must be {' or '.join(choices)}, got '{text}'")
+        return text
 
     def number(self, name: str, default: int) -> int:
         text = self.text(name)

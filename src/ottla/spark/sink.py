@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from ottla.rows.value_options import WITH_SCHEMA
 from ottla.spark.delivery import BATCH_ID, batch_task, streaming_task
 from ottla.spark.marker import Task
 from ottla.spark.options import SinkOptions
 from ottla.spark.plainly import said_plainly
-from ottla.spark.value_options import WITH_SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa

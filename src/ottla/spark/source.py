@@ -24,9 +24,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ottla.rows.value_options import VALUE, VALUE_ERROR
 from ottla.spark.options import Source, SourceOptions, check_source, sink_options, source_columns, source_options
 from ottla.spark.plainly import said_plainly
-from ottla.spark.value_options import VALUE, VALUE_ERROR
 
 HEADERS_TYPE = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 COLUMN_TYPES: dict[str, DataType] = {

@@ -1,27 +1,17 @@
-"""Typed values: which type they have, asked on the driver when a query starts; and batches with them, on executors."""
+"""The Spark type of typed values, asked on the driver when a query starts; rows/values.py decodes them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import DataType, StringType, StructType
+from pyspark.sql.types import DataType, StringType
 
 from ottla.client.registry_client import registry
-from ottla.rows.selection import HEADERS
-from ottla.spark.value_options import VALUE, VALUE_ERROR, ValueOptions
+from ottla.rows.value_options import ValueOptions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ottla.formats.decoder import Decoder
     from ottla.formats.writer import WriterSchema
-
-MOST_DECODERS = 16
-
-
-class BadValue(ValueError):
-    """A value could not be read, and the query must fail then."""
 
 
 def value_type(options: ValueOptions, topics: Callable[[], list[str]]) -> DataType:
@@ -73,68 +63,3 @@ def _type_of(options: ValueOptions, writer: WriterSchema) -> DataType:
     from ottla.spark.value_types import spark_type
 
     return spark_type(reader_of(options.kind, writer, message=options.message).type)
-
-
-_decoders: dict[tuple[ValueOptions, str], Decoder] = {}
-
-
-def decoder(options: ValueOptions, kind: DataType) -> Decoder:
-    """This process's decoder for values of this type: it knows the schemas that it has seen."""
-    mine = (options, kind.json())
-    found = _decoders.get(mine)
-    if found is None:
-        while len(_decoders) >= MOST_DECODERS:
-            del _decoders[next(iter(_decoders))]
-        found = _decoders[mine] = _made(options, kind)
-    return found
-
-
-def _made(options: ValueOptions, kind: DataType) -> Decoder:
-    import pyarrow as pa
-
-    from ottla.formats.decoder import Decoder, row_schema
-    from ottla.formats.writer import WriterSchema
-    from ottla.spark.value_types import arrow_type
-
-    if options.kind == "text":
-        return Decoder("text")
-    wanted = arrow_type(kind)
-    target = pa.schema(list(wanted)) if pa.types.is_struct(wanted) else row_schema(wanted)
-    if options.urls:
-        return Decoder(options.kind, registry(options.urls).schema, target, message=options.message)
-    given = WriterSchema(options.kind.upper(), options.schema)
-    return Decoder(options.kind, target=target, bare=given, message=options.message)
-
-
-def typed(
-    batch: pa.RecordBatch, options: ValueOptions, kind: DataType, columns: tuple[str, ...], place: str
-) -> pa.RecordBatch:
-    """The batch with its values decoded, and of these columns.
-
-    It must have the columns `value`, `offset` and, with a registry, `headers`.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    from ottla.formats.wire import VALUE_HEADER
-    from ottla.rows.arrow import header_values
-
-    headers = header_values(batch.column(HEADERS), VALUE_HEADER) if options.urls else None
-    decoded = decoder(options, kind).decode(batch.column(VALUE), headers)
-    if decoded.faults and not options.permissive:
-        row, reason = decoded.faults[0]
-        raise BadValue(
-            f"{place}, offset {batch.column('offset')[row].as_py()}: {reason}. Option 'value.mode' permissive gives a "
-            f"null value and the reason in the column {VALUE_ERROR}."
-        )
-    values = decoded.values if isinstance(kind, StructType) else decoded.values.field(0)
-    if decoded.faults:
-        rows = np.cumsum(decoded.good) - 1
-        values = values.take(pa.array(rows, mask=~decoded.good))
-    made = {VALUE: values}
-    if VALUE_ERROR in columns:
-        reasons = dict(decoded.faults)
-        made[VALUE_ERROR] = pa.array([reasons.get(row) for row in range(batch.num_rows)], pa.string())
-    return pa.RecordBatch.from_arrays(
-        [made[name] if name in made else batch.column(name) for name in columns], list(columns)
-    )

@@ -9,7 +9,7 @@ from pyspark.sql.types import DataType
 
 from ottla.client.registry_client import registry
 from ottla.formats.writer import WriterSchema
-from ottla.spark.value_options import VALUE, WITH_SCHEMA, ValueOptions
+from ottla.rows.value_options import VALUE, WITH_SCHEMA, ValueOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -110,7 +110,6 @@ def test_every_colour_of_the_light_page_has_one_for_the_dark():
     assert light == dark and light
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_the_picture_of_a_lake_that_was_loaded(load, topics, bootstrap, tmp_path, capsys):
     topic = topics.new()

@@ -12,7 +12,7 @@ from ottla.lake.commands.load import command
 from ottla.lake.notes.state import LakeState
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 NEW_YEAR = 1_356_998_400_000
 

@@ -17,6 +17,7 @@ DRIVER, EVERYTHING, WORKER, BROKER, STORE = "driver", "everything", "worker", "b
 KINDS = (DRIVER, EVERYTHING, WORKER, BROKER, STORE)
 LONGEST_AWAY_S = 4.0
 PATIENCE_WITHOUT_ROUND_S = 300
+ON_SPARK = ["--master", "local[2]"]
 LAST_LOADS = 3
 
 
@@ -74,7 +75,9 @@ class Siege:
         """Run a plain load, which must load the rest and report complete counts; repeat it if it asks for that."""
         arguments = [each for each in self._arguments if each != "--continuous"]
         for number in range(1, LAST_LOADS + 1):
-            loader = LoaderProcess(arguments, self._place.environment(), self._logs / f"{self._name}-last-{number}.log")
+            loader = LoaderProcess(
+                [*arguments, *ON_SPARK], self._place.environment(), self._logs / f"{self._name}-last-{number}.log"
+            )
             status = loader.wait()
             if not loader.said().endswith("start again"):
                 break
@@ -88,7 +91,8 @@ class Siege:
     def _started(self) -> LoaderProcess:
         self._harmed = False
         log = self._logs / f"{self._name}-{next(self._numbers)}.log"
-        return LoaderProcess(self._arguments, self._place.environment(), log)
+        engine = self._chance.choice((["--on", "local"], ON_SPARK))
+        return LoaderProcess([*self._arguments, *engine], self._place.environment(), log)
 
     def _any_moment(self) -> None:
         """Wait for a random moment, mostly during rounds, sometimes during a loader's start."""

@@ -126,7 +126,7 @@ class Campaign:
     def _arguments(self, place: Place, kind: str) -> list[str]:
         names = [each.name for each in self.topics if each.kind == kind]
         options = [
-            *names, "--to", place.url(kind), "-b", self._broker.bootstrap, "--continuous", "--master", "local[2]",
+            *names, "--to", place.url(kind), "-b", self._broker.bootstrap, "--continuous",
             "--max-offsets", str(max(1_000, self.scale.rows // 20)), "--dead-letter", self._dead_letter(place, kind),
             "--values", kind, *place.options(kind),
         ]  # fmt: skip

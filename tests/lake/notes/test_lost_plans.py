@@ -8,7 +8,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.lake.rounds.loader import Loader
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 NEW_YEAR = 1_356_998_400_000
 

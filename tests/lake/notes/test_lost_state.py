@@ -9,7 +9,7 @@ from ottla import lake
 from ottla.lake.readers import topic_schema
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("beginning", ["earliest", "2023-01-01"])

@@ -99,7 +99,6 @@ def said(capsys, *arguments):
     return json.loads(captured.out), captured.err
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_the_status_of_a_lake_follows_its_loads(load, topics, bootstrap, tmp_path, capsys):
     topic = topics.new(2)

@@ -15,7 +15,7 @@ from ottla.records.reader import Record
 from ottla.rows.plan import Edge, SpecificOffsets, Timestamps
 from ottla.rows.survey import Survey
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 NEW_YEAR = 1_356_998_400_000
 

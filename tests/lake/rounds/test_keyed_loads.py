@@ -10,7 +10,7 @@ from ottla import lake
 from ottla.lake.rounds.settings import load_settings
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 NEW_YEAR = 1_356_998_400_000
 

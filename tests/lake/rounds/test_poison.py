@@ -9,7 +9,7 @@ from ottla import lake
 from ottla.lake.columns.types import MOST_LEVELS
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 NEW_YEAR = 1_356_998_400_000
 POISON = {

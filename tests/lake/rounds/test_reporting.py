@@ -22,7 +22,7 @@ from ottla.lake.stores import LakeRefused, open_store
 from ottla.records.reader import Record
 from ottla.rows.workers import Here
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def shown(topics, group):
