@@ -15,9 +15,9 @@ from tests.registry_server import RegistryServer
 
 from ottla.client.registry_client import RegistryClient
 from ottla.connect import data
+from ottla.connect.converters.avro import AvroConverter
 from ottla.connect.converters.avro_codec import reader, writer
 from ottla.connect.converters.avro_schema import avro_schema, connect_schema
-from ottla.connect.converters.registry import AvroConverter
 from ottla.connect.data import Instant, Schema, Struct, Type, array, map_of, struct
 from ottla.connect.errors import ConfigException, DataException, RetriableException
 from ottla.formats.avro_tree import parse_avro

@@ -80,7 +80,7 @@ class JsonConverter:
     def __init__(self, given: Mapping[str, Any]) -> None:
         options = self.OPTIONS.parse(given)
         self._enabled: bool = options["schemas.enable"]
-        self._numeric = options["decimal.format"].upper() == "NUMERIC"
+        self.numeric = options["decimal.format"].upper() == "NUMERIC"
         self._fill: bool = options["replace.null.with.default"]
         self._most = max(options["schemas.cache.size"], 1)
         self._written: dict[Schema, str] = {}
@@ -114,6 +114,10 @@ class JsonConverter:
             raise DataException(_ENVELOPE)
         schema = self._schema(document["schema"])
         return SchemaAndValue(schema, self.value(schema, document["payload"]))
+
+    def read_as(self, schema: Schema | None, content: bytes) -> Any:
+        """The value of JSON that has no schema beside it."""
+        return self.value(schema, _loaded(content))
 
     def _schema_text(self, schema: Schema | None) -> str:
         if schema is None:
@@ -185,7 +189,7 @@ class JsonConverter:
     def _decimal(self, schema: Schema, value: Any) -> Any:
         if not isinstance(value, Decimal):
             raise DataException(f"Invalid type for Decimal, expected BigDecimal but was class {java_class(value)}")
-        if self._numeric:
+        if self.numeric:
             return _Number(str(value))
         return base64.b64encode(decimal_bytes(schema, value)).decode()
 
