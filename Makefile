@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TEST_PARTS := test demo java kafka-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible
 
-.PHONY: help demo test test-parts check compat fuzz sim faults damage once lake-campaign spark-campaign bench format clean
+.PHONY: help demo test test-parts check compat fuzz sim faults damage once lake-campaign spark-campaign bench pictures format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
@@ -24,6 +24,7 @@ help:
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
 	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
+	@echo 'make pictures  the pictures of the pages, by the demo and by the commands of a guide'
 
 demo:
 	@tools/setup.sh demo java
@@ -77,6 +78,9 @@ spark-campaign:
 bench:
 	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc
 	@$(PYTHON) -m bench.race $(ARGS)
+
+pictures: demo
+	@$(PYTHON) tools/pictures.py
 
 format:
 	@tools/setup.sh test

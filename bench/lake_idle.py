@@ -20,13 +20,14 @@ from bench.brokers import ROOT
 from bench.lake_rig import running_broker
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
+from ottla.lake.notes.plans import LoadPlan
 from ottla.lake.notes.state import LakeState
 from ottla.lake.rounds.loader import Loader
 from ottla.lake.rounds.settings import LoadSettings, load_settings
 from ottla.lake.stores import open_store
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
-from ottla.spark import session
+from ottla.rows.workers import Here, Workers
 
 WANTED_SECONDS = 10.0
 RECORDS = 3
@@ -62,18 +63,14 @@ def _make_topics(address: str, topics: int) -> None:
 
 
 def _measured(settings: LoadSettings, topics: int, rounds: int) -> dict[str, float]:
-    spark = session("idle")
-    try:
-        with LakeState(open_store(settings.url)) as state:
-            loader = Loader(settings, state, lambda: spark, lambda _: None)
-            first = _timed(loader.catch_up)
-            loaded = loader.loaded.rows
-            if loaded != topics * RECORDS or not loader.loaded.adds_up:
-                raise RuntimeError(f"{loaded} rows of {topics * RECORDS} were loaded")
-            idle = [_timed(loader.catch_up) for _ in range(rounds)]
-            loader.close()
-    finally:
-        spark.stop()
+    with LakeState(open_store(settings.url)) as state:
+        loader = Loader(settings, state, lambda _: Here(), lambda _: None)
+        first = _timed(loader.catch_up)
+        loaded = loader.loaded.rows
+        if loaded != topics * RECORDS or not loader.loaded.adds_up:
+            raise RuntimeError(f"{loaded} rows of {topics * RECORDS} were loaded")
+        idle = [_timed(loader.catch_up) for _ in range(rounds)]
+        loader.close()
     started = _timed(lambda: _start_again(settings))
     return {
         "topics": topics,
@@ -85,13 +82,13 @@ def _measured(settings: LoadSettings, topics: int, rounds: int) -> dict[str, flo
 
 
 def _start_again(settings: LoadSettings) -> None:
-    """Start a new loader, which finds nothing to do and starts no Spark."""
+    """Start a new loader, which finds nothing to do and asks for no workers."""
 
-    def no_spark() -> None:
-        raise AssertionError("nothing is new, yet Spark was started")
+    def none(plan: LoadPlan) -> Workers:
+        raise AssertionError(f"nothing is new, yet round {plan.number} was carried out")
 
     with LakeState(open_store(settings.url)) as state:
-        loader = Loader(settings, state, no_spark, lambda _: None)  # type: ignore[arg-type]
+        loader = Loader(settings, state, none, lambda _: None)
         loader.catch_up()
         loader.close()
 

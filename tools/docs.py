@@ -155,6 +155,28 @@ def spark() -> str:
     return page()
 
 
+def lake() -> str:
+    """The options of a load, group by group."""
+    from ottla.lake.options import OPTIONS
+
+    parts = []
+    for group in dict.fromkeys(option.group for option in OPTIONS):
+        rows = []
+        for option in (option for option in OPTIONS if option.group == group):
+            takes = ", ".join(f"`{choice}`" for choice in option.choices) or option.kind.value
+            default = "" if option.default in ("", None, ()) else f"`{option.default}`"
+            rows.append((f"`{option.spelt}`", f"`{option.name}`", takes, default, option.kept.value, option.doc))
+        head = ("option", "in Python", "takes", "default", "holds", "meaning")
+        parts += [f"## {(group or 'topics and brokers').capitalize()}", *_table(head, rows)]
+    return _page(
+        "Options of a load",
+        "Of `ottla lake load TOPIC... --to PLACE` and of [`ottla.lake.load`](python.md#ottlalake). "
+        "[The guide](../guide/lake.md) tells how loads work; [the commands](commands.md#ottla-lake-load) list the "
+        "options that concern Spark, too. A lake keeps options: *holds* says for how long.",
+        *parts,
+    )
+
+
 def python() -> str:
     """The Python API, from signatures and docstrings."""
     import python_reference
@@ -166,6 +188,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "apis.md": apis,
     "commands.md": commands,
     "configuration.md": configuration,
+    "lake.md": lake,
     "metrics.md": metrics,
     "python.md": python,
     "spark.md": spark,

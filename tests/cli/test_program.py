@@ -146,7 +146,7 @@ def test_output_that_nobody_reads_any_more_ends_quietly(ottla: Ottla, name: str,
     reading.stderr.close()
 
 
-HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "polars", "re2", "uvicorn", "kazoo", "concurrent.futures.process")
+HEAVY = ("numpy", "pandas", "pyarrow", "pyspark", "polars", "re2", "h11", "kazoo", "concurrent.futures.process")
 """Modules that take longer to import than a command may take; `python -m bench.commands` has the times."""
 
 

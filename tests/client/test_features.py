@@ -12,8 +12,7 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster, Connection
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.consume.fetching import FetchSettings
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, FetchSettings
 from ottla.client.core.link import api_versions_request
 from ottla.client.core.plan import parse_bootstrap
 from ottla.client.model import CommittedOffset, IsolationLevel

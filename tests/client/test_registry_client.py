@@ -1,5 +1,6 @@
 """The registry's client against a small registry over HTTP."""
 
+import asyncio
 import json
 import socket
 
@@ -11,6 +12,7 @@ from ottla.client.registry_client import (
     PASSWORD,
     TOKEN,
     USER,
+    AsyncRegistryClient,
     RegistryClient,
     RegistryRefusal,
     RegistryUnavailable,
@@ -89,6 +91,33 @@ def test_a_server_in_trouble_is_asked_again(server):
         RegistryClient((server.url,)).schema(number)
 
 
+def test_a_registry_that_is_away_is_named_after_as_many_tries_as_were_asked_for():
+    urls = (f"http://127.0.0.1:{closed_port()}", f"http://127.0.0.1:{closed_port()}")
+    with pytest.raises(RegistryUnavailable, match=f"no registry answers at {urls[0]}, {urls[1]}; the last answer: "):
+        RegistryClient(urls, rounds=1).ask("GET", "/subjects")
+
+
+def test_a_server_is_tried_as_often_as_was_asked_for(server):
+    server.faults = [500] * 100
+    with pytest.raises(RegistryUnavailable):
+        RegistryClient((server.url,), rounds=2).latest("s")
+    assert len(server.requests) == 2
+
+
+def test_asyncio_has_the_same_calls_and_asks_once_for_a_schema(server):
+    async def story():
+        client = AsyncRegistryClient(RegistryClient((server.url,)))
+        number = await client.register("s", WriterSchema("AVRO", TEXT))
+        assert (await client.latest("s")).schema_id == number
+        asked = len(server.requests)
+        assert await client.schema(number) == await client.schema(number) == WriterSchema("AVRO", TEXT)
+        assert len(server.requests) == asked + 1
+        with pytest.raises(UnknownSchema):
+            await client.schema(99)
+
+    asyncio.run(story())
+
+
 def test_a_refusal_is_not_repeated(server):
     server.faults = [422]
     with pytest.raises(RegistryRefusal, match="answers 422"):
@@ -133,6 +162,11 @@ def test_what_is_no_registry_is_said_to_be_none(server):
 def test_urls_are_checked(text, reason):
     with pytest.raises(ValueError, match=reason):
         registry_urls(text)
+
+
+def test_a_refused_url_is_that_of_the_option_it_came_from():
+    with pytest.raises(ValueError, match=f"^--registry must not hold credentials: set {USER} and {PASSWORD}"):
+        registry_urls("http://me:secret@host:8081", "--registry")
 
 
 def test_several_urls_are_one_client():

@@ -11,8 +11,7 @@ import pytest
 
 from ottla.client import Admin, Cluster, Consumer, Producer, aio
 from ottla.client.consume.assignors import RANGE, ROUNDROBIN
-from ottla.client.consume.fetching import FetchSettings
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, FetchSettings
 from ottla.client.model import ClientSettings, IsolationLevel
 from ottla.client.produce.partitioners import consistent_partitioner
 from ottla.client.produce.settings import ProducerSettings
@@ -36,10 +35,12 @@ CALLERS: list[Callable[..., Any]] = [Producer, Consumer, Admin, Cluster, aio.Pro
         (ProducerSettings, {"linger_ms": "5"}, 5),
         (ProducerSettings, {"linger_ms": 0.5}, 0.5),
         (ProducerSettings, {"linger_ms": "0.5 ms"}, 0.5),
+        (ProducerSettings, {"linger_ms": "500us"}, 0.5),
         (ProducerSettings, {"delivery_timeout_ms": "2m"}, 120_000),
+        (ProducerSettings, {"delivery_timeout_ms": "1h30m"}, 5_400_000),
         (ProducerSettings, {"batch_size": "64KiB"}, 65_536),
         (ProducerSettings, {"buffer_memory": "1.5GiB"}, 3 * 2**29),
-        (ProducerSettings, {"max_request_size": "1 MB"}, 1_000_000),
+        (ProducerSettings, {"max_request_size": "1 MB"}, 1_048_576),
         (ProducerSettings, {"partitioner": "consistent"}, consistent_partitioner),
         (ProducerSettings, {"enable_idempotence": "false"}, False),
         (ProducerSettings, {"request_timeout_ms": timedelta(seconds=5)}, 5_000),
@@ -70,7 +71,8 @@ def test_a_setting_takes_the_words_of_the_documentation(kind: type[Any], given: 
         (ProducerSettings, {"compression": 9}, "compression is .* not 9"),
         (ProducerSettings, {"linger_ms": -1}, "linger_ms is .* from 0 to .* not -1"),
         (ProducerSettings, {"linger_ms": float("nan")}, "linger_ms is .* not nan"),
-        (ProducerSettings, {"linger_ms": "5 weeks"}, "linger_ms is .* not '5 weeks'"),
+        (ProducerSettings, {"linger_ms": "5 moons"}, "linger_ms is .* not '5 moons'"),
+        (ProducerSettings, {"linger_ms": "5 M"}, "linger_ms is .* not '5 M'"),
         (ProducerSettings, {"batch_size": 1.5}, "batch_size is a whole number of bytes .* not 1.5"),
         (ProducerSettings, {"batch_size": timedelta(1)}, "batch_size is .* of type timedelta"),
         (ProducerSettings, {"batch_size": "1 MX"}, "batch_size is .* not '1 MX'"),

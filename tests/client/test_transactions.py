@@ -16,8 +16,7 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.consume.fetching import FetchSettings
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, FetchSettings
 from ottla.client.errors import (
     InvalidTransactionState,
     ProducerFenced,

@@ -14,6 +14,7 @@ from ottla.demo.delays import FEWEST, RAIN, VISIBILITY, WIND, Delays
 from ottla.demo.lake import Audit
 
 COLUMNS = ["airline", "hour", "wind", "visibility", "rain", "flights", "departed", "minutes"]
+RAN = page.Ran("demo", ("airlines", "flights"), 1_216, 9_000.4, 1_216, 7.6, 1_200, 4.0)
 CALM = (WIND[0], VISIBILITY[0], RAIN[0])
 STORM = (WIND[3], VISIBILITY[3], RAIN[3])
 
@@ -58,7 +59,7 @@ def test_the_finding_follows_the_figures(delays: Delays) -> None:
 def test_the_picture_the_page_and_the_table_are_drawn_from_the_same_figures(delays: Delays, tmp_path: Path) -> None:
     png, html = tmp_path / "delays.png", tmp_path / "index.html"
     picture.draw(delays, png)
-    page.write(delays, [Audit("flights", 5, 5, "a1", "a1")], {"produced": "7 events/s"}, png, html)
+    page.write(delays, [Audit("flights", 5, 5, "a1", "a1")], RAN, png, html)
     assert png.read_bytes().startswith(b"\x89PNG")
     text = html.read_text()
     assert delays.finding() in text and "<td>40.0</td>" in text and "data:image/png;base64," in text
@@ -69,3 +70,27 @@ def test_the_picture_the_page_and_the_table_are_drawn_from_the_same_figures(dela
     assert all(f"<td>{figure}</td>" in text and f" {figure} " in table for figure in said), "one number, everywhere"
     assert [line.split()[0] for line in table.splitlines()] == ["mean", "Early", "Late", "All"]
     assert "30.0" in table
+
+
+def test_the_page_says_what_ran_and_how_fast() -> None:
+    text = re.sub(r"\s+", " ", page.what_ran(RAN))
+    assert "1,216 events to 2 topics (airlines, flights)" in text
+    assert "9,000 records a second" in text
+    assert "1,216 rows into the lake in 8 s" in text
+    assert "joined 1,200 flights with weather and airlines in 4 s: 300 a second" in text
+
+
+@pytest.mark.parametrize("command", [page.LOAD, *(command for command, _ in page.NEXT)])
+def test_the_commands_on_the_page_are_those_that_the_program_has(command: str) -> None:
+    words = command.format(topics="flights", folder="demo").split()
+    reference = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md").read_text("utf-8")
+    helps = dict(re.findall(r"^##+ (ottla [a-z ]+)\n\n```\n(.*?)```", reference, re.MULTILINE | re.DOTALL))
+    known = max((name for name in helps if f"{' '.join(words)} ".startswith(f"{name} ")), key=len)
+    assert all(word in helps[known] for word in words if word.startswith("--"))
+    assert len(known.split()) > 1
+
+
+def test_a_wide_table_scrolls_by_itself_on_a_phone() -> None:
+    made = page.table(["", "a"], [["b", "c"]])
+    assert made.startswith('<div class="wide"><table>') and made.endswith("</table></div>")
+    assert ".wide { overflow-x: auto; }" in page.STYLE

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
-from ottla.kernel.quantities import duration_ms, moment_ms, moment_text, size_bytes
+from ottla.kernel.quantities import duration_ms, fine_duration_ms, moment_ms, moment_text, size_bytes
 
 NOW = 1_790_000_000_000  # 2026-09-21T14:13:20Z
 
@@ -32,6 +34,11 @@ NOW = 1_790_000_000_000  # 2026-09-21T14:13:20Z
 )
 def test_a_duration_has_its_unit_behind_its_number(text: str, ms: int) -> None:
     assert duration_ms(text) == ms
+
+
+@pytest.mark.parametrize(("text", "ms"), [("500us", "0.5"), ("1.5 µs", "0.0015"), ("2ms", "2"), ("1s 1us", "1000.001")])
+def test_a_fine_duration_keeps_its_fraction(text: str, ms: str) -> None:
+    assert fine_duration_ms(text) == Decimal(ms)
 
 
 def test_a_bare_number_counts_in_the_unit_of_its_place() -> None:

@@ -97,12 +97,19 @@ def memory_lake(tmp_path, monkeypatch):  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture
-def load(spark, bootstrap, tmp_path):  # type: ignore[no-untyped-def]
+def engine() -> str:
+    """The engine of `load`. A module whose tests run on both has a fixture of this name with two parameters."""
+    return "local"
+
+
+@pytest.fixture
+def load(engine, request, bootstrap, tmp_path, monkeypatch):  # type: ignore[no-untyped-def]
     """`load("topic", json=True)` loads into tmp_path / "lake"; `load.told` is its output, `load.place` the lake."""
     told: list[str] = []
+    spark = request.getfixturevalue("spark") if engine == "spark" else None
 
     def run(*names, to=tmp_path / "lake", **options):  # type: ignore[no-untyped-def]
-        loaded = lake.load(names, to=to, bootstrap=bootstrap, spark=spark, tell=told.append, **options)
+        loaded = lake.load(names, to=to, bootstrap=bootstrap, on=engine, spark=spark, tell=told.append, **options)
         assert loaded.adds_up
         return loaded
 

@@ -23,6 +23,7 @@ from ottla.lake.stores import open_store
 from ottla.rows.arrow import row_schema
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import Decoded
+from ottla.rows.workers import Here
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
@@ -40,23 +41,6 @@ class Sent:
 def documents(*values: object) -> list[Sent]:
     """Records with these JSON values; None is a tombstone."""
     return [Sent(None if each is None else json.dumps(each).encode()) for each in values]
-
-
-class _Here:
-    """Runs a job's tasks one after the other, in this process."""
-
-    defaultParallelism = 2
-
-    def parallelize(self, given: Sequence[Any], _: int) -> _Here:
-        self._given = given
-        return self
-
-    def map(self, work: Callable[[Any], Any]) -> _Here:
-        self._work = work
-        return self
-
-    def collect(self) -> list[Any]:
-        return [self._work(each) for each in self._given]
 
 
 @dataclass
@@ -88,7 +72,7 @@ class Rounds:
         plan = LoadPlan(self.committed.number + 1, (span,))
         folder = lambda: f"_ottla/tmp/{plan.number}-{next(self._attempts)}/"  # noqa: E731
         quiet = Progress("", 0, None, lambda _: None)
-        made = publishable(self.settings, plan, self.committed, folder, _Here(), self._publisher, quiet)  # type: ignore[arg-type]
+        made = publishable(self.settings, plan, self.committed, folder, Here(2), self._publisher, quiet)
         assert all(count.adds_up for count in made.counts)
         after = self.committed.after(made)
         self._publisher.show(made, after)

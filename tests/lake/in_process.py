@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,28 +23,11 @@ from ottla.lake.stores import open_store
 from ottla.rows.arrow import TYPES
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import Decoded
+from ottla.rows.workers import Here
 
 TOPIC = "t"
 AT = datetime(2026, 3, 1, 10, 30, tzinfo=UTC)
 NAMES = ("key", "value", "headers", "partition", "offset", "timestamp")
-
-
-class OneProcess:
-    """The two calls that an attempt makes of a SparkContext."""
-
-    defaultParallelism = 1
-
-    def __init__(self, given: Sequence[Any] = ()) -> None:
-        self._given = given
-
-    def parallelize(self, given: Sequence[Any], slices: int) -> OneProcess:
-        return OneProcess(given)
-
-    def map(self, work: Callable[[Any], Any]) -> OneProcess:
-        return OneProcess([work(each) for each in self._given])
-
-    def collect(self) -> Sequence[Any]:
-        return self._given
 
 
 class Load:
@@ -84,7 +67,7 @@ class Load:
                 plan,
                 dict(self.committed.columns),
                 f"_ottla/tmp/{number}-a/",
-                OneProcess(),
+                Here(),
                 Progress("", 0, None, lambda _: None),
             ).publication()
             self._publisher.check(done, self.committed)

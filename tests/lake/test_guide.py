@@ -15,7 +15,7 @@ from ottla.lake.reports.counts import audit_lines
 from ottla.rows.plan import OffsetRange
 
 ROOT = Path(__file__).resolve().parents[2]
-GUIDE = (ROOT / "docs" / "guide" / "lake.md").read_text()
+GUIDE = "".join((ROOT / "docs" / "guide" / page).read_text() for page in ("lake.md", "lake-columns.md"))
 SHOWN = dict(re.findall(r"```(ini|yaml)\n(.*?)```", GUIDE, re.S))
 
 

@@ -25,6 +25,7 @@ from ottla.lake.rounds.loader import Loader
 from ottla.lake.rounds.settings import LoadSettings, load_settings
 from ottla.lake.stores.local import LocalStore
 from ottla.rows.plan import OffsetRange, split
+from ottla.rows.workers import Here
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_faults import PowerCut
 
@@ -114,10 +115,6 @@ class Quiet:
     def close(self) -> None: ...
 
 
-class Session:
-    sparkContext = None
-
-
 @pytest.fixture
 def catch_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[SimDisk, Topics], Loader]:
     """One run of the loader, as `ottla lake load` makes it."""
@@ -132,7 +129,7 @@ def catch_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[SimDisk, Topics], Loa
         monkeypatch.setattr(OnPaper, "ends", ends)
         monkeypatch.setattr(InThisProcess, "store", SimLake(disk), raising=False)
         with LakeState(SimLake(disk)) as state:
-            running = Loader(settings, state, Session, lambda text: None)  # type: ignore[arg-type]
+            running = Loader(settings, state, lambda plan: Here(), lambda text: None)
             running.catch_up()
         return running
 

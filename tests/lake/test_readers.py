@@ -24,7 +24,7 @@ from ottla.records.reader import Record
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "lake.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "lake-columns.md"
 SNIPPETS = {match[1]: match[2] for match in re.finditer(r"```python\n# (\w+)[^\n]*\n(.*?)```", GUIDE.read_text(), re.S)}
 NEW_YEAR = 1_356_998_400_000
 EARLY = [{"price": 1, "code": 7, "s": {"x": 1}, "l": [1, 2], "carrier": "UA"}, {"price": 2, "carrier": "UA"}]

@@ -19,6 +19,7 @@ from ottla.registry import decide
 from ottla.registry.decide import Proposal
 from ottla.registry.records import SchemaKey, SchemaValue, decode_key, decode_value
 from ottla.registry.service import Registry
+from ottla.registry.topic import pairs
 
 
 def log_of(bootstrap: str, topic: str) -> list[Record]:
@@ -106,6 +107,6 @@ async def a_stale_append(bootstrap: str, topic: str) -> None:
             proposal = Proposal(f'"{kind}"')
             await living.write(lambda state, proposal=proposal: decide.register(state, proposal.schema, proposal))
         zombie.topic._place = place
-        assert not await zombie.topic.append(stale.records)
+        assert not await zombie.topic.append(pairs(stale.records))
         value = await zombie.write(lambda state: decide.register(state, "b", Proposal('"long"')))
         assert value.id == 5

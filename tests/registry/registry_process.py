@@ -12,10 +12,10 @@ from types import TracebackType
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 _BEFORE_READ_BACK = """
 import os, signal
-from ottla.registry import topic
+from ottla.jobs import state_topic
 async def die(self, offset):
     os.kill(os.getpid(), signal.SIGKILL)
-topic.SchemasTopic._read_back = die
+state_topic.StateTopic._read_back = die
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import urllib3
 from tests.registry.http_client import V1, Http, record
 
 from ottla.registry.server import RegistryThread
@@ -76,6 +77,18 @@ def test_contexts_may_stand_before_the_path(http: Http) -> None:
 def test_codes(http: Http, method: str, path: str, code: tuple[int, int]) -> None:
     http.register("a", record("R", "x"))
     assert http(method, path).code == code
+
+
+def test_every_path_tells_its_methods(registry: RegistryThread) -> None:
+    answer = urllib3.request("OPTIONS", f"{registry.url}/mode/a")
+    assert (answer.status, answer.data) == (200, b"HEAD, GET, PUT, DELETE, OPTIONS")
+
+
+def test_a_method_that_is_not_there_is_answered_with_those_that_are(http: Http) -> None:
+    answer = http("PATCH", "/contexts/.lab/subjects/a/versions")
+    assert answer.code == (405, 405)
+    assert answer.headers["allow"] == "HEAD, GET, POST, OPTIONS"
+    assert answer.headers["content-type"] == V1
 
 
 @pytest.mark.parametrize(

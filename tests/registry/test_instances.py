@@ -17,13 +17,13 @@ from tests.registry.registry_process import RegistryProcess
 
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
+from ottla.jobs.state_topic import PRODUCER_ID, Place
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.registry import decide
 from ottla.registry.decide import Proposal
 from ottla.registry.server import RegistryThread
 from ottla.registry.service import Registry
-from ottla.registry.topic import PRODUCER_ID, Place
 from ottla.testing import TestBroker
 
 
@@ -215,7 +215,7 @@ def test_records_of_another_registry_are_taken_over(registry_broker: TestBroker,
 
 
 def test_an_unfit_topic_is_refused(registry_broker: TestBroker, topic: str) -> None:
-    from ottla.registry.topic_setup import UnusableTopic
+    from ottla.jobs.state_topic_setup import UnusableTopic
 
     bootstrap = registry_broker.bootstrap_servers
     with Admin(bootstrap) as admin:
@@ -229,7 +229,7 @@ def test_an_unfit_topic_is_refused(registry_broker: TestBroker, topic: str) -> N
 
 def test_a_damaged_topic_is_refused(tmp_path: Path, topic: str) -> None:
     """Else a schema would be handed out with another letter in it, or be missing."""
-    from ottla.registry.topic_setup import UnusableTopic
+    from ottla.jobs.state_topic_setup import UnusableTopic
 
     with TestBroker(directory=tmp_path) as broker:
         with RegistryThread(broker.bootstrap_servers, port=0, topic=topic) as running:

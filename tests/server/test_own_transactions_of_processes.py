@@ -13,8 +13,7 @@ from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.consume.fetching import FetchSettings
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, FetchSettings
 from ottla.client.errors import ConnectionLost, RequestTimedOut, TransactionMustAbort
 from ottla.client.model import CommittedOffset, IsolationLevel
 from ottla.client.produce.settings import ProducerSettings

@@ -8,7 +8,6 @@ from ottla.client.errors import RequestTimedOut
 from ottla.kernel.ids import TopicId
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
-from ottla.rows.connections import cluster
 from ottla.rows.plan import DataLoss, OffsetRange, split
 from ottla.rows.read import read_decoded
 from ottla.rows.survey import Survey
@@ -27,7 +26,7 @@ def options(bootstrap, topic, streaming=False, **more):
 
 
 def planned(chosen, filters=()):
-    return plan_batch(Survey.of(cluster(chosen.kafka), chosen), chosen, list(filters))
+    return plan_batch(chosen.survey(), chosen, list(filters))
 
 
 def rows(chosen, ranges=None):
@@ -187,17 +186,19 @@ def test_an_ending_beyond_the_end_fails_or_is_cut_on_demand(bootstrap, topics):
     assert len(rows(options(bootstrap, topic, endingOffsets=ending, failOnDataLoss="false"))) == 10
 
 
-def test_a_batch_of_a_topic_that_grows_meanwhile_is_planned_all_the_same(bootstrap, topics):
+def test_a_batch_of_a_topic_that_grows_meanwhile_is_planned_all_the_same(bootstrap, topics, monkeypatch):
     topic = topics.new()
     topics.count(topic, 0, 5)
     chosen = options(bootstrap, topic)
 
-    class Growing(Survey):
-        def _offsets(self, asked):
-            topics.count(topic, 0, 1)
-            return super()._offsets(asked)
+    asked_of = Survey._offsets
 
-    (span,) = plan_batch(Growing.of(cluster(chosen.kafka), chosen), chosen, [])
+    def growing(survey, asked):
+        topics.count(topic, 0, 1)
+        return asked_of(survey, asked)
+
+    monkeypatch.setattr(Survey, "_offsets", growing)
+    (span,) = plan_batch(chosen.survey(), chosen, [])
     assert span.start == 0 and span.end > 5
     assert len(rows(chosen, [span])) == span.end
 

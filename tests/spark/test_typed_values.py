@@ -10,8 +10,6 @@ from tests.formats.avro_cases import payload_of
 from tests.registry_server import RegistryServer
 
 from ottla.records.reader import Record
-from ottla.rows.connections import cluster
-from ottla.rows.survey import Survey
 from ottla.spark.batch import plan_batch
 from ottla.spark.reader import read_ranges
 from ottla.spark.source import OttlaDataSource
@@ -63,7 +61,7 @@ def rows(bootstrap, topic, **options):
     found = source(bootstrap, topic, **options)
     reader = found.reader(found.schema())
     batches = []
-    for span in plan_batch(Survey.of(cluster(reader.options.kafka), reader.options), reader.options, []):
+    for span in plan_batch(reader.options.survey(), reader.options, []):
         batches += read_ranges([span], reader.options)
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -209,7 +207,7 @@ def test_a_version_that_does_not_fit_makes_its_records_bad(bootstrap, orders, re
     started = reader.reader(reader.schema())
     number = registry.register(f"{orders}-value", changed)
     fill(topics, orders, framed(number, changed, {"id": "seven"}))
-    spans = plan_batch(Survey.of(cluster(started.options.kafka), started.options), started.options, [])
+    spans = plan_batch(started.options.survey(), started.options, [])
     found = [row for batch in read_ranges(spans, started.options) for row in batch.to_pylist()]
     assert [row["value"] is None for row in found] == [False, False, False, True]
     assert "value.id: string is written, int64 is wanted; start again" in found[3]["value_error"]

@@ -13,7 +13,6 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import python_reference  # noqa: E402
 import python_sections  # noqa: E402
-import python_sources  # noqa: E402
 
 BOATS = '''
 from dataclasses import dataclass
@@ -103,11 +102,11 @@ def test_every_public_name_has_a_docstring() -> None:
 
 
 def test_every_name_that_a_public_package_hands_on_is_on_the_page() -> None:
-    listed = {(found.module, found.name) for section in python_sections.SECTIONS for found in section.found()}
+    listed = {found.path for section in python_sections.SECTIONS for found in python_reference.declared(section)}
     for package in python_sections.PACKAGES:
-        handed_on = {(module, name) for module, name, _ in python_sources.handed_on(package)}
-        assert handed_on
-        assert not handed_on - listed
+        public = {python_reference.find(package, name).path for name in python_reference.public(package)}
+        assert public
+        assert not public - listed
 
 
 def test_every_class_in_a_signature_is_on_the_page() -> None:
@@ -118,16 +117,16 @@ def test_a_name_without_a_docstring_or_a_class_off_the_page_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "boats.py").write_text(BOATS)
-    monkeypatch.setattr(python_sources, "SOURCES", tmp_path)
-    monkeypatch.setattr(python_reference, "SECTIONS", (python_sections.Section("boats", "", ("Boat", "launch")),))
+    monkeypatch.setattr(python_reference, "SOURCES", tmp_path)
+    monkeypatch.setattr(python_reference, "SECTIONS", (python_sections.Section("boats", "", "Boat launch"),))
     assert python_reference.undocumented() == ["boats.Boat.sail", "boats.launch"]
     assert python_reference.unlisted() == ["Harbour"]
 
 
 def test_a_page_shows_calls_fields_and_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "boats_shown.py").write_text(BOATS)
-    monkeypatch.setattr(python_sources, "SOURCES", tmp_path)
-    section = python_sections.Section("boats_shown", "", ("Boat", "Harbour"))
+    monkeypatch.setattr(python_reference, "SOURCES", tmp_path)
+    section = python_sections.Section("boats_shown", "", "Boat Harbour")
     monkeypatch.setattr(python_reference, "SECTIONS", (section,))
     page = python_reference.page("made")
     assert "```py\nBoat(name: str, *, crew: int = 1)\n```\n\nFloats.\n\nCarries `crew`.\n\nIt has a `name`." in page
@@ -144,11 +143,12 @@ def test_a_method_made_from_a_story_is_shown_as_it_is_called(tmp_path: Path, mon
         'async def admit(plan: Plan, boat: Boat, *, berth: int = 1) -> bool:\n    """Let a boat in."""\n'
     )
     (ports / "pilots.py").write_text(
-        'from ottla.ports import harbours as stories\n\n\nclass Pilot:\n    """Helps."""\n\n'
-        "    admit_one = _blocking(stories.admit)\n"
+        'from ottla.ports import harbours as stories\n\n\nclass PilotCalls:\n    """Helps."""\n\n'
+        "    admit_one = on_plan(stories.admit)\n\n\n"
+        'class Pilot(PilotCalls, Blocking):\n    """Helps."""\n'
     )
-    monkeypatch.setattr(python_sources, "SOURCES", tmp_path)
-    section = python_sections.Section("ottla.ports.pilots", "", ("Pilot",))
+    monkeypatch.setattr(python_reference, "SOURCES", tmp_path)
+    section = python_sections.Section("ottla.ports.pilots", "", "Pilot")
     monkeypatch.setattr(python_reference, "SECTIONS", (section,))
     shown = "```py\npilot.admit_one(boat: Boat, *, berth: int = 1) -> bool\n```\n\nLet a boat in."
     assert shown in python_reference.page("made")

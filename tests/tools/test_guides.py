@@ -8,24 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.guides import BLOCK, ROOT, blocks, sessions, steady
 
 from ottla.testing import TestBroker
 
 pytest_plugins = ["pytester"]
-
-ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-ELSEWHERE = ("ottla start", "ottla lake", "python3 -m venv", "pip install", "kill ", "cp ")
-"""Commands that start brokers, Spark or other processes; other tests cover them."""
-VARYING = (
-    (r"(localhost|127\.0\.0\.1):\d+", "ADDRESS"),
-    (r"\b[\w-]{22}\b", "ID"),
-    (r"in \d+ ms", "in N ms"),
-    (r"Python [\d.]+", "Python X"),
-    (r"decoded by .*", "decoded by SOMETHING"),
-    (r"\d+ topics", "N topics"),
-    (r"PATH=\S*/bin", "PATH=BIN"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -34,31 +21,9 @@ def broker() -> Iterator[TestBroker]:
         yield broker
 
 
-def blocks(page: str, language: str) -> list[str]:
-    text = (ROOT / page).read_text("utf-8")
-    return [body for found, body in BLOCK.findall(text) if found == language]
-
-
-def sessions(page: str) -> list[tuple[str, list[str]]]:
-    """Each `$ command` of a page, with its expected output."""
-    found: list[tuple[str, list[str]]] = []
-    for body in blocks(page, ""):
-        for line in body.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:].partition("   #")[0], []))
-            elif found and body.startswith("$ "):
-                found[-1][1].append(line)
-    return [(command, said) for command, said in found if not command.startswith(ELSEWHERE)]
-
-
-def steady(text: str) -> str:
-    """Text without values that differ between runs, and with single spaces between columns."""
-    for pattern, instead in VARYING:
-        text = re.sub(pattern, instead, text)
-    return " ".join(text.split())
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/getting-started.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/guide/{name}.md" for name in ("README", "getting-started", "dead-letters"))]
+)
 def test_what_a_page_tells_to_type_prints_what_it_says(page: str, tmp_path: Path) -> None:
     commands = sessions(page)
     assert commands
@@ -145,3 +110,28 @@ def test_the_example_tests_of_the_python_reference_pass(pytester: pytest.Pyteste
 def test_the_tests_of_the_testing_guide_pass(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("\n\n".join(blocks("docs/guide/testing.md", "python")))
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
+
+
+TOPIC_PLACES = (
+    r"ottla (?:produce|consume|topic create|lake load) ([\w.]+)",
+    r"ottla config set topic ([\w.]+)",
+    r"\bproduce\(\s*\"([\w.]+)\"",
+    r"\bsubscribe\(\[\"([\w.]+)\"",
+    r"\"subscribe\", \"([\w.]+)\"",
+)
+
+
+def test_no_two_pages_of_the_guide_use_one_topic() -> None:
+    pages: dict[str, set[str]] = {}
+    for path in (ROOT / "docs" / "guide").glob("*.md"):
+        text = path.read_text("utf-8")
+        for topic in {topic for place in TOPIC_PLACES for topic in re.findall(place, text)}:
+            pages.setdefault(topic, set()).add(path.name)
+    assert len(pages) > 12
+    assert not {topic: sorted(found) for topic, found in pages.items() if len(found) > 1}
+
+
+def test_the_index_of_the_guide_leads_to_every_page() -> None:
+    folder = ROOT / "docs" / "guide"
+    index = (folder / "README.md").read_text("utf-8")
+    assert not [path.name for path in folder.glob("*.md") if path.name != "README.md" and f"({path.name})" not in index]

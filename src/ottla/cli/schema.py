@@ -25,47 +25,25 @@ from ottla.cli.command import (
 )
 from ottla.cli.faults import Misuse, text_of
 from ottla.cli.options import Given, Option
+from ottla.client.registry_client import RegistryClient, RegistryRefusal, RegistryUnavailable, registry_urls
 
 Json = Any
 """A parsed JSON document."""
 
-_MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
-_TIMEOUT_S = 30.0
 _TYPES = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
-_CONFLICT = 409
 
 
 def command(arguments: Sequence[str]) -> int:
     return noun("schema", VERBS, arguments)
 
 
-class Refusal(Exception):
-    """The registry refused a request; the text is the reason."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 def _ask(given: Given, method: str, path: str, body: Json = None) -> Json:
-    """Send a request to the registry; Refusal if it answers with an error, or not at all."""
-    import urllib3
-
-    url = registry_of(given)
-    content = None if body is None else json.dumps(body).encode()
-    headers = {"Content-Type": _MEDIA_TYPE, "Accept": _MEDIA_TYPE}
+    """Send a request to the registry, once: who waits at a terminal tries again."""
     try:
-        with urllib3.PoolManager(retries=False) as pool:
-            answer = pool.request(method, url + path, body=content, headers=headers, timeout=_TIMEOUT_S)
-        found = json.loads(answer.data) if answer.data else None
-    except urllib3.exceptions.HTTPError as fault:
-        raise Refusal(0, f"no registry answers at {url}: {fault}") from fault
+        urls = registry_urls(registry_of(given), "--registry")
     except ValueError as fault:
-        raise Refusal(answer.status, f"{url} answers what no registry does") from fault
-    if answer.status >= 400:
-        message = found.get("message") if isinstance(found, dict) else None
-        raise Refusal(answer.status, message or f"HTTP status {answer.status}")
-    return found
+        raise Misuse(str(fault)) from None
+    return RegistryClient(urls, rounds=1).ask(method, path, body)
 
 
 def _subject(given: Given) -> str:
@@ -210,9 +188,9 @@ class _Verb(Command):
     def run(self, arguments: Sequence[str]) -> int:
         try:
             return super().run(arguments)
-        except Refusal as refusal:
+        except (RegistryRefusal, RegistryUnavailable) as fault:
             sys.stdout.flush()
-            sys.stderr.write(f"ottla: {refusal}\n")
+            sys.stderr.write(f"ottla: {fault.message if isinstance(fault, RegistryRefusal) else fault}\n")
             return 1
 
 

@@ -64,9 +64,9 @@ def _client(registry: str) -> RegistryClient:
     from ottla.client.registry_client import registry_urls
 
     try:
-        return client_of(registry_urls(registry))
-    except ValueError:
-        raise Misuse(f"--registry {registry} is not the URL of a registry: write http://HOST:PORT") from None
+        return client_of(registry_urls(registry, "--registry"))
+    except ValueError as fault:
+        raise Misuse(str(fault)) from None
 
 
 class Decoding:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ottla.client.blocking.cluster import Cluster as Cluster
     from ottla.client.blocking.consumer import Consumer as Consumer
     from ottla.client.blocking.producer import Producer as Producer
-    from ottla.client.consume.fetching import FetchSettings as FetchSettings
     from ottla.client.consume.settings import ConsumerSettings as ConsumerSettings
+    from ottla.client.consume.settings import FetchSettings as FetchSettings
     from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
     from ottla.client.errors import ClientError as ClientError
     from ottla.client.errors import ProducerFenced as ProducerFenced
@@ -73,7 +73,7 @@ _PLACES = {
     "ConsumerSettings": "ottla.client.consume.settings",
     "Delivered": "ottla.client.produce.accumulator",
     "ErrorCode": "ottla.kernel.errors",
-    "FetchSettings": "ottla.client.consume.fetching",
+    "FetchSettings": "ottla.client.consume.settings",
     "IsolationLevel": "ottla.client.model",
     "NewTopic": "ottla.client.admin.admin",
     "Producer": "ottla.client.blocking.producer",

@@ -1,7 +1,8 @@
-"""A client of a schema registry, for the driver and the executors: schemas by id, the latest of a subject, registering.
+"""The client of a schema registry: schemas by id, the latest of a subject, registering, and any request of its API.
 
 Speaks the REST API of Confluent's registry, which others have too. Schemas never change under their id, so each is
 fetched once by a process. Credentials come from the environment alone: options are shown in Spark's plans.
+`AsyncRegistryClient` is its asyncio face.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from ottla.formats.faults import UnknownSchema
 from ottla.formats.writer import WriterSchema
+
+R = TypeVar("R")
 
 USER, PASSWORD, TOKEN = "OTTLA_REGISTRY_USER", "OTTLA_REGISTRY_PASSWORD", "OTTLA_REGISTRY_TOKEN"
 ROUNDS = 4
@@ -38,7 +41,7 @@ class RegistryRefusal(ValueError):
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(f"the schema registry answers {status} ({code}): {message}")
-        self.status, self.code = status, code
+        self.status, self.code, self.message = status, code, message
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +54,19 @@ class Registered:
     schema: WriterSchema
 
 
-def registry_urls(text: str) -> tuple[str, ...]:
-    """The URLs of option `registry.url`, comma-separated; ValueError names the fault in them."""
+def registry_urls(text: str, option: str = "Option 'registry.url'") -> tuple[str, ...]:
+    """The URLs of an option, comma-separated; ValueError names the fault in them, and the option."""
     urls = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
     if not urls:
-        raise ValueError("Option 'registry.url' names no URL")
+        raise ValueError(f"{option} names no URL")
     for url in urls:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"Option 'registry.url' takes http:// and https:// URLs, got '{url}'")
+            raise ValueError(f"{option} takes http:// and https:// URLs, got '{url}'")
         if parts.username is not None or parts.password is not None:
             raise ValueError(
-                f"Option 'registry.url' must not hold credentials: set {USER} and {PASSWORD}, or {TOKEN}, in the "
-                "environment of the driver and the executors"
+                f"{option} must not hold credentials: set {USER} and {PASSWORD}, or {TOKEN}, in the environment "
+                "(with Spark in that of the driver and the executors)"
             )
     return urls
 
@@ -73,6 +76,7 @@ class RegistryClient:
     """One process's client; safe for several threads."""
 
     urls: tuple[str, ...]
+    rounds: int = ROUNDS
     _schemas: dict[int | str, WriterSchema] = field(default_factory=dict)
     _missing: dict[int | str, tuple[float, str]] = field(default_factory=dict)
     _pool: Any = None
@@ -80,7 +84,7 @@ class RegistryClient:
 
     def schema(self, name: int | str) -> WriterSchema:
         """The schema of an id, or of a GUID, with all that it refers to; `UnknownSchema` where there is none."""
-        found = self._schemas.get(name)
+        found = self.known(name)
         if found is not None:
             return found
         until, reason = self._missing.get(name, (0.0, ""))
@@ -97,6 +101,10 @@ class RegistryClient:
             raise UnknownSchema(str(fault)) from None
         self._schemas[name] = found
         return found
+
+    def known(self, name: int | str) -> WriterSchema | None:
+        """The schema of an id or GUID that was fetched before."""
+        return self._schemas.get(name)
 
     def latest(self, subject: str) -> Registered:
         """The latest version of a subject; `UnknownSchema` where there is none."""
@@ -134,8 +142,11 @@ class RegistryClient:
             self._follow(one, found)
             found[name] = str(one["schema"])
 
-    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        """Send one request to whichever URL answers; that one is asked first the next time."""
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Send one request to whichever URL answers, and return its JSON; that URL is asked first the next time.
+
+        Raises RegistryRefusal for an answer that refuses, RegistryUnavailable where no URL answers as a registry.
+        """
         reasons = []
         for place, url in self._attempts():
             status, content, reason = self._try(method, url + path, body)
@@ -145,13 +156,19 @@ class RegistryClient:
             self._first = place
             answer = _parsed(content, url)
             if status >= 400:
-                message = str(answer.get("message", reason))
-                raise RegistryRefusal(status, int(answer.get("error_code", status)), message)
+                told = answer if isinstance(answer, dict) else {}
+                raise RegistryRefusal(status, int(told.get("error_code", status)), str(told.get("message", reason)))
             return answer
-        raise RegistryUnavailable(f"no schema registry answers; the last said: {reasons[-1]}")
+        raise RegistryUnavailable(f"no registry answers at {', '.join(self.urls)}; the last answer: {reasons[-1]}")
+
+    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        answer = self.ask(method, path, body)
+        if not isinstance(answer, dict):
+            raise _no_registry(self.urls[self._first], answer)
+        return answer
 
     def _attempts(self) -> Iterator[tuple[int, str]]:
-        for round_number in range(ROUNDS):
+        for round_number in range(self.rounds):
             if round_number:
                 time.sleep(FIRST_PAUSE_SECONDS * 2 ** (round_number - 1))
             for step in range(len(self.urls)):
@@ -162,7 +179,7 @@ class RegistryClient:
         import urllib3
 
         if self._pool is None:
-            timeout = urllib3.Timeout(connect=5, read=20)
+            timeout = urllib3.Timeout(connect=5, read=30)
             self._pool = urllib3.PoolManager(num_pools=len(self.urls), maxsize=2, retries=False, timeout=timeout)
         content = None if body is None else json.dumps(body).encode()
         try:
@@ -184,14 +201,41 @@ def _headers() -> dict[str, str]:
     return headers
 
 
-def _parsed(content: bytes, url: str) -> dict[str, Any]:
+def _parsed(content: bytes, url: str) -> Any:
     try:
-        answer = json.loads(content)
+        return json.loads(content) if content else None
     except ValueError:
-        raise RegistryUnavailable(f"{url} does not answer as a schema registry does: {content[:100]!r}") from None
-    if not isinstance(answer, dict):
-        raise RegistryUnavailable(f"{url} does not answer as a schema registry does: {content[:100]!r}")
-    return answer
+        raise _no_registry(url, content) from None
+
+
+def _no_registry(url: str, answer: object) -> RegistryUnavailable:
+    return RegistryUnavailable(f"{url} does not answer as a schema registry does: {str(answer)[:100]!r}")
+
+
+class AsyncRegistryClient:
+    """A `RegistryClient` for asyncio: a schema that is known comes at once, requests go in threads."""
+
+    def __init__(self, client: RegistryClient) -> None:
+        self.client = client
+
+    async def schema(self, name: int | str) -> WriterSchema:
+        """As `RegistryClient.schema`."""
+        known = self.client.known(name)
+        return await _in_thread(self.client.schema, name) if known is None else known
+
+    async def latest(self, subject: str) -> Registered:
+        """As `RegistryClient.latest`."""
+        return await _in_thread(self.client.latest, subject)
+
+    async def register(self, subject: str, schema: WriterSchema) -> int:
+        """As `RegistryClient.register`."""
+        return await _in_thread(self.client.register, subject, schema)
+
+
+async def _in_thread(call: Callable[..., R], *arguments: object) -> R:
+    import asyncio
+
+    return await asyncio.to_thread(call, *arguments)
 
 
 _clients: dict[tuple[int, tuple[str, ...]], RegistryClient] = {}

@@ -14,23 +14,15 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeVar
 
+from ottla.kernel.quantities import fine_duration_ms, size_bytes
+
 Kept_co = TypeVar("Kept_co", covariant=True)
 Taken_contra = TypeVar("Taken_contra", contravariant=True)
 S = TypeVar("S", bound="Settings")
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
-_NUMBER = re.compile(r"([-+]?[0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]*)")
-_MILLISECONDS = {
-    **{"": Decimal(1), "us": Decimal("0.001"), "µs": Decimal("0.001"), "ms": Decimal(1), "s": Decimal(1000)},
-    **{"m": Decimal(60_000), "min": Decimal(60_000), "h": Decimal(3_600_000), "d": Decimal(86_400_000)},
-}
-_BYTES = {"": Decimal(1), "B": Decimal(1)} | {
-    f"{letter}{ending}": Decimal(base**power)
-    for power, letters in enumerate(("kK", "M", "G"), start=1)
-    for letter in letters
-    for ending, base in (("B", 1000), ("iB", 1024))
-}
+_NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?")
 _NAMES_ELSEWHERE = {
     "bootstrap_servers": "bootstrap",
     "brokers": "bootstrap",
@@ -157,7 +149,6 @@ class _Amount(Setting[Kept_co, Taken_contra]):
     """A number between two bounds, also as text with a unit."""
 
     kind = "a whole number"
-    unit: ClassVar[Mapping[str, Decimal]] = {"": Decimal(1)}
     whole = True
 
     def __init__(self, default: Kept_co, *, least: int = 0, most: int = INT32_MAX) -> None:
@@ -172,21 +163,30 @@ class _Amount(Setting[Kept_co, Taken_contra]):
             raise refused(name, given, self.allowed)
         return int(found) if is_whole else float(found)
 
+    def read_text(self, text: str) -> Decimal | int:
+        """The amount that a text with a unit means; ValueError where it means none."""
+        raise ValueError
+
     def _in_units(self, name: str, given: Any) -> Decimal:
-        if isinstance(given, timedelta):
-            if "us" not in self.unit:
-                raise refused(name, given, self.allowed, wrong_type=True)
+        if isinstance(given, timedelta) and isinstance(self, _Duration):
             return Decimal(given // timedelta(microseconds=1)) / 1000
         if isinstance(given, str):
-            match = _NUMBER.fullmatch(given.strip())
-            if match is None or match[2] not in self.unit:
-                raise refused(name, given, self.allowed)
-            return Decimal(match[1]) * self.unit[match[2]]
+            try:
+                return Decimal(given.strip() if _NUMBER.fullmatch(given.strip()) else self.read_text(given))
+            except ValueError as fault:
+                raise refused(name, given, self.allowed) from fault
         if isinstance(given, bool) or not isinstance(given, int | float):
             raise refused(name, given, self.allowed, wrong_type=True)
         if not math.isfinite(given):
             raise refused(name, given, self.allowed)
         return Decimal(given)
+
+
+class _Duration(_Amount[Kept_co, Taken_contra]):
+    """Milliseconds, also as text with a unit, or a timedelta."""
+
+    def read_text(self, text: str) -> Decimal:
+        return fine_duration_ms(text)
 
 
 class Number(_Amount[int, "int | str"]):
@@ -206,21 +206,21 @@ class Size(_Amount[int, "int | str"]):
     """A number of bytes, also as text with a unit."""
 
     kind = "a whole number of bytes or text such as '64KiB' or '1MiB'"
-    unit = _BYTES
+
+    def read_text(self, text: str) -> int:
+        return size_bytes(text)
 
 
-class Milliseconds(_Amount[int, "int | str | timedelta"]):
+class Milliseconds(_Duration[int, "int | str | timedelta"]):
     """A whole number of milliseconds, also as text with a unit, or a timedelta."""
 
     kind = "a whole number of milliseconds, text such as '500ms' or '5s', or a timedelta"
-    unit = _MILLISECONDS
 
 
-class FineMilliseconds(_Amount[float, "float | str | timedelta"]):
+class FineMilliseconds(_Duration[float, "float | str | timedelta"]):
     """Milliseconds with fractions, also as text with a unit, or a timedelta."""
 
     kind = "a number of milliseconds, text such as '500ms' or '5s', or a timedelta"
-    unit = _MILLISECONDS
     whole = False
 
 
@@ -257,12 +257,12 @@ def _inner(kind: type[Settings]) -> dict[str, type[Settings]]:
     return {name: each for name, each in made if isinstance(each, type) and issubclass(each, Settings)}
 
 
-def require_known(caller: str, given: Iterable[str], known: Iterable[str]) -> None:
+def require_known(caller: str, given: Iterable[str], known: Iterable[str], *, what: str = "setting") -> None:
     """Raise TypeError for the first name that is not known, with the nearest one that is."""
     names = list(known)
     for name in given:
         if name not in names:
-            raise TypeError(f"{caller} has no setting {name!r}{_nearest(name, names)}")
+            raise TypeError(f"{caller} has no {what} {name!r}{_nearest(name, names)}")
 
 
 def completed(settings: S, given: Mapping[str, object]) -> S:
@@ -294,4 +294,6 @@ def _nearest(name: str, known: list[str]) -> str:
     near = next((each for each in (plain, _NAMES_ELSEWHERE.get(plain)) if each in known), None)
     if near is None:
         near = next(iter(difflib.get_close_matches(plain, known, n=1)), None)
-    return f"; did you mean {near}?" if near is not None else f"; it has {', '.join(sorted(known))}"
+    if near is not None:
+        return f"; did you mean {near}?"
+    return f"; it has {', '.join(sorted(known)) or 'none'}"

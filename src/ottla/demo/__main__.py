@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from ottla.demo import flights, lake, page, picture, produce, query, running
 from ottla.demo.delays import Delays
 from ottla.demo.flights import Events
 from ottla.demo.lake import Audit
+from ottla.demo.page import Ran
 from ottla.demo.terminal import Steps, delays_table
 from ottla.spark.session import session
 
@@ -41,9 +43,11 @@ def main() -> int:
         spark = waking.result()
         steps.say("Spark is up: the loader and the query run side by side")
         in_lake = beside.submit(loaded, steps, spark, address, topics)
-        answer = streamed(steps, spark, address, topics)
-        audits = in_lake.result()
-    return told(steps, Delays(answer), audits, rate)
+        answer, streamed_rows, query_s = streamed(steps, spark, address, topics)
+        audits, rows, load_s = in_lake.result()
+    names = tuple(events.topic for events in topics)
+    ran = Ran(str(FOLDER), names, count, rate, rows, load_s, streamed_rows, query_s)
+    return told(steps, Delays(answer), audits, ran)
 
 
 def spark_session() -> SparkSession:
@@ -63,18 +67,21 @@ def open_session() -> SparkSession:
     return session("ottla demo", f"local[{tasks}]", spark__sql__shuffle__partitions="2")
 
 
-def loaded(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> list[Audit]:
-    """Fill the lake, then compare it with the files."""
+def loaded(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> tuple[list[Audit], int, float]:
+    """Fill the lake, then compare it with the files; also the rows and seconds of the load."""
+    begin = time.monotonic()
     rows = lake.load(spark, address, topics, FOLDER / "lake", steps.progress)
+    seconds = time.monotonic() - begin
     steps.say(f"{rows:,} rows are in a Parquet lake: {FOLDER}/lake")
     audits = [lake.audit(events, FOLDER / "lake") for events in topics]
     for audit in audits:
         steps.say(verdict(audit))
-    return audits
+    return audits, rows, seconds
 
 
-def streamed(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> pd.DataFrame:
-    """Run the query, saying how far it is."""
+def streamed(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> tuple[pd.DataFrame, int, float]:
+    """Run the query, saying how far it is; its answer, the flights that it read and its seconds."""
+    begin = time.monotonic()
     total = len(topics[-1].rows)
     seen = 0
 
@@ -86,7 +93,7 @@ def streamed(steps: Steps, spark: SparkSession, address: str, topics: list[Event
     by_name = {events.topic: events for events in topics}
     answer = query.run(spark, address, by_name, str(FOLDER / "checkpoint"), progress)
     steps.say(f"a streaming query joined {seen:,} flights with weather and airlines as they came")
-    return answer
+    return answer, seen, time.monotonic() - begin
 
 
 def verdict(audit: Audit) -> str:
@@ -99,14 +106,15 @@ def verdict(audit: Audit) -> str:
     )
 
 
-def told(steps: Steps, delays: Delays, audits: list[Audit], rate: float) -> int:
+def told(steps: Steps, delays: Delays, audits: list[Audit], ran: Ran) -> int:
     """Draw the picture, write the page, print the table and where everything is; the exit status."""
     png, html = FOLDER / "delays.png", FOLDER / "index.html"
     picture.draw(delays, png)
-    page.write(delays, audits, {"produced": f"{rate:,.0f} events/s"}, png, html)
+    page.write(delays, audits, ran, png, html)
     print(f"\n{delays_table(delays)}\n\n{delays.finding()}.\n")
     print(f"picture   {png.resolve()}\npage      {html.resolve()}")
     print(f"lake      {FOLDER.resolve()}/lake\ntopics    {FOLDER.resolve()}/broker")
+    print(f"again     ottla start --data {FOLDER}/broker; the page says what to type next")
     steps.say("done")
     wrong = [audit.topic for audit in audits if not audit.whole]
     scheduled = {audit.topic: audit.in_file for audit in audits}["flights"]

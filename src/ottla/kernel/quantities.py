@@ -13,8 +13,10 @@ DURATIONS = "write e.g. 500ms, 90s, 15m, 1h30m or 7d"
 SIZES = "write e.g. 1000000, 512KiB, 64MiB or 1GiB"
 MOMENTS = "write e.g. 2026-01-31T12:00Z, -1h (an hour ago), yesterday or yesterday 10:00"
 
-_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_WHOLE_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_MS = {"us": Decimal("0.001"), **{unit: Decimal(ms) for unit, ms in _WHOLE_MS.items()}}
 _NAMES = {
+    "us": ("µs", "micros", "microsecond", "microseconds"),
     "ms": ("millis", "millisecond", "milliseconds"),
     "s": ("sec", "secs", "second", "seconds"),
     "m": ("min", "mins", "minute", "minutes"),
@@ -27,7 +29,7 @@ _CALENDAR = frozenset({"mo", "mon", "month", "months", "y", "yr", "yrs", "year",
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _MOST = (1 << 63) - 1
 _NUMBER = r"\d+(?:\.\d+)?"
-_PART = re.compile(rf"({_NUMBER})\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
+_PART = re.compile(rf"({_NUMBER})\s*([a-zµ]+)\s*", re.ASCII | re.IGNORECASE)
 _SIZE = re.compile(rf"({_NUMBER})\s*([kmgtp]?)(?:i?b)?|({_NUMBER})\s*bytes?", re.ASCII | re.IGNORECASE)
 _ISO_LENGTH = re.compile(
     rf"P(?=.)(?:({_NUMBER})W)?(?:({_NUMBER})D)?(?:T(?=.)(?:({_NUMBER})H)?(?:({_NUMBER})M)?(?:({_NUMBER})S)?)?", re.ASCII
@@ -38,24 +40,29 @@ _AGO = re.compile(r"-\s*(\S.*)|(.*\S)\s+ago", re.IGNORECASE)
 
 def duration_ms(text: str, *, bare: str | None = None) -> int:
     """Milliseconds of `90s`, `1h30m`, `7 days`, `PT1H`; a bare number counts in the unit `bare`, if there is one."""
+    exact = fine_duration_ms(text, bare=bare)
+    if exact != int(exact):
+        raise ValueError(f"{text!r} is not a whole number of milliseconds")
+    return int(exact)
+
+
+def fine_duration_ms(text: str, *, bare: str | None = None) -> Decimal:
+    """Milliseconds as `duration_ms` reads them, with a fraction where there is one: 0.5 of `500us`."""
     asked = text.strip()
     if asked.isascii() and asked.isdigit():
         if bare is None:
             raise ValueError(f"{text!r} lacks a unit: {DURATIONS}")
-        return _within(int(asked) * _MS[bare], text)
+        return _within(Decimal(asked) * _MS[bare], text)
     if iso := _ISO_LENGTH.fullmatch(asked):
         parts = [(number, unit) for number, unit in zip(iso.groups(), ("w", "d", "h", "m", "s"), strict=True) if number]
     else:
         parts = _PART.findall(asked) if re.fullmatch(rf"(?:{_PART.pattern})+", asked, _PART.flags) else []
     if not parts:
         raise ValueError(f"{text!r} is not a duration: {DURATIONS}")
-    whole = sum(Decimal(number) * _unit_ms(unit, text) for number, unit in parts)
-    if whole != int(whole):
-        raise ValueError(f"{text!r} is not a whole number of milliseconds")
-    return _within(int(whole), text)
+    return _within(sum((Decimal(number) * _unit_ms(unit, text) for number, unit in parts), Decimal(0)), text)
 
 
-def _unit_ms(unit: str, text: str) -> int:
+def _unit_ms(unit: str, text: str) -> Decimal:
     if unit == "M":
         raise ValueError(f"{text!r}: M may be minutes or months; write m for minutes, d for days")
     if unit.lower() in _CALENDAR:
@@ -74,7 +81,7 @@ def size_bytes(text: str) -> int:
     size = Decimal(found[1] or found[3]) * 1024 ** _POWERS[(found[2] or "").lower()]
     if size != int(size):
         raise ValueError(f"{text!r} is not a whole number of bytes")
-    return _within(int(size), text)
+    return int(_within(size, text))
 
 
 def moment_ms(text: str, now_ms: int) -> int:
@@ -130,7 +137,7 @@ def _since_1970(ms: int, text: str) -> int:
     return ms
 
 
-def _within(number: int, text: str) -> int:
+def _within(number: Decimal, text: str) -> Decimal:
     if number > _MOST:
         raise ValueError(f"{text!r} is too much: more than {_MOST}")
     return number

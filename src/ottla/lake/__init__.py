@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
+from ottla.jobs.progress import to_stderr
 from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
-from ottla.lake.options import LoadOptions, checked, options_text
-from ottla.lake.rounds.progress import to_stderr
+from ottla.lake.options import LOAD, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, lake_url, open_store
+from ottla.lake.wording import in_keywords
 from ottla.rows.connections import cluster
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ottla.lake.notes.state import LakeRecords, LakeState
+    from ottla.lake.rounds.engines import Engines
     from ottla.lake.rounds.loader import Loaded, Loader
     from ottla.lake.rounds.settings import LoadSettings
 
@@ -46,9 +48,12 @@ def load(
     next completed run none is missing, whichever process was killed at whatever moment.
 
     It loads what the topics hold now. With `every` ("1m") or `continuous` it loads again until `stop` is set. `topics`
-    is one name or several; without names and `pattern` a load takes the topics that the lake has. `spark` is a session,
-    or a function that makes one; it is called only where there are records to load. `tell` takes lines of progress,
-    which go to stderr by default.
+    is one name or several; without names and `pattern` a load takes the topics that the lake has. `tell` takes lines of
+    progress, which go to stderr by default.
+
+    A round of up to 64 MiB runs on this machine without Spark; `on` can choose otherwise. `spark` is a session, or a
+    function that makes one, which is called only where Spark has something to load: with it a load runs on Spark,
+    unless `on="auto"` comes with a function.
 
     A lake keeps its options: later loads need not name them. TypeError for an option that does not exist, LakeRefused
     where the load cannot go on by itself, ApiError and ClientError from the brokers, OSError from the store.
@@ -61,7 +66,26 @@ def load(
         loaded = load("events", to="events-lake", bootstrap="localhost:9092", json=True)
         print(loaded.rows, "rows in", len(loaded.files), "file")
     """
+    with in_keywords():
+        return load_for_command(
+            topics, to=to, every=every, continuous=continuous, spark=spark, tell=tell, stop=stop, **options
+        )
+
+
+def load_for_command(
+    topics: str | Sequence[str],
+    *,
+    to: str | Path,
+    every: str | None,
+    continuous: bool,
+    spark: SparkSession | Callable[[], SparkSession] | None,
+    stop: threading.Event | None,
+    tell: Callable[[str], None] | None = None,
+    **options: Unpack[LoadOptions],
+) -> Loaded:
+    """Like `load`; a LakeRefused names the flags of `ottla lake load`."""
     from ottla.lake.notes.state import LakeRecords
+    from ottla.lake.rounds.engines import Engines, where_to_run
     from ottla.lake.rounds.known import continued
     from ottla.lake.rounds.settings import load_settings
 
@@ -72,7 +96,8 @@ def load(
     names, known = _topics(topics, given, known, records, told)
     settings = load_settings(names, url, known)
     _check_topics(settings, told)
-    with _loader(settings, spark, told, known) as loader:
+    on = where_to_run(given.get("on"), spark=spark is not None and not (given.get("on") == "auto" and callable(spark)))
+    with _loader(settings, Engines(on, spark, settings.kafka, told), told, known) as loader:
         if interval_s is None:
             loader.catch_up(stop)
         else:
@@ -101,7 +126,7 @@ def rows(lake: str | Path, topic: str) -> pa.RecordBatchReader:
     return arrow_rows(lake, topic)
 
 
-load.__doc__ = f"{load.__doc__}\n{options_text()}"
+load.__doc__ = f"{load.__doc__}\n{LOAD.text()}"
 
 
 def _interval_s(every: str | None, *, continuous: bool) -> float | None:
@@ -163,52 +188,40 @@ def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
 def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
     """Catch up until told to stop.
 
-    After a passing fault (an unreachable broker, a failed Spark job) try again next time.
+    After a passing fault (an unreachable broker, a failed task) try again next time.
     """
-    from ottla.client.registry_client import RegistryUnavailable
-    from ottla.lake.stores import StoreUnreachable
-
-    passing: tuple[type[Exception], ...] = (ApiError, ClientError, StoreUnreachable, RegistryUnavailable, *job_errors())
     while not stop.is_set():
         try:
             loader.catch_up(stop)
-        except passing as fault:
+        except _passing() as fault:
             loader.tell(f"this round failed and is done over next time: {cause(fault)}")
         stop.wait(seconds)
 
 
+def _passing() -> tuple[type[Exception], ...]:
+    from ottla.client.registry_client import RegistryUnavailable
+    from ottla.lake.stores import StoreUnreachable
+
+    return (ApiError, ClientError, StoreUnreachable, RegistryUnavailable, *job_errors())
+
+
 @contextlib.contextmanager
 def _loader(
-    settings: LoadSettings,
-    spark: SparkSession | Callable[[], SparkSession] | None,
-    tell: Callable[[str], None],
-    options: LoadOptions,
+    settings: LoadSettings, engines: Engines, tell: Callable[[str], None], options: LoadOptions
 ) -> Iterator[Loader]:
-    """A loader that holds the lake; Spark is started once there is something to load."""
+    """A loader that holds the lake; Spark is started once there is something to load by it."""
     from ottla.lake.notes.state import LakeState
     from ottla.lake.rounds.loader import Loader
-    from ottla.spark.session import made_session
-
-    mine: list[SparkSession] = []
-
-    def running() -> SparkSession:
-        if not mine:
-            if spark is None or callable(spark):
-                tell("starting Spark")
-            made = made_session("ottla lake load", None, {}, quiet=True) if spark is None else spark
-            mine.append(made() if callable(made) else made)
-        return mine[0]
 
     with LakeState(open_store(settings.url)) as state:
         state.shape_anew(settings.shape)
-        loader = Loader(settings, state, running, tell)
+        loader = Loader(settings, state, engines.workers, tell)
         _note(state, options, tell)
         try:
             yield loader
         finally:
             loader.close()
-            if spark is None and mine:
-                mine[0].stop()
+            engines.close()
 
 
 def _note(state: LakeState, options: LoadOptions, tell: Callable[[str], None]) -> None:

@@ -1,18 +1,23 @@
-"""Errors of failed Spark jobs: their types, and the one line that says why a job failed."""
+"""Errors of failed tasks, on Spark and here: their types, and the one line that says why a task failed."""
 
 from __future__ import annotations
 
 import re
+import sys
+
+from ottla.rows.workers import TaskFailed
 
 _SAYS_WHY = re.compile(r"[\w.]+(Error|Exception|DataLoss|Refused|Lost|TimedOut|Unreachable|Unavailable)\b.*: ")
 
 
 def job_errors() -> tuple[type[Exception], ...]:
-    """The types of errors that a Spark job fails with: the second one where a Python task raised."""
+    """The types of errors that a task fails with: on Spark, where it runs, the last one where a Python task raised."""
+    if "pyspark" not in sys.modules:
+        return (TaskFailed,)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    return Py4JError, PySparkException
+    return TaskFailed, Py4JError, PySparkException
 
 
 def cause(fault: Exception) -> str:

@@ -6,15 +6,11 @@ Pure, and without Spark or Arrow.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from enum import Enum
-from typing import TypedDict, TypeGuard, cast
+from typing import TypedDict, cast
 
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
-from ottla.kernel.quantities import size_bytes
+from ottla.jobs.options import JobOption, Kept, Kind, OptionRefused, Options
 from ottla.lake.stores.base import LakeRefused
 
 
@@ -23,6 +19,7 @@ class LoadOptions(TypedDict, total=False):
 
     pattern: str
     bootstrap: str
+    on: str
     max_offsets: int
     beginning: str
     accept_loss: bool
@@ -60,46 +57,7 @@ class LoadOptions(TypedDict, total=False):
     metrics_port: int | None
 
 
-class Kind(Enum):
-    """The type of an option's value."""
-
-    TEXT = "text"
-    FLAG = "True or False"
-    NAMES = "names, commas between or as a list"
-    LIST = "a list of texts"
-    SIZE = "a size such as 64MiB"
-    COUNT = "a number above 0"
-    PORT = "a port, 0 to 65535"
-
-
-class Kept(Enum):
-    """The time for which an option has its value."""
-
-    ONCE = "for this load"
-    LATEST = "until a load says otherwise"
-    FOR_GOOD = "for the life of the lake"
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOption:
-    """One option. Its flag is `--name` with dashes, unless `flag` names another."""
-
-    name: str
-    kind: Kind
-    default: object
-    doc: str
-    kept: Kept = Kept.LATEST
-    group: str = ""
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
-    flag: str = ""
-
-    @property
-    def spelt(self) -> str:
-        """The option as the command line has it."""
-        return self.flag or f"--{self.name.replace('_', '-')}"
-
-
+ENGINES = ("auto", "spark", "local")
 FORMATS = ("parquet", "delta", "iceberg")
 CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 VALUES = ("binary", "text", "json", "avro", "protobuf")
@@ -107,120 +65,126 @@ _FLAG, _TEXT, _NAMES = Kind.FLAG, Kind.TEXT, Kind.NAMES
 _ONCE, _LATEST, _FOR_GOOD = Kept.ONCE, Kept.LATEST, Kept.FOR_GOOD
 
 OPTIONS = (
-    LoadOption(
+    JobOption(
         "pattern", _TEXT, "", "load all topics whose whole name matches, instead of named ones", metavar="REGEX"
     ),
-    LoadOption(
+    JobOption(
         "bootstrap", _TEXT, "localhost:9092", "brokers of the cluster", metavar="HOST:PORT", flag="--bootstrap-server"
     ),
-    LoadOption(
+    JobOption(
+        "on", _TEXT, "auto",
+        "where the load runs: on spark, local for processes of this machine, or auto: on Spark where one is given or "
+        "a round has more than 64 MiB, else here", _ONCE, choices=ENGINES,
+    ),
+    JobOption(
         "max_offsets", Kind.COUNT, 20_000_000, "load at most so many offsets in one round", _ONCE, metavar="N"
     ),
-    LoadOption(
+    JobOption(
         "beginning", _TEXT, "earliest",
         "where topics begin that are new to the lake: earliest, latest, a time (2026-03-01T12:00Z, -1h, yesterday), or "
         'offsets as JSON: {"topic":{"0":123}}', _ONCE, metavar="WHERE", flag="--from",
     ),
-    LoadOption("accept_loss", _FLAG, False, "skip offsets that retention deleted before they were loaded", _ONCE),
-    LoadOption(
+    JobOption("accept_loss", _FLAG, False, "skip offsets that retention deleted before they were loaded", _ONCE),
+    JobOption(
         "read_committed", _FLAG, True, "load only records of committed transactions; not those of open or aborted ones"
     ),
-    LoadOption(
+    JobOption(
         "resume_from_table", _FLAG, False,
         "where the lake's folder _ottla was lost: go on from the offsets that its Delta or Iceberg tables hold", _ONCE,
     ),
-    LoadOption(
+    JobOption(
         "values", _TEXT, "binary", "the format of values; json, avro and protobuf become columns", _FOR_GOOD, "values",
-        choices=VALUES,
+        choices=VALUES, aliases=("bytes",),
     ),
-    LoadOption("json", _FLAG, False, "the same as values json", _FOR_GOOD, "values"),
-    LoadOption(
+    JobOption("json", _FLAG, False, "the same as values json", _FOR_GOOD, "values"),
+    JobOption(
         "registry", _TEXT, "", "schema registries, commas between; each value begins with the id of its schema",
         group="values", metavar="URL",
     ),
-    LoadOption(
+    JobOption(
         "schema", _TEXT, "", "the schema of all values, where values begin with no id", group="values", metavar="FILE"
     ),
-    LoadOption("message", _TEXT, "", "the message of a Protobuf schema that has several", group="values",
+    JobOption("message", _TEXT, "", "the message of a Protobuf schema that has several", group="values",
                metavar="NAME"),
-    LoadOption(
+    JobOption(
         "numbers_as_text", _FLAG, False, "turn a column of whole numbers into text once a text comes", group="values"
     ),
-    LoadOption("fields", _NAMES, "", "make columns of these fields alone", group="values", metavar="NAMES"),
-    LoadOption("exclude_fields", _NAMES, "", "fields to leave out", group="values", metavar="NAMES"),
-    LoadOption(
+    JobOption("fields", _NAMES, "", "make columns of these fields alone", group="values", metavar="NAMES"),
+    JobOption("exclude_fields", _NAMES, "", "fields to leave out", group="values", metavar="NAMES"),
+    JobOption(
         "rename", Kind.LIST, (),
         "a field that was renamed; a.OLD=a.NEW in objects, TOPIC:OLD=NEW in one topic; may be repeated", _ONCE,
         "values", "OLD=NEW",
     ),
-    LoadOption("flatten", _FLAG, False, "make columns of the members of objects: address_zip", _FOR_GOOD, "values"),
-    LoadOption(
+    JobOption("flatten", _FLAG, False, "make columns of the members of objects: address_zip", _FOR_GOOD, "values"),
+    JobOption(
         "flatten_separator", _TEXT, "_", "text between the names that flatten joins", _FOR_GOOD, "values", "TEXT"
     ),
-    LoadOption(
+    JobOption(
         "where", _TEXT, "", 'load only rows for which this SQL expression is true, e.g. "amount > 10"', _FOR_GOOD,
         "values", "EXPRESSION",
     ),
-    LoadOption(
+    JobOption(
         "where_absent_is_null", _FLAG, False,
         "take a field that the filter names and no record has had yet for null; else the load is refused",
         group="values",
     ),
-    LoadOption(
+    JobOption(
         "dead_letter", _TEXT, "", "the topic for records that cannot become rows; without it the load stops at one",
         group="values", metavar="TOPIC",
     ),
-    LoadOption(
+    JobOption(
         "format", _TEXT, "", "the format of tables; default parquet on local disks and HDFS, delta on object stores",
         _FOR_GOOD, "the lake", choices=FORMATS,
     ),
-    LoadOption(
+    JobOption(
         "catalog", _TEXT, "", "the catalog of Iceberg tables, e.g. sqlite:///lake.db", _FOR_GOOD, "the lake", "URL"
     ),
-    LoadOption("namespace", _TEXT, "ottla", "the namespace in the catalog", _FOR_GOOD, "the lake", "NAME"),
-    LoadOption(
+    JobOption("namespace", _TEXT, "ottla", "the namespace in the catalog", _FOR_GOOD, "the lake", "NAME"),
+    JobOption(
         "key", _NAMES, "", "keep only the last row of each key: key for the record's key, or fields", _FOR_GOOD,
         "the lake", "FIELDS",
     ),
-    LoadOption(
+    JobOption(
         "debezium", _FLAG, False, "values are Debezium's change events: load the rows that they change", _FOR_GOOD,
         "the lake",
     ),
-    LoadOption(
+    JobOption(
         "debezium_unavailable", _TEXT, "",
         "the source's unavailable.value.placeholder, where it is not Debezium's default", _FOR_GOOD, "the lake", "TEXT",
     ),
-    LoadOption(
+    JobOption(
         "partition_by", _NAMES, "",
         "none, or month, day or hour and fields, commas between; default day, with a key none", _FOR_GOOD, "the lake",
         "HOW",
     ),
-    LoadOption(
+    JobOption(
         "event_time", _TEXT, "", "the field with the event time; default the record's timestamp", _FOR_GOOD, "the lake",
         "FIELD",
     ),
-    LoadOption("time_zone", _TEXT, "UTC", "the zone of months, days and hours", _FOR_GOOD, "the lake", "ZONE"),
-    LoadOption("target_size", Kind.SIZE, 256 << 20, "the size of files", group="the lake", metavar="SIZE"),
-    LoadOption("compression", _TEXT, "zstd", "the compression of files", group="the lake", choices=CODECS),
-    LoadOption(
+    JobOption("time_zone", _TEXT, "UTC", "the zone of months, days and hours", _FOR_GOOD, "the lake", "ZONE"),
+    JobOption("target_size", Kind.SIZE, 256 << 20, "the size of files", group="the lake", metavar="SIZE"),
+    JobOption("compression", _TEXT, "zstd", "the compression of files", group="the lake", choices=CODECS),
+    JobOption(
         "group", _TEXT, "", "the consumer group that shows the lake's lag; default ottla-lake- and the lake's name",
         group="reports", metavar="NAME",
     ),
-    LoadOption("audit", _FLAG, False, "send the counts of each round to the audit topic", group="reports"),
-    LoadOption("audit_topic", _TEXT, AUDIT_TOPIC, "the audit topic", group="reports", metavar="TOPIC"),
-    LoadOption(
+    JobOption("audit", _FLAG, False, "send the counts of each round to the audit topic", group="reports"),
+    JobOption("audit_topic", _TEXT, AUDIT_TOPIC, "the audit topic", group="reports", metavar="TOPIC"),
+    JobOption(
         "markers", _FLAG, False, "put a _COMPLETE marker down for each day (hour, month) that is complete",
         group="reports",
     ),
-    LoadOption(
+    JobOption(
         "metrics_port", Kind.PORT, None, "serve metrics for Prometheus on 127.0.0.1:N/metrics; 0 takes a free port",
         _ONCE, "reports", "N",
     ),
 )  # fmt: skip
-BY_NAME = {option.name: option for option in OPTIONS}
-DEFAULTS = cast("LoadOptions", {option.name: option.default for option in OPTIONS})
-_BESIDE = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
+ARGUMENTS = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
 """The arguments of `ottla.lake.load` that are not among these options."""
+LOAD = Options("ottla.lake.load", OPTIONS, beside=ARGUMENTS)
+BY_NAME = LOAD.by_name
+DEFAULTS = cast("LoadOptions", LOAD.defaults)
 
 
 def checked(options: Mapping[str, object]) -> LoadOptions:
@@ -228,88 +192,12 @@ def checked(options: Mapping[str, object]) -> LoadOptions:
 
     TypeError for a name that does not exist or a value of another type, LakeRefused for a value that is not allowed.
     """
-    for name in options:
-        if name not in BY_NAME:
-            near = get_close_matches(name, [*BY_NAME, *_BESIDE], n=1)
-            raise TypeError(f"ottla.lake.load has no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
-    given = {name: value_of(BY_NAME[name], value) for name, value in options.items() if value is not None}
-    return cast("LoadOptions", given)
+    try:
+        return cast("LoadOptions", LOAD.checked(options))
+    except OptionRefused as fault:
+        raise LakeRefused(str(fault)) from None
 
 
 def with_defaults(options: LoadOptions) -> LoadOptions:
     """The options, with the declared default of each that is not given."""
     return {**DEFAULTS, **options}
-
-
-def options_text() -> str:
-    """Lines about all options, for the docstring of `ottla.lake.load`."""
-    lines = ["    Options:", ""]
-    for option in OPTIONS:
-        default = "" if option.default in ("", None, ()) else f"; default {option.default}"
-        lines += textwrap.wrap(
-            f"{option.name}: {option.doc}{default}", 112, initial_indent="    ", subsequent_indent="        "
-        )
-    return "\n".join(lines)
-
-
-def value_of(option: LoadOption, value: object) -> object:
-    """A value of an option, as the loader has it."""
-    match option.kind:
-        case Kind.FLAG if isinstance(value, bool):
-            return value
-        case Kind.TEXT if isinstance(value, str):
-            return _chosen(option, value)
-        case Kind.NAMES if isinstance(value, str):
-            return value
-        case Kind.NAMES if _is_texts(value):
-            return _joined(option, value)
-        case Kind.LIST if _is_texts(value):
-            return tuple(value)
-        case Kind.LIST if isinstance(value, str):
-            return (value,)
-        case Kind.SIZE if isinstance(value, str) or _is_number(value):
-            return _size(option, value)
-        case Kind.COUNT | Kind.PORT if _is_number(value):
-            return _number(option, value)
-    raise TypeError(f"{option.name} is {option.kind.value}, not {value!r}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_texts(value: object) -> TypeGuard[list[str] | tuple[str, ...]]:
-    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-
-
-def _joined(option: LoadOption, names: Sequence[str]) -> str:
-    if odd := [name for name in names if "," in name]:
-        raise LakeRefused(f"{option.name}: the name {odd[0]!r} holds a comma, which stands between names")
-    return ",".join(names)
-
-
-def _chosen(option: LoadOption, text: str) -> str:
-    if option.choices and text not in option.choices and (option.name, text) != ("values", "bytes"):
-        near = get_close_matches(text, option.choices, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise LakeRefused(f"{option.spelt} {text}: give one of {', '.join(option.choices)}{hint}")
-    return text
-
-
-def _size(option: LoadOption, value: object) -> int:
-    try:
-        size = size_bytes(value) if isinstance(value, str) else cast("int", value)
-    except ValueError as fault:
-        raise LakeRefused(f"{option.spelt}: {fault}") from None
-    if size <= 0:
-        raise LakeRefused(f"{option.spelt} {value}: give a size above 0")
-    return size
-
-
-def _number(option: LoadOption, value: object) -> int:
-    number = cast("int", value)
-    if option.kind is Kind.COUNT and number <= 0:
-        raise LakeRefused(f"{option.spelt} {number}: give a number above 0")
-    if option.kind is Kind.PORT and not 0 <= number <= 65_535:
-        raise LakeRefused(f"{option.spelt} {number}: give a port, 0 to 65535")
-    return number

@@ -1,29 +1,21 @@
-"""The registry over HTTP, as an ASGI application: bodies and media types in, JSON and error codes out."""
+"""The registry over HTTP: requests to endpoints, bodies and media types in, JSON and error codes out."""
 
 from __future__ import annotations
-
-import json
-import logging
-from urllib.parse import parse_qs
-
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from ottla.registry.calls import Call
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import Json
-from ottla.registry.routes import Reading, route
+from ottla.registry.routes import Endpoint, Reading, Telling, route
 from ottla.registry.service import Registry
+from ottla.web.exchange import HttpError, Request, Response, json_response
+from ottla.web.routes import Route
 
 MEDIA_TYPES = (
     "application/vnd.schemaregistry.v1+json",
     "application/vnd.schemaregistry+json",
     "application/json",
 )
-_BODIES = frozenset({*MEDIA_TYPES, "application/octet-stream"})
-MAX_BODY_BYTES = 4 * 1024 * 1024
-_log = logging.getLogger(__name__)
+_BODIES = (*MEDIA_TYPES, "application/octet-stream")
 
 
 class RegistryApp:
@@ -32,37 +24,24 @@ class RegistryApp:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        request = Request(scope, receive)
+    async def __call__(self, request: Request) -> Response:
+        media_type = request.accepted(MEDIA_TYPES)
         try:
-            answer, status = await self._answer(request)
-        except RegistryError as refusal:
-            answer, status = {"error_code": refusal.code, "message": refusal.message}, refusal.status
-        except ClientDisconnect:
-            return
-        except Exception:
-            _log.exception("%s %s failed", request.method, request.url.path)
-            answer, status = {"error_code": 50001, "message": "The registry failed in a way it did not foresee"}, 500
-        body = (
-            b""
-            if status == 204
-            else json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-        )
-        response = Response(body, status, media_type=_media_type(request))
-        await response(scope, receive, send)
+            found, context = route(request.path)
+            if request.method == "OPTIONS":
+                return found.options()
+            answer, status = await self._answer(request, found, context)
+        except HttpError as refusal:
+            return refusal.response(media_type)
+        return json_response(answer, status, media_type=media_type)
 
-    async def _answer(self, request: Request) -> tuple[Json, int]:
+    async def _answer(self, request: Request, found: Route[Endpoint], context: str) -> tuple[Json, int]:
         """The JSON of the answer, and its HTTP status."""
-        raw_path = request.scope.get("raw_path") or request.scope["path"].encode()
-        path = raw_path.decode("latin-1")
-        if path.strip("/") == "v1/metadata/id":
-            return {"scope": {"path": [], "clusters": {"kafka-cluster": self._registry.cluster_id}}}, 200
-        endpoint, names, context = route("GET" if request.method == "HEAD" else request.method, path)
-        body = await _body(request) if request.method in ("POST", "PUT") else None
-        query = parse_qs(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        call = Call(names, query, body, context)
+        endpoint = found.endpoint(request.method)
+        body = request.json(_BODIES) if request.method in ("POST", "PUT") else None
+        call = Call(found.names, request.query(), body, context)
+        if isinstance(endpoint, Telling):
+            return endpoint.do(self._registry), 200
         if isinstance(endpoint, Reading):
             return await self._read(endpoint, call), 200
         return await self._registry.write(lambda state: endpoint.do(state, call)), endpoint.status
@@ -78,27 +57,3 @@ class RegistryApp:
                 raise
         await self._registry.fresh()
         return endpoint.do(self._registry.state, call)
-
-
-def _media_type(request: Request) -> str:
-    accepted = request.headers.get("accept", "")
-    offered = [each.split(";")[0].strip() for each in accepted.split(",")]
-    return next((each for each in offered if each in MEDIA_TYPES), MEDIA_TYPES[0])
-
-
-async def _body(request: Request) -> Json:
-    """The body as JSON; RegistryError 413, 415 or 400 if it is none."""
-    kind = request.headers.get("content-type", MEDIA_TYPES[0]).split(";")[0].strip().lower()
-    if kind not in _BODIES:
-        raise RegistryError(415, f"HTTP 415 Unsupported Media Type: send {MEDIA_TYPES[0]} or application/json")
-    content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > MAX_BODY_BYTES:
-            raise RegistryError(413, f"HTTP 413: the body is larger than {MAX_BODY_BYTES} bytes")
-    try:
-        body = json.loads(content)
-        json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-        return body
-    except (ValueError, RecursionError) as fault:
-        raise RegistryError(400, f"HTTP 400: the body is no JSON: {fault}") from fault

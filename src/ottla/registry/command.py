@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-_NEEDED = ("starlette", "uvicorn", "fastavro", "google.protobuf", "grpc_tools", "jsonschema_rs")
+_NEEDED = ("fastavro", "google.protobuf", "grpc_tools", "jsonschema_rs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ def start(options: RegistryOptions) -> int:
         return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     from ottla.client.errors import ClientError
+    from ottla.jobs.state_topic_setup import UnusableTopic
     from ottla.kernel.errors import ApiError
-    from ottla.registry.topic_setup import UnusableTopic
 
     try:
         asyncio.run(_serve(options))
@@ -64,14 +65,20 @@ class _Parent(asyncio.Protocol):
 
 
 async def _serve(options: RegistryOptions) -> None:
-    from ottla.registry.server import listening, serving, url_of
+    from ottla.registry.server import opened
     from ottla.registry.service import Registry
+    from ottla.web.server import listening, url_of
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    bound = listening(options.host, options.port)
+    try:
+        bound = listening(options.host, options.port)
+    except OSError as fault:
+        free = "; choose another with --port (0: a free one)" if fault.errno == errno.EADDRINUSE else ""
+        raise OSError(f"{fault.strerror}{free}") from fault
+    url = url_of(options.host, bound)
     parent: asyncio.ReadTransport | None = None
     try:
         if options.with_parent:
@@ -82,8 +89,8 @@ async def _serve(options: RegistryOptions) -> None:
             replication_factor=options.replication_factor,
             accept_damage=options.accept_damage,
         )
-        async with registry, serving(registry, bound):
-            print(f"ottla registry ready: {url_of(options.host, bound)} on {options.bootstrap_servers}", flush=True)
+        async with opened(registry, bound):
+            print(f"ottla registry ready: {url} on {options.bootstrap_servers}", flush=True)
             await stop.wait()
     finally:
         bound.close()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from ottla.web.exchange import HttpError
 
-class RegistryError(Exception):
+
+class RegistryError(HttpError):
     """An answer with `error_code` and `message`; the first three digits of the code are the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-    @property
-    def status(self) -> int:
-        return int(str(self.code)[:3])
+        super().__init__(int(str(code)[:3]), message, code=code)
 
 
 def subject_not_found(subject: str) -> RegistryError:

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ottla.client.aio.cluster import Cluster
 from ottla.client.core.transfer import produce
 from ottla.client.model import EARLIEST, LATEST
+from ottla.jobs.state_topic_setup import UnusableTopic, open_topic
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import iterate_batches
 from ottla.records.builder import build_batch
@@ -25,7 +26,7 @@ from ottla.records.reader import read_records
 from ottla.registry.records import Record, SchemaValue
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import context_of
-from ottla.registry.topic_setup import UnusableTopic, open_topic
+from ottla.registry.topic import WORDS
 
 SUFFIX = "_ids"
 """Behind the name of the registry's topic: the name of this one."""
@@ -47,7 +48,7 @@ class GivenIds:
 
     async def open(self) -> None:
         """Read the topic to its end; create it where it does not exist."""
-        await open_topic(self._cluster, self.topic, self._replication_factor)
+        await open_topic(self._cluster, self.topic, self._replication_factor, WORDS)
         partition = TopicPartition(self.topic, _PARTITION)
         position = (await self._cluster.list_offsets([partition], EARLIEST))[partition].offset
         end = (await self._cluster.list_offsets([partition], LATEST))[partition].offset

@@ -1,18 +1,19 @@
-"""The endpoint of a method and a path. Paths are cut before they are decoded: a subject may have slashes."""
+"""The endpoint of a method and a path, under a context or not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ottla.registry import reading, writing
 from ottla.registry.calls import Call
 from ottla.registry.decide import Decision
-from ottla.registry.errors import RegistryError
 from ottla.registry.records import Json
+from ottla.registry.service import Registry
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import DEFAULT_CONTEXT
+from ottla.web.routes import Route, Routes
 
 Read = Callable[[RegistryState, Call], Json]
 Write = Callable[[RegistryState, Call], Decision[Json]]
@@ -32,7 +33,19 @@ class Writing:
     status: int = 200
 
 
-Endpoint = Reading | Writing
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """An endpoint that tells something of the registry itself."""
+
+    do: Callable[[Registry], Json]
+
+
+Endpoint = Reading | Writing | Telling
+
+
+def _cluster(registry: Registry) -> Json:
+    return {"scope": {"path": [], "clusters": {"kafka-cluster": registry.cluster_id}}}
+
 
 ROUTES: dict[str, dict[str, Endpoint]] = {
     "": {"GET": Reading(reading.root)},
@@ -84,35 +97,18 @@ ROUTES: dict[str, dict[str, Endpoint]] = {
     },
     "compatibility/subjects/{subject}/versions": {"POST": Reading(reading.compatibility, fresh=True)},
     "compatibility/subjects/{subject}/versions/{version}": {"POST": Reading(reading.compatibility, fresh=True)},
+    "v1/metadata/id": {"GET": Telling(_cluster)},
     "v1/metadata/version": {"GET": Reading(reading.server_version)},
 }
-_CUT = [(path.split("/"), endpoints) for path, endpoints in ROUTES.items()]
+_ROUTES = Routes(ROUTES)
 
 
-def route(method: str, raw_path: str) -> tuple[Endpoint, Mapping[str, str], str]:
-    """The endpoint, the names in the path and the context for subjects; RegistryError 404 or 405."""
-    parts = raw_path.split("?", 1)[0].strip("/").split("/")
+def route(raw_path: str) -> tuple[Route[Endpoint], str]:
+    """The route, and the context for subjects; HttpError 404."""
+    parts = raw_path.strip("/").split("/")
     context = DEFAULT_CONTEXT
     if parts[0] == "contexts" and len(parts) > 2:
         context = unquote(parts[1]).strip(":")
         context = context if context.startswith(".") else f".{context}"
-        parts = parts[2:]
-    for pattern, endpoints in _CUT:
-        names = _match(pattern, parts)
-        if names is not None:
-            if method not in endpoints:
-                raise RegistryError(405, "HTTP 405 Method Not Allowed")
-            return endpoints[method], names, context
-    raise RegistryError(404, "HTTP 404 Not Found")
-
-
-def _match(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
-    if len(pattern) != len(parts):
-        return None
-    names = {}
-    for wanted, part in zip(pattern, parts, strict=True):
-        if wanted.startswith("{"):
-            names[wanted[1:-1]] = unquote(part)
-        elif wanted != part:
-            return None
-    return names
+        raw_path = "/".join(parts[2:])
+    return _ROUTES.at(raw_path), context

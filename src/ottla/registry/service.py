@@ -12,20 +12,17 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut
 from ottla.client.model import ClientSettings
+from ottla.jobs.state_topic import Overtaken, Pair
+from ottla.jobs.state_topic_setup import UnusableTopic
 from ottla.kernel.errors import ApiError
 from ottla.registry import errors
 from ottla.registry.decide import Decision
-from ottla.registry.errors import RegistryError
 from ottla.registry.given_ids import GivenIds, ids_in, missing_ids
 from ottla.registry.records import GreatestIds, NoopKey
 from ottla.registry.state import RegistryState
-from ottla.registry.topic import DEFAULT_TOPIC, SchemasTopic
-from ottla.registry.topic_setup import UnusableTopic
+from ottla.registry.topic import DEFAULT_TOPIC, pairs, schemas_topic
 
 T = TypeVar("T")
-_ATTEMPTS = 100
-_STUCK = 3
-"""The number of refusals in a row, without a new record in the topic, after which a new producer epoch begins."""
 _PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
 
@@ -47,7 +44,7 @@ class Registry:
         self.state = RegistryState()
         self._cluster = Cluster(bootstrap, settings=settings, security=security)
         self._following = Cluster(bootstrap, settings=settings, security=security)
-        self.topic = SchemasTopic(
+        self.topic = schemas_topic(
             self._cluster,
             self.state.apply,
             topic=topic,
@@ -108,30 +105,22 @@ class Registry:
         async with self._writing:
             try:
                 return await self._write(decide)
+            except Overtaken as fault:
+                raise errors.store_failed(str(fault)) from fault
             except RequestTimedOut as fault:
                 raise errors.timed_out(str(fault)) from fault
             except (ApiError, ClientError, UnusableTopic) as fault:
                 raise errors.store_failed(str(fault)) from fault
 
     async def _write(self, decide: Callable[[RegistryState], Decision[T]]) -> T:
-        stuck = 0
-        for _ in range(_ATTEMPTS):
-            await self.topic.catch_up()
+        def decided() -> tuple[Decision[T], list[Pair]]:
             decision = decide(self.state)
-            if not decision.records:
-                return decision.answer
-            before = self.topic.position
+            return decision, pairs(decision.records)
+
+        async def note(decision: Decision[T]) -> None:
             await self._given.note(ids_in(decision.records))
-            if self.topic.position != before:
-                continue  # records came while the ids were noted: an append now would not be compared with them
-            if await self.topic.append(decision.records):
-                return decision.answer
-            await self.topic.catch_up()
-            stuck = stuck + 1 if self.topic.position == before else 0
-            if stuck >= _STUCK:
-                await self.topic.fence()
-                stuck = 0
-        raise RegistryError(50001, f"{_ATTEMPTS} attempts to write were all overtaken by other instances")
+
+        return (await self.topic.write(decided, before=note)).answer
 
     async def _follow(self) -> None:
         """Follow the topic; errors are logged and the read is repeated, while writes catch up by themselves."""

@@ -34,7 +34,6 @@ from ottla.server.compaction_child import CompactionChild
 from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
 from ottla.server.freed_space import FreedSpace
-from ottla.server.http import HttpServer, Page
 from ottla.server.kept_ports import PORT_FILE, address_of, parse_ports, port_of, write_ports
 from ottla.server.listener import Listener
 from ottla.server.loop_delay import LoopDelay
@@ -48,6 +47,8 @@ from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
+    from ottla.web.exchange import Request, Response
+    from ottla.web.server import WebServer
 
 T = TypeVar("T")
 FRAME_BUDGET_BYTES = 256 << 20
@@ -99,7 +100,7 @@ class BrokerServer:
         self._join = join
         self._http_port = http_port
         self._preferred_port = preferred_port
-        self._http: HttpServer | None = None
+        self._http: WebServer | None = None
         self._listeners: list[Listener] = []
         self._cold = ColdReads(loop)
         self._freed = FreedSpace()
@@ -379,30 +380,39 @@ class BrokerServer:
         if self._http_port == 0:
             return
         self._loop_delay.start()
-        self._http = HttpServer({"/metrics": self._metrics, "/health": self._health})
+        from ottla.web.limits import Limits
+        from ottla.web.routes import Router
+        from ottla.web.server import WebServer, listening, url_of
+
+        router = Router({"metrics": {"GET": self._metrics}, "health": {"GET": self._health}}, lists_paths=True)
+        # Few connections: the open files of this process are for partitions and Kafka's clients.
+        self._http = WebServer(router, limits=Limits(body_bytes=1 << 16, connections=100))
         try:
-            host, port = await self._http.open("127.0.0.1", self._http_port)
+            bound = listening("127.0.0.1", self._http_port)
+            await self._http.open(bound)
         except OSError as fault:
-            self.warnings.append(f"no /metrics: cannot listen on 127.0.0.1:{self._http_port} ({fault.strerror})")
+            self.warnings.append(f"no /metrics: {fault.strerror}")
             self.metrics_description = "off: the port is taken"
             return
-        self.metrics_description = f"http://{host}:{port}/metrics"
+        self.metrics_description = f"{url_of('127.0.0.1', bound)}/metrics"
 
-    def _metrics(self) -> Page:
+    async def _metrics(self, _request: Request) -> Response:
         from ottla.broker.measures import gather
         from ottla.metrics.exposition import CONTENT_TYPE, render
         from ottla.server.measures import gather_process
+        from ottla.web.exchange import Response
 
         assert self.node is not None
         process = gather_process(self._listeners, self._sync_loops, self._loop_delay)
-        return 200, CONTENT_TYPE, render(chain(gather(self.node), process)).encode()
+        return Response(render(chain(gather(self.node), process)).encode(), CONTENT_TYPE)
 
-    def _health(self) -> Page:
+    async def _health(self, _request: Request) -> Response:
         from ottla.server.health import health
+        from ottla.web.exchange import TEXT, Response
 
         assert self.node is not None
         found = health(self.node)
-        return 200 if found.serves else 503, "text/plain; charset=utf-8", found.text().encode()
+        return Response(found.text().encode(), TEXT, 200 if found.serves else 503)
 
     def _fail(self, why: str) -> None:
         if self.fatal is None:

@@ -42,6 +42,10 @@ class SparkSettings:
     def for_a_new_session(self) -> bool:
         return bool(self.master or self.conf or self.properties_file)
 
+    @property
+    def any_given(self) -> bool:
+        return self.for_a_new_session or self.name is not None
+
 
 class Opened(NamedTuple):
     """A session, and whether its opener must stop it."""

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.client import ConsumerSettings, TopicPartition
 from ottla.client.blocking.runs import Run, RunConsumer, RunProducer
-from ottla.client.consume.fetching import FetchSettings
+from ottla.client.consume.settings import FetchSettings
 from ottla.client.model import IsolationLevel
 from ottla.client.produce.accumulator import ProducerSettings
 from ottla.kernel.errors import ApiError

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 from tests.client.stories import topic_led_by
 
-from ottla.client.consume.fetching import Fetcher, FetchSettings
+from ottla.client.consume.fetching import Fetcher
+from ottla.client.consume.settings import FetchSettings
 from ottla.client.core.effects import Start
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.core.transfer import whole_batches

@@ -190,11 +190,11 @@ def test_plain_files_say_what_they_hold_and_why_they_cannot_be_joined(load, topi
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"key": "id"}, "--key needs a table"),
-        ({"format": "iceberg"}, "needs --catalog"),
-        ({"format": "delta", "catalog": "sqlite:///x"}, "needs --catalog"),
+        ({"key": "id"}, "`key` needs a table"),
+        ({"format": "iceberg"}, "needs `catalog"),
+        ({"format": "delta", "catalog": "sqlite:///x"}, "needs `catalog"),
         ({"format": "orc"}, "give one of parquet, delta, iceberg"),
-        ({"format": "delta", "debezium": True}, "needs --json and --key"),
+        ({"format": "delta", "debezium": True}, "needs `json=True` and `key`"),
         ({"format": "iceberg", "catalog": "sqlite:///x", "time_zone": "Europe/Berlin"}, "in UTC"),
     ],
 )

@@ -281,7 +281,7 @@ def test_what_loads_does_not_depend_on_where_a_round_ends(texts, cut, numbers_as
 def shown(table):
     """The rows, without the difference between null and an array or object without any value.
 
-    Such a value is null before its column came to be, and may be empty afterwards (docs/guide/lake.md).
+    Such a value is null before its column came to be, and may be empty afterwards (docs/guide/lake-columns.md).
     """
 
     def bare(value):

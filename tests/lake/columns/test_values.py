@@ -129,10 +129,10 @@ def test_avro_without_prefixes_is_read_by_the_schema_given(load, topics, tmp_pat
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"values": "avro"}, "needs --registry URL, or --schema FILE"),
+        ({"values": "avro"}, "needs `registry=URL`, or `schema=FILE`"),
         ({"values": "text", "registry": "http://localhost:1"}, "are for values of avro"),
         ({"values": "avro", "json": True, "registry": "http://localhost:1"}, "contradict each other"),
-        ({"values": "avro", "registry": "ftp://x"}, "--registry: "),
+        ({"values": "avro", "registry": "ftp://x"}, "`registry` takes http:// and https:// URLs"),
         ({"values": "orc"}, "give one of"),
     ],
 )

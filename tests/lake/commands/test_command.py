@@ -29,10 +29,11 @@ def started(*arguments):
     )
 
 
-def test_ctrl_c_ends_after_the_round_at_work_with_the_table(topics, bootstrap, tmp_path):
+@pytest.mark.parametrize("on", ["local", "spark"])
+def test_ctrl_c_ends_after_the_round_at_work_with_the_table(topics, bootstrap, tmp_path, on):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b"x") for _ in range(10)])
-    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap, "--continuous")
+    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap, "--continuous", "--on", on)
     lines = []
     while not any(line.startswith("round 0") for line in lines):
         lines.append(process.stderr.readline())
@@ -48,7 +49,7 @@ def test_ctrl_c_ends_after_the_round_at_work_with_the_table(topics, bootstrap, t
 def test_a_load_that_succeeds_prints_nothing_of_sparks_and_names_its_phases(topics, bootstrap, tmp_path):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b"x") for _ in range(10)])
-    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap)
+    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap, "--on", "spark")
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     lines = [line for line in err.splitlines() if not line.startswith("warning: ")]  # its records are old
@@ -62,7 +63,7 @@ def test_without_java_a_load_says_what_to_install(topics, bootstrap, tmp_path, m
     topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b"x")])
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap)
+    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap, "--on", "spark")
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (1, "")
     first, last = (line for line in err.splitlines() if not line.startswith("warning: "))
@@ -72,7 +73,7 @@ def test_without_java_a_load_says_what_to_install(topics, bootstrap, tmp_path, m
 def test_the_end_of_sparks_java_process_is_said_in_a_sentence(topics, bootstrap, tmp_path):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b"x") for _ in range(10)])
-    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap, "--continuous")
+    process = started(topic, "--to", str(tmp_path / "lake"), "-b", bootstrap, "--continuous", "--on", "spark")
     while not (line := process.stderr.readline()).startswith("round 0"):
         assert process.poll() is None, line
     os.kill(java_of(process.pid), signal.SIGKILL)

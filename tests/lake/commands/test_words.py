@@ -57,7 +57,7 @@ def test_only_rows_that_match_are_loaded_and_the_audit_adds_up(load, topics, boo
     (status,) = json.loads(capsys.readouterr().out)
     assert (status["rows"], status["dead"], status["filtered"]) == (6, 1, 15)
     with pytest.raises(
-        lake.LakeRefused, match="was made with --where a_kind = 'a' AND id > 3; this load comes without --where"
+        lake.LakeRefused, match="was made with `where` a_kind = 'a' AND id > 3; this load comes without `where`"
     ):
         load(topic, **{**options, "where": ""})
 
@@ -68,7 +68,7 @@ def test_a_filter_that_cannot_be_applied_loads_nothing_and_says_why(load, topics
     with pytest.raises(lake.LakeRefused, match=rf"cannot compare string.*topic {topic}.*Nothing of this round"):
         load(topic, json=True, where="n = 'x'")
     place = load.place.with_name("other")
-    with pytest.raises(lake.LakeRefused, match="--where names m, which no record has had so far: nothing was loaded"):
+    with pytest.raises(lake.LakeRefused, match="`where` names m, which no record has had so far: nothing was loaded"):
         load(topic, to=place, json=True, where="m IS NULL")
     assert not Lake(place).committed().offsets
     assert load(topic, to=place, json=True, where="m IS NULL", where_absent_is_null=True).rows == 2

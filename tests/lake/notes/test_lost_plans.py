@@ -50,7 +50,7 @@ def test_a_plan_is_done_over_without_a_topic_that_was_deleted(load, begin, topic
     topics.count(goes, 0, 4)
     begin(pattern=f"{stays}|{goes}")
     deleted(topics, goes, eventually)
-    with pytest.raises(lake.LakeRefused, match=f"{goes}-0: its topic was deleted before round 0.*--accept-loss"):
+    with pytest.raises(lake.LakeRefused, match=f"{goes}-0: its topic was deleted before round 0.*`accept_loss=True`"):
         load(pattern=f"{stays}|{goes}")
     loaded = load(pattern=f"{stays}|{goes}", accept_loss=True)
     assert (loaded.rows, loaded.lost) == (3, {TopicPartition(goes, 0): 4})
@@ -103,7 +103,7 @@ def test_a_partition_that_was_emptied_is_accepted_once(load, topics, options):
     load(topic, **options)
     topics.fill(topic, 0, [Record(0, NEW_YEAR, b"k", b'{"n":2}')] * 5)
     topics.admin.delete_records({TopicPartition(topic, 0): 8})
-    with pytest.raises(lake.LakeRefused, match=f"retention deleted 5 offsets of {topic}-0 before.*--accept-loss skips"):
+    with pytest.raises(lake.LakeRefused, match=f"retention deleted 5 offsets of {topic}-0 before.*`accept_loss=True`"):
         load(topic, **options)
     assert load(topic, accept_loss=True, **options).lost == {TopicPartition(topic, 0): 5}
     assert load(topic, **options).rows == 0
@@ -117,6 +117,6 @@ def test_losses_of_a_partition_that_was_empty_at_first_are_noticed(load, topics)
     load(topic)
     topics.count(topic, 1, 9)
     topics.admin.delete_records({TopicPartition(topic, 1): 4})
-    with pytest.raises(lake.LakeRefused, match=f"retention deleted 4 offsets of {topic}-1 before.*--accept-loss skips"):
+    with pytest.raises(lake.LakeRefused, match=f"retention deleted 4 offsets of {topic}-1 before.*`accept_loss=True`"):
         load(topic)
     assert load(topic, accept_loss=True).rows == 5

@@ -117,7 +117,7 @@ def test_records_that_come_while_the_end_is_asked_for_are_no_lost_ones(load, top
 def test_an_offset_after_the_end_is_refused_and_nothing_is_written_down(load, topics):
     topic = topics.new()
     topics.count(topic, 0, 3)
-    with pytest.raises(lake.LakeRefused, match=f"--from: {topic}-0 ends at offset 3: it cannot begin at 99"):
+    with pytest.raises(lake.LakeRefused, match=f"`beginning`: {topic}-0 ends at offset 3: it cannot begin at 99"):
         load(topic, beginning=json.dumps({topic: {"0": 99}}))
     assert loaded_offsets(load(topic, beginning=json.dumps({topic: {"0": 2}}))) == {(2, 3)}
 

@@ -1,4 +1,4 @@
-"""The loader with Spark: topics in, Parquet out, read back by pyarrow."""
+"""The loader, here and on Spark: topics in, Parquet out, read back by pyarrow."""
 
 import json
 import random
@@ -13,10 +13,16 @@ from ottla.lake.notes.plans import totals
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+SPARK = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])
 
 NEW_YEAR = 1_356_998_400_000
 HOUR = 3_600_000
+
+
+@pytest.fixture(params=["local", SPARK])
+def engine(request):
+    """All tests of this module run here and on Spark."""
+    return request.param
 
 
 def rows(directory):
@@ -98,7 +104,7 @@ def test_json_values_become_columns_and_the_others_dead_letters(load, topics, tm
     topics.fill(topic, 0, [Record(0, NEW_YEAR, b"k", json.dumps(each).encode()) for each in good])
     topics.fill(topic, 0, [Record(0, NEW_YEAR, b"bad", b"{nonsense"), Record(0, NEW_YEAR, None, b'{"carrier":7}')])
     assert topics.read(dead) == []
-    with pytest.raises(lake.LakeRefused, match=rf"{topic}-0 at offset 100: not JSON.*--dead-letter TOPIC"):
+    with pytest.raises(lake.LakeRefused, match=rf"{topic}-0 at offset 100: not JSON.*`dead_letter=TOPIC`"):
         load(topic, json=True)
     assert not list((tmp_path / "lake").glob("topic=*/**/*.parquet"))
     loaded = load(topic, json=True, dead_letter=dead)
@@ -221,9 +227,9 @@ def test_a_lake_keeps_its_layout(load, topics):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, NEW_YEAR, None, b'{"a":1}')])
     load(topic, json=True)
-    with pytest.raises(lake.LakeRefused, match="with --values json; this load comes with --values binary"):
+    with pytest.raises(lake.LakeRefused, match="with `values` json; this load comes with `values` binary"):
         load(topic, values="binary")
-    with pytest.raises(lake.LakeRefused, match="with --partition-by day; this load comes with --partition-by hour"):
+    with pytest.raises(lake.LakeRefused, match="with `partition_by` day; this load comes with `partition_by` hour"):
         load(topic, json=True, partition_by="hour")
 
 

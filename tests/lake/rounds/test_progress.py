@@ -12,18 +12,7 @@ from ottla.lake.rounds.loader import Loaded
 from ottla.lake.rounds.progress import Counts, Progress, Pulse
 from ottla.lake.rounds.reporting import group_name
 from ottla.rows.plan import OffsetRange
-
-
-class Conf:
-    def get(self, name):
-        return "127.0.0.1"
-
-
-class Context:
-    master = "local[2]"
-
-    def getConf(self):
-        return Conf()
+from ottla.rows.workers import THIS_MACHINE
 
 
 def test_the_counts_of_all_tasks_are_one_line():
@@ -56,7 +45,7 @@ def test_tasks_tell_the_driver_while_they_run_and_strangers_are_not_heard(monkey
         if "30 of 50" in line:
             seen.set()
 
-    with Progress("round 7", 50, Context(), tell) as shown:
+    with Progress("round 7", 50, THIS_MACHINE, tell) as shown:
         shown.begin("reading")
         pulse = shown.pulse(0)
         stranger = Pulse("127.0.0.1", pulse.port, "guess", pulse.run, 1)
@@ -78,7 +67,7 @@ def test_a_driver_that_cannot_be_reached_does_not_disturb_a_task():
 def test_the_threads_end_with_the_round(fault):
     before = threading.active_count()
     try:
-        with Progress("round 0", 1, Context(), print):
+        with Progress("round 0", 1, THIS_MACHINE, print):
             if fault is not None:
                 raise fault
     except OSError:

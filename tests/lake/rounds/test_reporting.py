@@ -20,6 +20,7 @@ from ottla.lake.rounds.loader import Loader
 from ottla.lake.rounds.settings import load_settings
 from ottla.lake.stores import LakeRefused, open_store
 from ottla.records.reader import Record
+from ottla.rows.workers import Here
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -104,7 +105,7 @@ def metric(text, name):
     return {labels.removeprefix(name): float(value) for labels, _, value in lines if labels.partition("{")[0] == name}
 
 
-def test_metrics_are_served_while_a_loader_runs(topics, spark, bootstrap, tmp_path):
+def test_metrics_are_served_while_a_loader_runs(topics, bootstrap, tmp_path):
     topic, audit = topics.new(), topics.new()
     now = time.time_ns() // 1_000_000
     topics.fill(topic, 0, [Record(0, now - 2 * WINDOW_MS, None, b"v") for _ in range(4)])
@@ -119,7 +120,7 @@ def test_metrics_are_served_while_a_loader_runs(topics, spark, bootstrap, tmp_pa
     )
     stop = Event()
     with LakeState(open_store(settings.url)) as state:
-        loader = Loader(settings, state, lambda: spark, lambda _: stop.set())
+        loader = Loader(settings, state, lambda plan: Here(), lambda _: stop.set())
         where = f"http://127.0.0.1:{loader.metrics_port}"
         try:
             loader.catch_up(stop)

@@ -10,8 +10,7 @@ from ottla.cli.connect import number, parse_pairs, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
 from ottla.client.consume.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, Assignor
-from ottla.client.consume.fetching import FetchSettings
-from ottla.client.consume.settings import ConsumerSettings
+from ottla.client.consume.settings import ConsumerSettings, FetchSettings
 from ottla.client.model import IsolationLevel
 from ottla.client.produce.partitioners import PARTITIONERS, murmur2_partitioner
 from ottla.client.produce.settings import ProducerSettings

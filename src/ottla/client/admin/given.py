@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
 from typing import Any
-
-from ottla.client.settings import require_known
-
-
-def check_call(story: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-    """Raise TypeError for a keyword that the story does not have, and for text where it takes several names.
-
-    Text is a collection of letters: topics of one letter each would be meant.
-    """
-    parameters = list(inspect.signature(story).parameters.values())[1:]  # without the plan
-    require_known(story.__name__, named, [each.name for each in parameters])
-    given = dict(zip((each.name for each in parameters), arguments, strict=False)) | dict(named)
-    for each in parameters:
-        if str(each.annotation).startswith("Collection[") and isinstance(given.get(each.name), str | bytes):
-            raise TypeError(f"{each.name} is a list, such as [{given[each.name]!r}], not {given[each.name]!r} alone")
 
 
 def config_text(name: str, value: Any) -> str | None:

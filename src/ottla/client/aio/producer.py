@@ -5,28 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.core.effects import ClientStory
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
-from ottla.client.model import (
-    ClientSettings,
-    CommittedOffset,
-    GroupMetadata,
-)
+from ottla.client.faces.call import Awaited, keywords
+from ottla.client.faces.producer import ProducerCalls
+from ottla.client.model import ClientSettings
 from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, record_size
 from ottla.client.produce.producing import Ended, Sender, settings_from
 from ottla.client.produce.record import Content, Headers, read_record
 from ottla.client.produce.settings import ProducerSettings
-from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 
+T = TypeVar("T")
 
-class Producer:
+
+class Producer(ProducerCalls, Awaited):
     """Like `ottla.client.Producer`, for asyncio: `produce` takes a record and returns a future of its place.
 
     For one event loop; an async context manager. Futures fail with `ApiError` or `ClientError`.
@@ -70,12 +69,7 @@ class Producer:
         self._closed = False
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Producer:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
+    @keywords
     async def produce(
         self,
         topic: str,
@@ -111,44 +105,15 @@ class Producer:
             self._sender.require_open()
             if partition is None:
                 partition = self._accumulator.choose(topic, key_bytes, available, count)
-            place = self._accumulator.append(
-                TopicPartition(topic, partition),
-                at,
-                key_bytes,
-                value_bytes,
-                pairs,
-                now_ms=self.cluster.plan.now_ms(),
-                most=size,
-            )
+            where, now_ms = TopicPartition(topic, partition), self.cluster.plan.now_ms()
+            place = self._accumulator.append(where, at, key_bytes, value_bytes, pairs, now_ms=now_ms, most=size)
             if self._sender.begins(place.batch):
                 self._stirred.set()
         future: asyncio.Future[Delivered] = asyncio.get_running_loop().create_future()
         place.batch.listeners.append(lambda: _resolve(future, place))
         return future
 
-    async def init_transactions(self) -> None:
-        """Take the transactional id over: call it once, first. Producers that had the id before are fenced.
-
-        Errors here and in the other calls of transactions are those of `ottla.client.Producer`.
-        """
-        await self.cluster.run(self._transactor.init())
-
-    def begin_transaction(self) -> None:
-        """Begin a transaction: the records and offsets that follow become visible together, or never."""
-        self._transactor.begin()
-
-    async def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupMetadata | str
-    ) -> None:
-        """Commit the next offsets to read for a group together with the transaction.
-
-        `group` is the consumer's `group_metadata`, or the id of a group without members.
-        """
-        metadata = GroupMetadata(group) if isinstance(group, str) else group
-        await self.cluster.run(self._transactor.send_offsets(offsets, metadata))
-
-    send_offsets = send_offsets_to_transaction
-
+    @keywords
     async def commit_transaction(self) -> None:
         """Deliver all records, then make the transaction visible; TransactionMustAbort where a record failed.
 
@@ -159,6 +124,7 @@ class Producer:
         await self.cluster.run(self._transactor.commit())
         self._accumulator.renew(self._transactor.identity)
 
+    @keywords
     async def abort_transaction(self) -> None:
         """Drop the records that were not sent; `read_committed` readers ignore the rest.
 
@@ -173,6 +139,7 @@ class Producer:
         await self.cluster.run(self._transactor.abort())
         self._accumulator.renew(self._transactor.identity)
 
+    @keywords
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """A transaction around a block: committed at its end, aborted where it raises or cannot be committed.
@@ -201,6 +168,7 @@ class Producer:
                     fault.add_note(f"the transaction could not be aborted either: {second}")
             raise
 
+    @keywords
     async def flush(self) -> None:
         """Send all that waits without lingering; return once all of it has its outcome, delivered or failed.
 
@@ -216,6 +184,7 @@ class Producer:
             finally:
                 self._flushing -= 1
 
+    @keywords
     async def close(self) -> None:
         """Abort a transaction that is open, flush, then end. A second call does nothing.
 
@@ -237,9 +206,8 @@ class Producer:
                 await asyncio.wait([self._task])
             await self.cluster.close()
 
-    @property
-    def _transactor(self) -> Transactor:
-        return self._sender.require_transactor()
+    async def _run(self, story: ClientStory[T]) -> T:
+        return await self.cluster.run(story)
 
     async def _partitions(self, topic: str, partition: int | None) -> tuple[Sequence[int], int]:
         known = self._sender.known_partitions(topic, partition)

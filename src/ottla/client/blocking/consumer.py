@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import timedelta
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeVar
 
 from ottla.client.blocking.cluster import Cluster, Driver
 from ottla.client.blocking.sockets import now_ms
-from ottla.client.consume import offsets
 from ottla.client.consume.consuming import ConsumerCore, Listener
 from ottla.client.consume.settings import ConsumerSettings, settings_from
+from ottla.client.core.effects import ClientStory
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
-from ottla.client.model import (
-    EARLIEST,
-    LATEST,
-    ClientSettings,
-    CommittedOffset,
-    ConsumedRecord,
-    GroupMetadata,
-    OffsetAtTime,
-)
+from ottla.client.faces.call import Blocking, keywords
+from ottla.client.faces.consumer import ConsumerCalls
+from ottla.client.model import ClientSettings, ConsumedRecord
 from ottla.kernel.errors import ApiError
-from ottla.kernel.ids import TopicPartition
+
+T = TypeVar("T")
 
 
-class Consumer:
+class Consumer(ConsumerCalls, Blocking):
     """Reads records, alone (`assign`) or sharing topics with a group (`subscribe`). Not for several threads.
 
     A context manager. Every call that asks a broker raises `ApiError` for an error code that another attempt would not
@@ -66,28 +60,13 @@ class Consumer:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> Consumer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __iter__(self) -> Iterator[ConsumedRecord]:
         """Records without end, one by one: the position, and so a commit, is after the last one handed out."""
         while True:
             yield from self.poll(1_000, 1)
             yield from self.core.fetcher.one_by_one(self.core.settings.max_poll_records - 1)
 
-    @property
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read now; with `subscribe` none before the first `poll`."""
-        return self.core.assignment
-
-    @property
-    def group_metadata(self) -> GroupMetadata:
-        """The group and this member of it, for `Producer.send_offsets_to_transaction`; ValueError without a group."""
-        return self.core.group_metadata
-
+    @keywords
     def subscribe(
         self,
         topics: Collection[str] | re.Pattern[str],
@@ -110,112 +89,7 @@ class Consumer:
             self._thread = threading.Thread(target=self._beat, name="ottla-heartbeat", daemon=True)
             self._thread.start()
 
-    def assign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read these partitions, whichever other consumers read them, and no others.
-
-        Positions start at the group's committed offsets if there is a `group_id`, else by `auto_offset_reset`. Raises
-        ValueError after `subscribe`: the group would go on counting on this member.
-
-            from ottla.client import TopicPartition
-
-            with Consumer("localhost:9092") as consumer:
-                consumer.assign([TopicPartition("birds", 0)])
-                consumer.seek_to_beginning()
-                print(consumer.poll(10_000)[0].value)
-        """
-        self.core.assign(partitions)
-
-    def poll(self, timeout_ms: float | str | timedelta = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
-        """Records as soon as there are some, at most `max_records` or else `max_poll_records`; none after `timeout_ms`.
-
-        Also joins the group, calls the listeners and commits if that is automatic, which may take longer than
-        `timeout_ms`. Call it at least every `max_poll_interval_ms`, or the member leaves the group. Brokers that have
-        answered before and are away are tried until `timeout_ms`, and again with the next poll; a warning tells so.
-
-        Raises BrokerUnreachable where no broker has answered yet, `ApiError` OFFSET_OUT_OF_RANGE where a position is
-        gone, or its log was cut back, and `auto_offset_reset` is none, CORRUPT_MESSAGE for a batch that fails its CRC,
-        FENCED_INSTANCE_ID where another member has the `instance_id`, INVALID_TOPIC_EXCEPTION or
-        TOPIC_AUTHORIZATION_FAILED for a subscribed topic that can never be read.
-
-            with Consumer("localhost:9092", auto_offset_reset="earliest") as consumer:
-                consumer.assign([TopicPartition("birds", 0)])
-                while records := consumer.poll(timeout_ms=2_000, max_records=100):
-                    print(len(records), "records up to offset", records[-1].offset)
-        """
-        return self.cluster.run(self.core.poll(timeout_ms, max_records))
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from this offset of an assigned partition.
-
-        Whether it is kept is not checked here: if not, the next `poll` goes by `auto_offset_reset`. Raises ValueError
-        for a negative offset.
-
-            with Consumer("localhost:9092") as consumer:
-                birds = TopicPartition("birds", 0)
-                consumer.assign([birds])
-                consumer.seek(birds, 0)
-                print(consumer.position(birds))
-        """
-        self.core.seek(partition, offset)
-
-    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Go on from the first record kept of these partitions, by default of all that are assigned."""
-        self._seek_to(partitions, EARLIEST)
-
-    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Go on after the last record of these partitions, by default of all that are assigned.
-
-        With `read_committed` that is before the first transaction that is still open.
-        """
-        self._seek_to(partitions, LATEST)
-
-    def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that `poll` will hand out.
-
-        Looked up where there is none yet: the committed offset, else by `auto_offset_reset`.
-        """
-        return self.cluster.run(self.core.position(partition))
-
-    def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Hand out no records of these partitions until `resume`. A pause ends when the partition is given up."""
-        self.core.fetcher.pause(partitions)
-
-    def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """End the pause of these partitions: they go on where they were."""
-        self.core.fetcher.resume(partitions)
-
-    def commit(self, committed: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
-        """Commit these offsets, or the positions: for each partition the next offset to read.
-
-        Raises ValueError without a `group_id`, and the first partition's error: REBALANCE_IN_PROGRESS,
-        ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID where the group has moved on, and the partitions perhaps with it.
-
-            settings = {"group_id": "counters", "auto_offset_reset": "earliest", "enable_auto_commit": False}
-            with Consumer("localhost:9092", **settings) as consumer:
-                consumer.subscribe(["birds"])
-                records = consumer.poll(timeout_ms=10_000)
-                consumer.commit()
-                print(consumer.committed(consumer.assignment))
-        """
-        self.cluster.run(self.core.commit(committed))
-
-    def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """The group's committed offsets, asked for; partitions without a commit are left out.
-
-        Raises ValueError without a `group_id`.
-        """
-        self.core.require_open()
-        return self.cluster.committed_offsets(self.core.group, partitions)
-
-    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAtTime]:
-        """For each partition the first offset whose timestamp is at least the given one; offset -1: none.
-
-        Times are milliseconds since 1970. Raises the first partition's error.
-        """
-        self.core.require_open()
-        isolation = self.core.settings.fetch.isolation_level
-        return self.cluster.run(offsets.list_offsets(self.cluster.plan, list(times), times, isolation))
-
+    @keywords
     def close(self, timeout_ms: float = 30_000) -> None:
         """Commit if that is automatic, call `on_revoke`, leave the group, close the connections.
 
@@ -235,12 +109,8 @@ class Consumer:
             self._heartbeats.close()
             self.cluster.close()
 
-    def _seek_to(self, partitions: Collection[TopicPartition], spec: int) -> None:
-        self.core.require_open()
-        chosen = list(partitions) or sorted(self.core.assignment)
-        isolation = self.core.settings.fetch.isolation_level
-        for partition, at in self.cluster.list_offsets(chosen, spec, isolation).items():
-            self.core.seek(partition, at.offset)
+    def _run(self, story: ClientStory[T]) -> T:
+        return self.cluster.run(story)
 
     def _beat(self) -> None:
         """The heartbeat thread; a failed heartbeat is tried again, the session timeout judges."""

@@ -6,14 +6,17 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Never, TypeVar
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.blocking.stories import Stories
+from ottla.client.core.effects import ClientStory
 from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, InvalidTransactionState, RequestTimedOut, TransactionAborted
-from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata
+from ottla.client.faces.call import Blocking, keywords, refuse
+from ottla.client.faces.producer import ProducerCalls
+from ottla.client.model import ClientSettings
 from ottla.client.produce.accumulator import (
     Accumulator,
     Delivered,
@@ -24,9 +27,10 @@ from ottla.client.produce.accumulator import (
 from ottla.client.produce.producing import Ended, Sender, settings_from
 from ottla.client.produce.record import Content, Headers, read_record, require_callback
 from ottla.client.produce.settings import ProducerSettings
-from ottla.client.produce.transacting import Transactor
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
+
+T = TypeVar("T")
 
 log = logging.getLogger("ottla.client")
 
@@ -65,7 +69,7 @@ class Delivery:
         return self._place.delivered()
 
 
-class Producer:
+class Producer(ProducerCalls, Blocking):
     """Sends records; idempotent with `acks=all` by default. Safe for several threads; a context manager.
 
     Deliveries fail with `ApiError` or `ClientError`; callbacks run on the sending thread and must be quick. An error
@@ -111,12 +115,6 @@ class Producer:
         self._asleep = False
         """True from when the sending thread looks for batches that may leave until it is woken or settles something."""
 
-    def __enter__(self) -> Producer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def produce(
         self,
         topic: str,
@@ -127,6 +125,7 @@ class Producer:
         headers: Headers | None = (),
         timestamp: int | None = None,
         on_delivery: Callable[[Delivered | Exception], None] | None = None,
+        **unknown: Never,
     ) -> Delivery:
         """Take one record and return at once; it is sent in the background.
 
@@ -148,6 +147,8 @@ class Producer:
             with Producer("localhost:9092") as producer:
                 producer.produce("pets", "cat", key="anna", headers={"source": "page"}, on_delivery=tell)
         """
+        if unknown:
+            refuse(self.produce, unknown)
         self._sender.require_open()
         value_bytes, key_bytes, pairs = read_record(topic, value, key, headers, partition, timestamp)
         require_callback(on_delivery)
@@ -163,70 +164,15 @@ class Producer:
             self._sender.require_open()
             if partition is None:
                 partition = self._accumulator.choose(topic, key_bytes, available, count)
-            place = self._accumulator.append(
-                TopicPartition(topic, partition),
-                at,
-                key_bytes,
-                value_bytes,
-                pairs,
-                now_ms=self.cluster.plan.now_ms(),
-                most=size,
-            )
+            where, now_ms = TopicPartition(topic, partition), self.cluster.plan.now_ms()
+            place = self._accumulator.append(where, at, key_bytes, value_bytes, pairs, now_ms=now_ms, most=size)
             if on_delivery is not None:
                 place.batch.listeners.append(lambda: on_delivery(_outcome(place)))
             if self._sender.begins(place.batch):
                 self._rouse()
         return Delivery(place, self._changed)
 
-    def init_transactions(self) -> None:
-        """Take the transactional id over: call it once, first. Producers that had the id before are fenced.
-
-        Raises InvalidTransactionState without a transactional id or at a second call, TransactionFailed where the
-        coordinator refuses. After RequestTimedOut or a lost connection it may be called again.
-        """
-        self.cluster.run(self._transactor.init())
-
-    def begin_transaction(self) -> None:
-        """Begin a transaction: the records and offsets that follow become visible together, or never.
-
-        Asks no broker. Raises InvalidTransactionState before `init_transactions` and while a transaction is open.
-
-            from ottla.client.errors import TransactionMustAbort
-
-            with Producer("localhost:9092", transactional_id="page-1") as producer:
-                producer.init_transactions()
-                producer.begin_transaction()
-                producer.produce("pets", "cat")
-                try:
-                    producer.commit_transaction()
-                except TransactionMustAbort as fault:
-                    print(fault.__cause__)
-                    producer.abort_transaction()
-        """
-        self._transactor.begin()
-
-    def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], group: GroupMetadata | str
-    ) -> None:
-        """Commit the next offsets to read for a group together with the transaction.
-
-        `group` is the consumer's `group_metadata`, so that the coordinator refuses a member that was replaced, or a
-        group's id for a group without members. Raises InvalidTransactionState where no transaction is open,
-        TransactionMustAbort where the offsets are refused.
-
-            from ottla.client import CommittedOffset, TopicPartition
-
-            with Producer("localhost:9092", transactional_id="page-2") as producer:
-                producer.init_transactions()
-                with producer.transaction():
-                    producer.produce("pets", "copied")
-                    producer.send_offsets({TopicPartition("pets", 0): CommittedOffset(1)}, "copiers")
-        """
-        metadata = GroupMetadata(group) if isinstance(group, str) else group
-        self.cluster.run(self._transactor.send_offsets(offsets, metadata))
-
-    send_offsets = send_offsets_to_transaction
-
+    @keywords
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Deliver all records, then make the transaction visible; TransactionMustAbort where a record failed.
 
@@ -242,6 +188,7 @@ class Producer:
         self.cluster.run(self._transactor.commit(timeout_ms=_ms(timeout)))
         self._accumulator.renew(self._transactor.identity)
 
+    @keywords
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop the records that were not sent; `read_committed` readers ignore the rest.
 
@@ -252,6 +199,7 @@ class Producer:
         self._require_other_thread("abort")
         self._abort(timeout)
 
+    @keywords
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """A transaction around a block: committed at its end, aborted where it raises or cannot be committed.
@@ -276,6 +224,7 @@ class Producer:
                     fault.add_note(f"the transaction could not be aborted either: {second}")
             raise
 
+    @keywords
     def flush(self, timeout: float | None = None) -> None:
         """Send all that waits without lingering; return once all of it has its outcome, delivered or failed.
 
@@ -307,6 +256,7 @@ class Producer:
             finally:
                 self._flushing -= 1
 
+    @keywords
     def close(self, timeout: float | None = None) -> None:
         """Flush, then end; with a `timeout` in seconds records that could not be sent by then fail.
 
@@ -334,9 +284,8 @@ class Producer:
                 self._thread.join(_left(deadline))
             self.cluster.close()
 
-    @property
-    def _transactor(self) -> Transactor:
-        return self._sender.require_transactor()
+    def _run(self, story: ClientStory[T]) -> T:
+        return self.cluster.run(story)
 
     def _require_other_thread(self, wish: str) -> None:
         """Raise in an `on_delivery`: the end of the transaction would wait for what its thread delivers afterwards."""

@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable, Collection, Hashable
 from functools import partial
 
-from ottla.client.consume.fetching import Fetcher, Reading
+from ottla.client.consume.fetching import Fetcher
 from ottla.client.consume.positions import choose_offsets, find_committed
+from ottla.client.consume.received import Reading
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.deadline import BrokersAway
 from ottla.client.core.effects import Begin, ClientStory, Drop, Finish, First

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.client.consume import offsets
-from ottla.client.consume.fetching import Reading
+from ottla.client.consume.received import Reading
 from ottla.client.consume.settings import NO_RESET, ConsumerSettings
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import refused

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ottla.client.consume.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, Assignor
-from ottla.client.consume.fetching import FetchSettings
-from ottla.client.model import ClientSettings
+from ottla.client.model import ClientSettings, Isolation, IsolationLevel
 from ottla.client.settings import (
     Choice,
     FineMilliseconds,
@@ -19,6 +18,7 @@ from ottla.client.settings import (
     OptionalText,
     Setting,
     Settings,
+    Size,
     completed,
     field_names,
     refused,
@@ -41,6 +41,27 @@ class Assignors(Setting[tuple[Assignor, ...], Sequence[Assignor | str] | str]):
             raise refused(name, given, allowed, wrong_type=bool(given))
         each = [given] if isinstance(given, str) else given
         return tuple(_ASSIGNOR.read(name, one) for one in each)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings(Settings):
+    """Settings of a consumer's fetches; names and defaults follow Kafka's consumer options.
+
+    ValueError or TypeError names a setting that is wrong.
+    """
+
+    min_bytes: Size = Size(1)
+    """A broker answers once it has so many bytes."""
+    max_wait_ms: Milliseconds = Milliseconds(500)
+    """A broker answers after so long with what it has."""
+    max_bytes: Size = Size(50 * 1024 * 1024)
+    """The size of an answer. It always has one whole batch, if that is larger too."""
+    max_partition_bytes: Size = Size(1024 * 1024)
+    """The size of one partition's part of an answer."""
+    isolation_level: Isolation = Isolation(IsolationLevel.READ_UNCOMMITTED)
+    """With "read_committed" aborted records are left out, and nothing is read beyond the first open transaction."""
+    check_crcs: Flag = Flag(True)
+    """Raise CORRUPT_MESSAGE for a batch that fails its CRC."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Effects that a client's story awaits: an answer to a request, several answers at once, or time to pass.
 
 A story is a coroutine that awaits them. `Driver` in blocking/driver.py, `Stories` in blocking/stories.py and `Driver`
-in aio/cluster.py carry them out.
+in aio/driver.py carry them out.
 """
 
 from __future__ import annotations

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import _thread
 import argparse
 import logging
-import os
-import signal
 import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import ClientError
+from ottla.jobs.progress import CLEAR
+from ottla.jobs.running import stop_on_signals
 from ottla.kernel.errors import ApiError
-from ottla.lake import LakeRefused, load
+from ottla.lake import LakeRefused, load_for_command
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.commands import audit as audit_command
 from ottla.lake.commands import load_arguments
 from ottla.lake.commands import upkeep as upkeep_command
 from ottla.lake.commands.parser import Parser
-from ottla.lake.rounds.progress import CLEAR
 from ottla.lake.stores import lake_url
 from ottla.rows.kafka_settings import KafkaSettings
-from ottla.spark.launch import INSTALL, SparkRefused, told
+from ottla.rows.workers import TaskFailed
+from ottla.spark.launch import SparkRefused, told
 from ottla.spark.submit import Opened, open_session, spark_settings
 
 if TYPE_CHECKING:
@@ -48,10 +46,8 @@ def command(arguments: Sequence[str]) -> int:
     if options.topics and options.pattern is not None:
         print("ottla lake load: name topics or give --pattern, one of them", file=sys.stderr)
         return 2
-    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
-        return _failed(
-            f"needs Spark: pip install 'ottla[spark]', and a Java runtime of version 17 or 21: {INSTALL}", []
-        )
+    if find_spec("pyarrow") is None:
+        return _failed("needs pyarrow: pip install 'ottla[lake]'", [])
     clear = CLEAR if sys.stderr.isatty() else ""
     logging.basicConfig(level=logging.WARNING, format=f"{clear}ottla: %(message)s", stream=sys.stderr)
     logging.getLogger("pyiceberg.io.pyarrow").addFilter(_worth_saying)
@@ -61,7 +57,8 @@ def command(arguments: Sequence[str]) -> int:
     except (LakeRefused, ApiError, ClientError, OSError) as fault:
         return _failed(str(fault), told() if isinstance(fault, SparkRefused) else [])
     except job_errors() as fault:
-        return _failed(f"Spark failed; the next load does this round over. {cause(fault)}", told())
+        where = "a task" if isinstance(fault, TaskFailed) else "Spark"
+        return _failed(f"{where} failed; the next load does this round over. {cause(fault)}", told())
     return _report(loaded)
 
 
@@ -101,27 +98,15 @@ def _worth_saying(record: logging.LogRecord) -> bool:
 
 
 def _stop_on_signals(stop: threading.Event) -> None:
-    """End after the present round; a second signal ends at once.
-
-    The handler takes no lock: the thread that it interrupts may hold that of the event, or of stderr.
-    """
-    asked: list[int] = []
-    clear = CLEAR.encode() if os.isatty(2) else b""
-
-    def ask_to_stop(number: int, _frame: FrameType | None) -> None:
-        if asked or stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            raise KeyboardInterrupt
-        asked.append(number)
-        os.write(2, clear + b"stopping after this round; once more stops at once\n")
-        _thread.start_new_thread(stop.set, ())
-
-    signal.signal(signal.SIGTERM, ask_to_stop)
-    signal.signal(signal.SIGINT, ask_to_stop)
+    """End after the present round; a second signal ends at once."""
+    stop_on_signals(stop.set, "stopping after this round; once more stops at once", stopping=stop.is_set)
 
 
 def _load(options: argparse.Namespace) -> Loaded:
-    ended: tuple[type[Exception], ...] = (OSError, *job_errors())
+    from ottla.lake.rounds.engines import where_to_run
+
+    asked, given = spark_settings(options), load_arguments.chosen(options)
+    given["on"] = on = where_to_run(given.get("on"), spark=asked.any_given)
     stop = threading.Event()
     _stop_on_signals(stop)
     sessions: list[Opened] = []
@@ -133,7 +118,6 @@ def _load(options: argparse.Namespace) -> Loaded:
         from ottla.spark.probe import probe
 
         if not sessions:
-            asked = spark_settings(options)
             sessions.append(open_session(asked, application="ottla lake load", quiet=not options.verbose))
             _stop_on_signals(stop)
             kafka = KafkaSettings(noted_bootstrap(options.to), client_id="ottla-lake")
@@ -141,22 +125,27 @@ def _load(options: argparse.Namespace) -> Loaded:
         return sessions[0].spark
 
     try:
-        return load(
+        return load_for_command(
             options.topics,
             to=options.to,
             every=options.every,
             continuous=options.continuous,
-            spark=spark,
+            spark=None if on == "local" else spark,
             stop=stop,
-            **load_arguments.chosen(options),
+            **given,
         )
-    except ended as fault:
+    except _ended() as fault:
         if not all(each.answers for each in sessions):
             raise SparkRefused("Spark's Java process ended; the next load does this round over") from fault
         raise
     finally:
         for each in sessions:
             each.close()
+
+
+def _ended() -> tuple[type[Exception], ...]:
+    """The types of errors that may come of Spark's end."""
+    return (OSError, *job_errors())
 
 
 def _report(loaded: Loaded) -> int:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from ottla.config.profiles import bootstrap_servers
+from ottla.jobs.options import JobOption, add_flag, typed
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.commands.parser import Parser
-from ottla.lake.options import OPTIONS, Kind, LoadOption, LoadOptions, value_of
+from ottla.lake.options import OPTIONS, LoadOptions
 from ottla.lake.stores.base import LakeRefused
 from ottla.spark.submit import add_spark_arguments
 
@@ -68,58 +69,23 @@ def with_times_joined(arguments: Sequence[str]) -> list[str]:
     return joined
 
 
-def _place(option: LoadOption) -> str:
+def _place(option: JobOption) -> str:
+    """The name of an option among the parsed arguments; the parser looks for that of the brokers."""
     return "bootstrap_server" if option.name == "bootstrap" else option.name
 
 
-def _add(group: argparse._ActionsContainer, option: LoadOption) -> None:
+def _add(group: argparse._ActionsContainer, option: JobOption) -> None:
     """Declare one option. None stands for an option that was not given."""
-    flags = ["-b", option.spelt] if option.name == "bootstrap" else [option.spelt]
-    place = _place(option)
     if option.name == "read_committed":
         group.add_argument(
-            "--read-uncommitted", dest=place, action="store_const", const=False,
+            "--read-uncommitted", dest=option.name, action="store_const", const=False,
             help="load records of open and aborted transactions, too",
         )  # fmt: skip
-        group.add_argument(*flags, dest=place, action="store_const", const=True, help=argparse.SUPPRESS)
-    elif option.kind is Kind.FLAG:
-        group.add_argument(*flags, dest=place, action="store_const", const=True, help=option.doc)
-        group.add_argument(
-            f"--no-{option.spelt[2:]}", dest=place, action="store_const", const=False, help=argparse.SUPPRESS
-        )
-    else:
-        group.add_argument(
-            *flags, dest=place, type=_typed(option), help=_help(option), metavar=option.metavar or None,
-            choices=option.choices or None, action="append" if option.kind is Kind.LIST else "store",
-        )  # fmt: skip
-
-
-def _help(option: LoadOption) -> str:
-    shown = str(option.default or "")
-    if isinstance(option.default, int):
-        shown = f"{option.default >> 20}MiB" if option.kind is Kind.SIZE else f"{option.default:,}"
-    text = f"{option.doc}; default {shown}" if shown and option.kind is not Kind.LIST else option.doc
-    return text.replace("%", "%%")
-
-
-def _typed(option: LoadOption) -> Callable[[str], object]:
-    """The reader of an option's text; argparse shows the sentence of a refusal."""
-
-    def read(text: str) -> object:
-        if option.name == "schema":
-            return _text_of(text)
-        if option.kind in (Kind.COUNT, Kind.PORT) and not (text.isascii() and text.isdigit()):
-            raise argparse.ArgumentTypeError(
-                f"not a {'port' if option.kind is Kind.PORT else 'positive number'}: {text}"
-            )
-        if option.kind is Kind.LIST:
-            return text
-        try:
-            return value_of(option, int(text) if option.kind in (Kind.COUNT, Kind.PORT) else text)
-        except LakeRefused as fault:
-            raise argparse.ArgumentTypeError(str(fault).partition(": ")[2] or str(fault)) from fault
-
-    return read
+        group.add_argument(option.spelt, dest=option.name, action="store_const", const=True, help=argparse.SUPPRESS)
+        return
+    also = ("-b",) if option.name == "bootstrap" else ()
+    read = _text_of if option.name == "schema" else typed(option)
+    add_flag(group, option, *also, read=read, place=_place(option))
 
 
 def _duration(text: str) -> str:

@@ -70,7 +70,7 @@ def progress_line(publication: Publication, seconds: float, behind: int) -> str:
     letters = (f", {filtered:,} filtered" if filtered else "") + (f", {_many(dead, 'dead letter')}" if dead else "")
     return (
         f"round {publication.plan.number}: {_many(rows, 'record')} into {_many(len(publication.files), 'file')} "
-        f"({_size(size)}){letters} in {seconds:.1f} s, {speed:,.{0 if speed >= 10 else 1}f}/s; "
+        f"({size_text(size)}){letters} in {seconds:.1f} s, {speed:,.{0 if speed >= 10 else 1}f}/s; "
         + (f"{_many(behind, 'offset')} behind" if behind else "nothing is left")
     )
 
@@ -79,7 +79,8 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _size(size: int) -> str:
+def size_text(size: int) -> str:
+    """`2.3 MiB`."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:,.1f} {name}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ottla.lake.notes.history import complete_through, late_of
 from ottla.lake.notes.plans import Commit, Publication
@@ -107,35 +106,25 @@ class Exporter:
     """Serves GET /metrics until `close`."""
 
     def __init__(self, port: int, samples: Callable[[], list[Sample]]) -> None:
-        class Answer(BaseHTTPRequestHandler):
-            """Answers one request."""
+        from ottla.web.exchange import Request, Response
+        from ottla.web.routes import Router
+        from ottla.web.server import listening, serving
+        from ottla.web.thread import LoopThread
 
-            def do_GET(self) -> None:
-                """Render the present counts."""
-                found = self.path.partition("?")[0] == "/metrics"
-                body = render(samples()).encode() if found else b"look at /metrics\n"
-                self.send_response(200 if found else 404)
-                self.send_header("Content-Type", CONTENT_TYPE if found else "text/plain")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+        async def metrics(_request: Request) -> Response:
+            return Response(render(samples()).encode(), CONTENT_TYPE)
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Log nothing: scrapes are too many."""
-
+        router = Router({"metrics": {"GET": metrics}}, lists_paths=True)
         try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), Answer)
+            bound = listening("127.0.0.1", port)
+            self._thread = LoopThread("ottla-lake-metrics", lambda: serving(router, bound)).start()
         except OSError as fault:
             raise LakeRefused(f"--metrics-port {port}: {fault.strerror or fault}") from fault
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="ottla-lake-metrics", daemon=True)
-        self._thread.start()
+        self.port = bound.getsockname()[1]
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._thread.stop()
 
 
 def _name(entry: tuple[tuple[Metric, str], int]) -> tuple[str, str]:

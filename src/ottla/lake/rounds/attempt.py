@@ -1,4 +1,4 @@
-"""One attempt at a round, on Spark: ranges into finished files, with columns wide enough for all of them.
+"""One attempt at a round, by workers: ranges into finished files, with columns wide enough for all of them.
 
 Tasks whose values do not fit the columns report the types that they need; the columns are widened and those tasks run
 again. Nothing of an attempt is visible before loader.py publishes it.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -29,9 +30,7 @@ from ottla.lake.rounds.write import WriteDone, WriteTask, columns_in_order, writ
 from ottla.lake.stores.base import LakeRefused
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import read_decoded
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+from ottla.rows.workers import Workers
 
 SAMPLED_RECORDS = 2_000
 _Given = TypeVar("_Given")
@@ -47,7 +46,7 @@ class Attempt:
         plan: LoadPlan,
         known: dict[str, str],
         folder: str,
-        context: SparkContext,
+        workers: Workers,
         progress: Progress,
     ) -> None:
         self._settings = settings
@@ -55,7 +54,7 @@ class Attempt:
         self._plan = plan
         self._known = known
         """Topic -> the columns that the lake has already."""
-        self._context = context
+        self._workers = workers
         self._progress = progress
         self._target = Target(
             folder,
@@ -170,20 +169,19 @@ class Attempt:
         self._progress.begin("settling the types of")
         known = self._known_columns(topic) or json_columns.pack_schema(EMPTY)
         values, kafka = self._settings.values, self._settings.kafka
-        (found,) = self._run(lambda given: columns_in_order(given, known, values, kafka), [spans], len)
+        work = partial(columns_in_order, packed=known, values=values, kafka=kafka)
+        (found,) = self._run(work, [spans], len)
         return found
 
     def _merged(self, done: Iterable[WriteDone]) -> list[WrittenFile]:
         self._progress.begin("joining the files of")
         parts = [part for each in done for part in each.parts]
-        tasks = merge_tasks(self._settings.url, self._target, parts, self._context.defaultParallelism)
+        tasks = merge_tasks(self._settings.url, self._target, parts, self._workers.count)
         made = self._run(write_merged, tasks, lambda task: sum(part.bytes for part in task.parts))
         return [file for each in made for file in each]
 
     def _tasks(self) -> list[WriteTask]:
-        shared = bundles(
-            self._plan.ranges, tasks=self._context.defaultParallelism, longest=self._settings.longest_range
-        )
+        shared = bundles(self._plan.ranges, tasks=self._workers.count, longest=self._settings.longest_range)
         readers: dict[str, int] = {}
         for spans in shared:
             for topic in {span.topic for span in spans}:
@@ -202,12 +200,12 @@ class Attempt:
         ]
 
     def _run(self, work: Callable[[_Given], _Made], given: list[_Given], size: Callable[[_Given], int]) -> list[_Made]:
-        """Run one Spark task for each of `given`, the largest first; results in the order given."""
+        """Run one task for each of `given`, the largest first; results in the order given."""
         if not given:
             return []
         order = sorted(range(len(given)), key=lambda index: -size(given[index]))
-        tasks = self._context.parallelize([given[index] for index in order], len(given))
-        made: dict[int, _Made] = dict(zip(order, tasks.map(work).collect(), strict=True))
+        results = self._workers.map(work, [given[index] for index in order])
+        made: dict[int, _Made] = dict(zip(order, results, strict=True))
         return [made[index] for index in range(len(given))]
 
     def _spans(self, topic: str) -> list[OffsetRange]:
@@ -252,7 +250,7 @@ def publishable(
     plan: LoadPlan,
     committed: Commit,
     folder: Callable[[], str],
-    context: SparkContext,
+    workers: Workers,
     publisher: Publisher,
     progress: Progress,
 ) -> Publication:
@@ -263,7 +261,7 @@ def publishable(
     """
     known = dict(committed.columns)
     while True:
-        publication = Attempt(settings, plan, known, folder(), context, progress).publication()
+        publication = Attempt(settings, plan, known, folder(), workers, progress).publication()
         try:
             publisher.check(publication, committed)
         except CannotWiden as fault:

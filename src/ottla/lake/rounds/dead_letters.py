@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from ottla.client.blocking.cluster import Cluster
+from ottla.jobs.letters import Cause, Style, error_headers, is_ours, lost_parts, own_time, short_reason
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.lake.rounds.files import Target
 from ottla.lake.stores.base import Output, Store
@@ -21,8 +22,6 @@ from ottla.rows.plan import OffsetRange
 BATCH_BYTES = 512 << 10
 SHORTENED_BYTES = 64 << 10
 """Bytes kept of a key and of a value where the topic refuses the whole letter."""
-MOST_OF_A_REASON = 500
-"""The most characters of a reason: it may quote names of fields, which may be as long as values."""
 _REFUSALS = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_TIMESTAMP)
 LETTER_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 
@@ -45,7 +44,7 @@ class DeadLetters:
         rows = (
             pa.Table.from_batches([batch]).select(LETTER_COLUMNS).take(pa.array([row for row, _ in faults], pa.int64()))
         )
-        reasons = [_cut(reason) for _, reason in faults]
+        reasons = [short_reason(reason) for _, reason in faults]
         letters = rows.append_column("reason", pa.array(reasons, pa.string()))
         letters = letters.append_column("topic", pa.array([self._topic] * letters.num_rows, pa.string()))
         if self.first_fault is None:
@@ -69,10 +68,6 @@ class DeadLetters:
         """Drop the letters."""
         if self._output is not None:
             self._output.abandon()
-
-
-def _cut(reason: str) -> str:
-    return reason if len(reason) <= MOST_OF_A_REASON else f"{reason[:MOST_OF_A_REASON]}…"
 
 
 def send_dead_letters(cluster: Cluster, topic: str, store: Store, names: Sequence[str]) -> int:
@@ -156,12 +151,8 @@ def _letters_of(table: pa.Table) -> Iterator[_Letter]:
     times = table.column("timestamp").cast(pa.int64()).to_pylist()
     for row, microseconds in zip(table.drop_columns("timestamp").to_pylist(), times, strict=True):
         headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
-        headers += [
-            ("ottla.reason", row["reason"].encode("utf-8", "replace")),
-            ("ottla.topic", row["topic"].encode()),
-            ("ottla.partition", str(row["partition"]).encode()),
-            ("ottla.offset", str(row["offset"]).encode()),
-        ]
+        cause = Cause(row["topic"], row["partition"], row["offset"], row["reason"])
+        headers += error_headers(cause, Style.OTTLA)
         yield microseconds // 1000, row["key"], row["value"], headers
 
 
@@ -174,14 +165,12 @@ def _batch_of(letter: _Letter) -> BatchBuilder:
 def _dated(letter: _Letter) -> _Letter:
     """The letter with the present time; a header says which time it had."""
     timestamp, key, value, headers = letter
-    return time.time_ns() // 1_000_000, key, value, [*headers, ("ottla.timestamp", str(timestamp).encode())]
+    return time.time_ns() // 1_000_000, key, value, [*headers, own_time(timestamp)]
 
 
 def _shortened(letter: _Letter, most: int) -> _Letter:
     """The letter without its own headers, its key and value cut to `most` bytes; headers say how long they were."""
     timestamp, key, value, headers = letter
-    ours = [header for header in headers if header[0].startswith("ottla.")]
-    for name, content in (("ottla.key.bytes", key), ("ottla.value.bytes", value)):
-        if content is not None and len(content) > most:
-            ours.append((name, str(len(content)).encode()))
+    ours = [header for header in headers if is_ours(header)]
+    ours += lost_parts(key, value, most, len(headers) - len(ours))
     return timestamp, key if key is None else key[:most], value if value is None else value[:most], ours

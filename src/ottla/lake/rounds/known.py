@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
+from ottla.jobs.options import Kept
 from ottla.lake.columns.shape import PLACEHOLDER, Shape
 from ottla.lake.notes.state import LakeRecords
-from ottla.lake.options import BY_NAME, OPTIONS, Kept, LoadOptions, checked
+from ottla.lake.options import BY_NAME, OPTIONS, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, catalog_url, lake_url, open_store
 
 _PASSWORD = re.compile(r"(?<=//)([^:/@\s]*):[^@/\s]*@")

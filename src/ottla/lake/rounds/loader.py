@@ -1,6 +1,6 @@
 """Topics into a lake of Parquet files: rounds of plan, write, publish, reveal, commit, each safe to be killed in.
 
-Plans are made in plans.py, kept by state.py, carried out by attempt.py on the executors. Killed anywhere, the next
+Plans are made in plans.py, kept by state.py, carried out by attempt.py and its workers. Killed anywhere, the next
 loader carries a publication through or does a plan over.
 """
 
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.notes.plans import (
@@ -41,9 +40,7 @@ from ottla.rows.connections import cluster
 from ottla.rows.plan import Offsets, SourceOffset
 from ottla.rows.selection import Selection
 from ottla.rows.survey import Retries, Survey
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from ottla.rows.workers import Workers
 
 log = logging.getLogger("ottla.spark")
 
@@ -104,18 +101,18 @@ class Loaded:
 
 
 class Loader:
-    """One run over one lake, whose state it holds. Spark is started when the first round is carried out."""
+    """One run over one lake, whose state it holds. `workers` are asked for when a round is carried out."""
 
     def __init__(
         self,
         settings: LoadSettings,
         state: LakeState,
-        spark: Callable[[], SparkSession],
+        workers: Callable[[LoadPlan], Workers],
         tell: Callable[[str], None],
     ) -> None:
         self.settings = settings
         self.state = state
-        self.spark = spark
+        self.workers = workers
         self.tell = tell
         lost = resumed(settings, state) if settings.resume else None
         self.name = state.settle(settings.shape, loader=lost.loader if lost is not None else "")
@@ -250,11 +247,11 @@ class Loader:
         """Write all ranges, then publish."""
         began = time.monotonic()
         committed, state = self.loaded.committed, self.state
-        settings, context = with_renames(self.settings, committed.renames), self.spark().sparkContext
+        settings, workers = with_renames(self.settings, committed.renames), self.workers(plan)
         title, planned = f"round {plan.number}", sum(span.size for span in plan.ranges)
-        with Progress(title, planned, context, self.tell) as progress:
+        with Progress(title, planned, workers.host, self.tell) as progress:
             publication = publishable(
-                settings, plan, committed, partial(state.attempt, plan), context, self._publisher, progress
+                settings, plan, committed, partial(state.attempt, plan), workers, self._publisher, progress
             )
         self.state.write_publication(publication)
         self._carry_through(publication)

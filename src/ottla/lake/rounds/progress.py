@@ -16,15 +16,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
+from ottla.jobs.progress import CLEAR, to_stderr
+from ottla.rows.workers import THIS_MACHINE
 
 EVERY_S = 0.5
 PLAIN_EVERY_S = 10.0
-CLEAR = "\r\x1b[K"
-"""Goes to the line's begin and clears it."""
 _LARGEST = 512
 
 
@@ -45,7 +42,7 @@ class Counts:
         self.by_task = {}
 
     def take(self, run: int, task: int, records: int) -> None:
-        """Take the count of a task; a task that Spark runs again begins at zero again."""
+        """Take the count of a task; a task that runs again begins at zero again."""
         if run == self.run:
             self.by_task[task] = records
 
@@ -84,11 +81,14 @@ class Pulse:
 
 
 class Progress:
-    """Shows the counts of one round while it is at work; a context manager."""
+    """Shows the counts of one round while it is at work; a context manager.
 
-    def __init__(self, title: str, planned: int, context: SparkContext | None, tell: Callable[[str], None]) -> None:
+    `host` is the address by which tasks reach this process; without one they do not tell their counts.
+    """
+
+    def __init__(self, title: str, planned: int, host: str | None, tell: Callable[[str], None]) -> None:
         self._counts = Counts(title, planned)
-        self._context, self._tell = context, tell
+        self._host, self._tell = host, tell
         self._token = secrets.token_hex(8)
         self._done = threading.Event()
         self._began = time.monotonic()
@@ -96,15 +96,15 @@ class Progress:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Progress:
-        if self._context is not None:
-            self._listen(local=str(self._context.master).startswith("local"))
+        if self._host is not None:
+            self._listen(local=self._host == THIS_MACHINE)
         self._start(self._show_on_terminal if on_terminal(self._tell) else self._show_plainly)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None) -> None:
         self._done.set()
         if self._socket is not None:
-            self._socket.sendto(b"", ("127.0.0.1", self._socket.getsockname()[1]))  # wakes the thread that receives
+            self._socket.sendto(b"", (THIS_MACHINE, self._socket.getsockname()[1]))  # wakes the thread that receives
         for thread in self._threads:
             thread.join()
         if self._socket is not None:
@@ -117,17 +117,16 @@ class Progress:
 
     def pulse(self, task: int) -> Pulse | None:
         """The way to here for a task of the present phase."""
-        if self._socket is None or self._context is None:
+        if self._socket is None or self._host is None:
             return None
-        host = self._context.getConf().get("spark.driver.host") or "127.0.0.1"
-        return Pulse(host, self._socket.getsockname()[1], self._token, self._counts.run, task)
+        return Pulse(self._host, self._socket.getsockname()[1], self._token, self._counts.run, task)
 
     def _listen(self, *, local: bool) -> None:
-        """Take counts, from this machine alone where the executors are here."""
+        """Take counts, from this machine alone where the tasks run here."""
         with contextlib.suppress(OSError):
             made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             made.settimeout(EVERY_S)
-            made.bind(("127.0.0.1" if local else "", 0))
+            made.bind((THIS_MACHINE if local else "", 0))
             self._socket = made
             self._start(self._receive)
 
@@ -160,12 +159,6 @@ class Progress:
     def _show_plainly(self) -> None:
         while not self._done.wait(PLAIN_EVERY_S):
             self._tell(self._text())
-
-
-def to_stderr(text: str) -> None:
-    """Print a line, in the place of a moving one on a terminal."""
-    clear = CLEAR if sys.stderr.isatty() else ""
-    print(f"{clear}{text}", file=sys.stderr, flush=True)
 
 
 def on_terminal(tell: Callable[[str], None]) -> bool:

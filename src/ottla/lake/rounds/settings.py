@@ -177,9 +177,9 @@ def _value_kind(options: LoadOptions) -> ValueKind:
     if options["message"] and kind != "protobuf":
         raise LakeRefused(f"--message names a message of a Protobuf schema, and the values are {kind}")
     try:
-        places = registry_urls(urls) if urls else ()
+        places = registry_urls(urls, "--registry") if urls else ()
     except ValueError as fault:
-        raise LakeRefused(f"--registry: {fault}") from fault
+        raise LakeRefused(str(fault)) from fault
     rule = Rule(numbers_as_text=options["numbers_as_text"])
     only, without = _names(str(options["fields"])), _names(str(options["exclude_fields"]))
     if (only or without) and kind not in COLUMNED:

@@ -1,6 +1,7 @@
-"""On an executor: turns ranges into finished files; only their names and counts leave.
+"""In a worker: turns ranges into finished files; only their names and counts leave.
 
-Comes from loader.py as a Spark task. Rows never enter the JVM. Nothing written here is visible: loader.py reveals it.
+Comes from attempt.py as a task. On Spark, rows never enter the JVM. Nothing written here is visible: loader.py
+reveals it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ottla.rows.read import read_decoded
 
 @dataclass(frozen=True, slots=True)
 class WriteTask:
-    """The work of one executor task."""
+    """The work of one task."""
 
     spans: tuple[OffsetRange, ...]
     """The ranges in the order of topic, partition and offset."""

@@ -1,8 +1,9 @@
-"""Creates a topic of the registry where it does not exist, checks it, and marks it as not to be deleted."""
+"""Creates a state topic where it does not exist, checks it, and marks it as not to be deleted."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from ottla.client.admin import admin
 from ottla.client.admin.admin import ConfigOperation, NewTopic, Resource, ResourceType
@@ -16,18 +17,35 @@ _log = logging.getLogger(__name__)
 
 
 class UnusableTopic(Exception):
-    """The topic cannot hold a registry; the message names a remedy."""
+    """The topic cannot hold the state; the message names a remedy."""
 
 
-async def open_topic(cluster: Cluster, topic: str, replication_factor: int) -> TopicView:
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The parts of sentences that are the owner's: what a topic holds, and what to do."""
+
+    owner: str
+    """`a registry`."""
+    content: str
+    """`schemas`."""
+    restart: str
+    """`Start the registry again`."""
+    remedy: str
+    """The sentence about damage: what would be wrong, and what to do."""
+
+
+async def open_topic(
+    cluster: Cluster, topic: str, replication_factor: int, words: Words, partitions: int = 1
+) -> TopicView:
     """Create the topic where it does not exist, and check it; UnusableTopic where it cannot be used."""
-    wanted = NewTopic(topic, 1, replication_factor, {_POLICY: "compact"})
+    wanted = NewTopic(topic, partitions, replication_factor, {_POLICY: "compact"})
     outcome = (await cluster.run(admin.create_topics(cluster.plan, [wanted])))[topic]
     if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
         raise outcome
     view = await cluster.topic(topic)
-    if len(view.partitions) != 1:
-        raise UnusableTopic(f"the topic {topic} has {len(view.partitions)} partitions; a registry needs one")
+    if len(view.partitions) != partitions:
+        needed = "one" if partitions == 1 else partitions
+        raise UnusableTopic(f"the topic {topic} has {len(view.partitions)} partitions; {words.owner} needs {needed}")
     resource = Resource(ResourceType.TOPIC, topic)
     story = admin.describe_configs(cluster.plan, [resource], keys=[_POLICY, _PROTECTION])
     found = (await cluster.run(story))[resource]
@@ -35,7 +53,7 @@ async def open_topic(cluster: Cluster, topic: str, replication_factor: int) -> T
     policy = options.get(_POLICY)
     if policy is not None and policy != "compact":
         raise UnusableTopic(
-            f"cleanup.policy of the topic {topic} is {policy}: old schemas would be deleted; set it to compact"
+            f"cleanup.policy of the topic {topic} is {policy}: old {words.content} would be deleted; set it to compact"
         )
     if options.get(_PROTECTION) == "auto":
         await _protect(cluster, resource)

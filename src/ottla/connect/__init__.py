@@ -1,0 +1,1 @@
+"""Apache Kafka Connect's job: everything into topics and out of them."""

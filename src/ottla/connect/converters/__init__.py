@@ -1,0 +1,38 @@
+"""Converters between the bytes of a topic and Connect's data, by the names of their Java classes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.connect.converters.common import Converter
+from ottla.connect.converters.json import JsonConverter
+from ottla.connect.converters.simple import (
+    NUMBERS,
+    BooleanConverter,
+    ByteArrayConverter,
+    NumberConverter,
+    SimpleHeaderConverter,
+    StringConverter,
+)
+from ottla.connect.plugin import Plugin, by_class
+
+_PACKAGE: Final = "org.apache.kafka.connect."
+
+CONVERTERS: Final[dict[str, Plugin[Converter]]] = by_class(
+    Plugin("converter", _PACKAGE + "json.JsonConverter", JsonConverter.OPTIONS, JsonConverter),
+    Plugin("converter", _PACKAGE + "storage.StringConverter", StringConverter.OPTIONS, StringConverter),
+    Plugin("converter", _PACKAGE + "converters.ByteArrayConverter", ByteArrayConverter.OPTIONS, ByteArrayConverter),
+    Plugin("converter", _PACKAGE + "converters.BooleanConverter", BooleanConverter.OPTIONS, BooleanConverter),
+    *(
+        Plugin("converter", f"{_PACKAGE}converters.{name}", NumberConverter.OPTIONS, make)
+        for name, make in NUMBERS.items()
+    ),
+)
+"""All converters of keys and values, by their Java class. They convert headers too."""
+HEADER_CONVERTERS: Final[dict[str, Plugin[Converter]]] = CONVERTERS | by_class(
+    Plugin(
+        "header_converter", _PACKAGE + "storage.SimpleHeaderConverter", SimpleHeaderConverter.OPTIONS,
+        SimpleHeaderConverter,
+    ),
+)  # fmt: skip
+"""All converters of headers, by their Java class."""
