@@ -79,6 +79,16 @@ def begin_with_long_rooms(files: list[str]) -> list[str]:
     return long + [file for file in files if file not in set(long)]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run kills, damages and the like at length")
+
+
+@pytest.fixture(scope="session")
+def at_length(request: pytest.FixtureRequest) -> bool:
+    """True if tests that draw from many cases are to draw more of them: `make test ARGS=--long`."""
+    return bool(request.config.getoption("--long"))
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark tests that take the Spark session, so that `-m "not spark"` leaves out all that need Java for Spark."""
     if {"spark", "spark_session"} & set(getattr(item, "fixturenames", ())):

@@ -20,8 +20,8 @@ from tests.lake.tables.made import Lake, a_round, rows_of, ten_rows
 FORKS = multiprocessing.get_context("forkserver")
 """Makes processes out of one that has imported the formats: importing takes far longer than a commit."""
 FORKS.set_forkserver_preload([committer.__name__, "deltalake", "pyiceberg.catalog.sql"])
-KILLS = 8
-"""Kills of one loader; `make lake-campaign` runs many more."""
+KILLS, KILLS_AT_LENGTH = 4, 16
+"""Kills of one loader, by default and with --long; `make lake-campaign` runs many more."""
 
 
 class Committing(NamedTuple):
@@ -84,10 +84,15 @@ def test_racing_loaders_widen_a_column_once_and_keep_every_row(lake: Lake, tmp_p
     assert sorted(lake.frame()["id"].to_list()) == sorted([*map(float, range(10)), *[0.5] * 4])
 
 
-def killed_until_done(lake: Lake, work: str) -> int:
-    """Repeat the work until `KILLS` kills at random moments met it alive; return its last round."""
+@pytest.fixture(scope="session")
+def kills(at_length: bool) -> int:
+    return KILLS_AT_LENGTH if at_length else KILLS
+
+
+def killed_until_done(lake: Lake, work: str, kills: int) -> int:
+    """Repeat the work until so many kills at random moments met it alive; return its last round."""
     chance, met, last = random.Random(7), 0, 0
-    while met < KILLS:
+    while met < kills:
         last += 8
         with started(lake, work, str(last)) as (process, lines):
             for _ in range(chance.randrange(1, 4)):
@@ -101,9 +106,9 @@ def killed_until_done(lake: Lake, work: str) -> int:
 
 
 @pytest.mark.slow
-def test_kills_beside_a_compaction_neither_lose_nor_double_a_row(lake: Lake):
+def test_kills_beside_a_compaction_neither_lose_nor_double_a_row(lake: Lake, kills: int):
     with started(lake, "compact"):
-        last = killed_until_done(lake, "rounds")
+        last = killed_until_done(lake, "rounds", kills)
     assert lake.offsets() == rows_of(last)
     if lake.format == "delta":
         from deltalake import DeltaTable
@@ -117,7 +122,7 @@ def test_kills_beside_a_compaction_neither_lose_nor_double_a_row(lake: Lake):
 
 
 @pytest.mark.slow
-def test_kills_of_a_keyed_loader_beside_a_compaction_leave_the_last_rows(lake: Lake):
+def test_kills_of_a_keyed_loader_beside_a_compaction_leave_the_last_rows(lake: Lake, kills: int):
     with started(lake, "compact"):
-        last = killed_until_done(lake, "keyed")
+        last = killed_until_done(lake, "keyed", kills)
     assert sorted(lake.frame().select("id", "offset").rows()) == keyed_rows(last)
