@@ -196,9 +196,11 @@ ORDERED = (
     "Value (",
     "Cast transformation ",
     "Unexpected type in Cast",
+    "Kafka Connect Date type ",
     "Invalid value null for configuration static.value: ",
 )
-"""Messages that show a whole record, or that of the first of several fields in the order of Java's hash."""
+"""Messages that show a whole record, that of the first of several fields in the order of Java's hash, or dates that
+no long holds."""
 
 
 def ours(plugin: str, config: dict[str, str], record: SinkRecord) -> dict[str, Any]:
