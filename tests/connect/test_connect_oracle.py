@@ -224,6 +224,8 @@ def ours(plugin: str, config: dict[str, str], record: SinkRecord) -> dict[str, A
 def same_answer(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
     if theirs.get("error") in ON_PURPOSE and "error" in mine:
         return True
+    if mine.get("message", "").startswith("Kafka Connect Date type holds days of 32 bits"):
+        return True  # Java drops the upper bits of such a date without a word
     if "error" in theirs and "error" in mine and mine["error"] == theirs["error"]:
         said = theirs["message"].replace("java.util.LinkedHashMap", "java.util.HashMap")
         return mine["message"] == said or said.startswith(ORDERED)
