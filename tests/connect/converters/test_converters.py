@@ -176,6 +176,7 @@ def test_json_that_is_no_value_is_refused(content, message):
         (data.INT8, None, "Conversion error: null value for field that is required and has no default value"),
         (data.INT8, "x", "Invalid type for INT8: class java.lang.String"),
         (data.DATE_SCHEMA, Instant(5), "should not have any time fields set"),
+        (data.DATE_SCHEMA, Instant(data.DAY_MS << 31), "holds days of 32 bits"),
         (data.TIME_SCHEMA, Instant(-5), "must have date within a day of the epoch"),
         (POINT, Struct.of(INNER := struct([("x", data.INT8)]), x=1), "Mismatching schema."),
         (None, Instant(5), "does not have corresponding schema type"),

@@ -365,7 +365,10 @@ def _instant(schema: Schema, value: Any) -> int:
     if schema.name == DATE:
         if value.ms % DAY_MS:
             raise DataException("Kafka Connect Date type should not have any time fields set to non-zero values.")
-        return value.ms // DAY_MS
+        days = value.ms // DAY_MS
+        if not -(1 << 31) <= days < 1 << 31:
+            raise DataException(f"Kafka Connect Date type holds days of 32 bits, not {days}")
+        return days
     if schema.name == TIME and not 0 <= value.ms < DAY_MS:
         raise DataException("Kafka Connect Time type must have date within a day of the epoch.")
     return value.ms
