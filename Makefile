@@ -13,7 +13,7 @@ TEST_PARTS := test demo java kafka-if-possible zookeeper-if-possible hdfs-if-pos
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
-	@echo 'make test    the test suite'
+	@echo 'make test    the test suite; make test ARGS="tests/lake -k keyed" for a part; ARGS=--long for more kills and damages'
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
 	@echo 'make fuzz    the compiled part under sanitizers, then mutated input against a live broker'

@@ -13,15 +13,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.java_tools import QUICK
+from tests.workers import LONGEST, pytest_xdist_make_scheduler
 
 if TYPE_CHECKING:
     from zookeeper_ensemble import ZookeeperEnsemble
+
+__all__ = ["pytest_xdist_make_scheduler"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # A suite of some thousand processes: without bytecode each compiles all that it imports, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A test's Java process ends before its compiler has paid: Spark's takes two thirds of the time with these options.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK[1:]))
 
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")  # no deadlines: a busy machine is not a fault
@@ -59,7 +66,7 @@ LONG_ROOMS = ("sim", "lake", "server", "spark", "compat", "coordination", "damag
 
 
 def begin_with_long_rooms(files: list[str]) -> list[str]:
-    """Order files: those of the long rooms, from each in turn; then the others, which fill the end of a run evenly.
+    """Order files: the longest; the long rooms', from each in turn; the others, which fill the end of a run evenly.
 
     So none of several workers has a long file left when the others are done, and computing runs beside waiting.
     """
@@ -67,8 +74,25 @@ def begin_with_long_rooms(files: list[str]) -> list[str]:
     for rank, room in enumerate(LONG_ROOMS):
         here = [file for file in files if f"/tests/{room}/" in file]
         places += [(index / len(here), rank, file) for index, file in enumerate(here)]
-    long = [file for _, _, file in sorted(places)]
+    places += [(-len(LONGEST) + at, 0, file) for at, end in enumerate(LONGEST) for file in files if file.endswith(end)]
+    long = list(dict.fromkeys(file for _, _, file in sorted(places)))
     return long + [file for file in files if file not in set(long)]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run kills, damages and the like at length")
+
+
+@pytest.fixture(scope="session")
+def at_length(request: pytest.FixtureRequest) -> bool:
+    """True if tests that draw from many cases are to draw more of them: `make test ARGS=--long`."""
+    return bool(request.config.getoption("--long"))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests that take the Spark session, so that `-m "not spark"` leaves out all that need Java for Spark."""
+    if {"spark", "spark_session"} & set(getattr(item, "fixturenames", ())):
+        item.add_marker("spark")
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,7 +1,7 @@
 """Our payloads are read by our decoder and by others, and payloads of others are read by ours."""
 
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -18,9 +18,11 @@ from tests.formats.shop_orders import WRITER, Order
 from tests.registry_server import RegistryServer
 
 from ottla.formats.avro import AvroReader
+from ottla.formats.avro_writing import AvroWriter
 from ottla.formats.decoder import Decoder, arrow_schema
 from ottla.formats.encoder import Encoder, derived
 from ottla.formats.faults import BadPayload, SchemaFault, Unresolvable
+from ottla.formats.fitting import fitting
 from ottla.formats.protoc import compiled
 from ottla.formats.writer import WriterSchema
 
@@ -191,3 +193,41 @@ def test_types_that_no_schema_is_derived_for_are_refused(kind):
         derived(kind, pa.struct([("x", pa.duration("us"))]))
     with pytest.raises(SchemaFault, match="structs only"):
         derived(kind, pa.string())
+
+
+@pytest.mark.parametrize(
+    ("logical", "kind", "value"),
+    [
+        ("timestamp-millis", "long", datetime(2026, 1, 1, 0, 0, 0, 1001, tzinfo=UTC)),
+        ("local-timestamp-millis", "long", datetime(2026, 1, 1, 0, 0, 0, 1)),
+        ("time-millis", "int", time(0, 0, 0, 999)),
+    ],
+)
+def test_a_time_with_digits_beyond_milliseconds_is_not_written_where_milliseconds_are_declared(logical, kind, value):
+    fields = [{"name": "v", "type": {"type": kind, "logicalType": logical}}]
+    writer = AvroWriter(WriterSchema("AVRO", json.dumps({"type": "record", "name": "R", "fields": fields})))
+    with pytest.raises(BadPayload, match="digits beyond milliseconds"):
+        writer.write({"v": value})
+    assert writer.write({"v": value.replace(microsecond=2000)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.float32(), (1 << 24) + 1),
+        (pa.float64(), (1 << 53) + 1),
+        (pa.float64(), str((1 << 53) + 1)),
+        (pa.float64(), Decimal((1 << 53) + 1)),
+        (pa.float32(), 1e300),
+        (pa.timestamp("us", "UTC"), "2026-01-01T00:00:00.0000001Z"),
+        (pa.time64("us"), "10:00:00.1234567"),
+    ],
+)
+def test_a_value_given_as_text_or_number_is_refused_where_its_type_would_drop_digits(kind, value):
+    with pytest.raises(BadPayload, match="path"):
+        fitting(kind, text=True)(value, "path")
+
+
+def test_a_value_that_its_type_holds_is_taken_as_it_is():
+    assert [fitting(pa.float32())(value, "path") for value in (1 << 24, 0.1, 2)] == [1 << 24, 0.1, 2]
+    assert fitting(pa.float64(), text=True)("1e300", "path") == 1e300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from ottla.formats.writer import WriterSchema
 from ottla.lake.columns import values
 from ottla.lake.notes.plans import Commit, LoadPlan
 from ottla.lake.rounds import attempt, write
-from ottla.lake.rounds.attempt import Attempt
+from ottla.lake.rounds.attempt import publishable
 from ottla.lake.rounds.progress import Progress
 from ottla.lake.rounds.publishing import publisher
 from ottla.lake.rounds.settings import load_settings
@@ -44,6 +45,7 @@ class Load:
         self.committed = Commit()
         self.letters: list[str] = []
         self._log: list[bytes | None] = []
+        self._attempts = itertools.count()
         self._publisher = publisher(self.settings.shape, self.store, "L")
         for module in (attempt, write):
             monkeypatch.setattr(module, "read_decoded", self._read)
@@ -62,15 +64,15 @@ class Load:
         self._log += payloads
         plan = LoadPlan(number, (OffsetRange(TOPIC, 0, begin, len(self._log), b"0" * 16),))
         try:
-            done = Attempt(
+            done = publishable(
                 self.settings,
                 plan,
-                dict(self.committed.columns),
-                f"_ottla/tmp/{number}-a/",
+                self.committed,
+                lambda: f"_ottla/tmp/{number}-{next(self._attempts)}/",
                 Here(),
+                self._publisher,
                 Progress("", 0, None, lambda _: None),
-            ).publication()
-            self._publisher.check(done, self.committed)
+            )
         except BaseException:
             del self._log[begin:]
             raise

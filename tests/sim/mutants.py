@@ -84,7 +84,7 @@ MUTANTS = (
         "if not self._fits(header) or crc32c(view[CRC_START:]) != header.crc or not self._is_proved(header):",
         "if not self._fits(header) or not self._is_proved(header):",
         _POWER,
-        90,
+        93,
         ("unreadable", "phantom", *_LOST),
     ),
     Mutant(
@@ -142,7 +142,7 @@ MUTANTS = (
         "if not self._held and self._partition.log.high_watermark >= self._through:",
         "if True:",
         _POWER,
-        0,
+        6,
         ("lost-commit",),
     ),
     Mutant(
@@ -151,7 +151,7 @@ MUTANTS = (
         "if again:",
         "if False:",
         ("failed sync", "power cut"),
-        0,
+        1,
         ("stuck", "unreadable", "poll-skip", *_LOST),
     ),
 )

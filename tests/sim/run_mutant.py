@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 from random import Random
-
-from drawn import without_what_came_last
 
 import ottla
 from ottla.sim.plan import CLASSIC, CONSUMER, Plan, draw_transactions, draw_with_options, with_members
 from ottla.sim.world import World
+
+if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parents[2]))
+from tests.sim.drawn import without_what_came_last
 
 
 def _leaders_move(plan: Plan) -> Plan:
@@ -144,38 +147,46 @@ CIRCUMSTANCES = {
 }
 
 
+def first_shown(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> list[str]:
+    """Run small worlds full of the faults, each of which needs the safeguard; the first red one's seed and kinds."""
+    for seed in range(first, first + count):
+        if kinds := anomalies(seed, brokers, faults):
+            return [str(seed), *kinds]
+    return []
+
+
+def anomalies(seed: int, brokers: int, faults: tuple[str, ...]) -> list[str]:
+    """The kinds of the anomalies that the seed's world shows, under the given faults and circumstances."""
+    plan = without_what_came_last(draw_with_options(seed, brokers))._replace(
+        client_timeout_ms=3000,
+        moves_leaders=False,
+        decays=False,
+        rolls_back=False,
+        edits_required=False,
+        more_directories=(),
+        watches=False,
+        contends=False,
+        transactions=None,
+        busy_ms=3000,
+        groups=4,
+        healed_within_ms=12_000 if brokers == 1 else 30_000,
+        faults=tuple(name for name in faults if name not in CIRCUMSTANCES),
+        fault_every_ms=(150, 700),
+        pause_us=(1000, 60_000),
+        sync_us=(2000, 60_000),
+        value_bytes=(100, 260),
+        harsh=0.5,
+    )
+    for name in faults:
+        plan = CIRCUMSTANCES[name](plan) if name in CIRCUMSTANCES else plan
+    return sorted({anomaly.kind for anomaly in World(plan).run().anomalies})
+
+
 def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
-    """Run small worlds full of the given faults, so that each of them needs the safeguard."""
     assert ottla.__file__ is not None
     assert ottla.__file__.startswith(os.environ["PYTHONPATH"]), ottla.__file__
     logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
-    for seed in range(first, first + count):
-        plan = without_what_came_last(draw_with_options(seed, brokers))._replace(
-            client_timeout_ms=3000,
-            moves_leaders=False,
-            decays=False,
-            rolls_back=False,
-            edits_required=False,
-            more_directories=(),
-            watches=False,
-            contends=False,
-            transactions=None,
-            busy_ms=3000,
-            groups=4,
-            healed_within_ms=12_000 if brokers == 1 else 30_000,
-            faults=tuple(name for name in faults if name not in CIRCUMSTANCES),
-            fault_every_ms=(150, 700),
-            pause_us=(1000, 60_000),
-            sync_us=(2000, 60_000),
-            value_bytes=(100, 260),
-            harsh=0.5,
-        )
-        for name in faults:
-            plan = CIRCUMSTANCES[name](plan) if name in CIRCUMSTANCES else plan
-        anomalies = World(plan).run().anomalies
-        if anomalies:
-            print(seed, *sorted({anomaly.kind for anomaly in anomalies}))
-            return
+    print(*first_shown(brokers, first, count, faults))
 
 
 if __name__ == "__main__":

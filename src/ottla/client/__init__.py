@@ -1,6 +1,7 @@
 """A Kafka client: one core without sockets (stories in `plan`, `admin`, `producing`, `consuming`) with two faces.
 
-`blocking/` drives the stories over sockets, `aio/` over asyncio; `faces/` declares the calls that both have. Most programs need only these names:
+`blocking/` drives the stories over sockets, `aio/` over asyncio; `faces/` declares the calls that both have.
+Most programs need only these names:
 
     from ottla.client import Admin, Consumer, Producer
     from ottla.client import aio  # aio.Producer, aio.Consumer, aio.Admin, aio.Cluster

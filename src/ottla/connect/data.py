@@ -226,8 +226,8 @@ class Struct:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = (f"{member.name}={value}" for member, value in zip(self.schema.members, self.values, strict=True))
-        return f"Struct{{{','.join(part for part in shown if not part.endswith('=None'))}}}"
+        pairs = zip(self.schema.members, self.values, strict=True)
+        return f"Struct{{{','.join(f'{member.name}={value}' for member, value in pairs if value is not None)}}}"
 
 
 _CLASSES: Final[dict[Type, tuple[type, ...]]] = {

@@ -280,7 +280,7 @@ def _number(token: str) -> SchemaAndValue | None:
         return None
     _, _, exponent = number.as_tuple()
     assert isinstance(exponent, int)
-    if exponent < 64 and number == number.to_integral_value():
+    if number.adjusted() < 20 and number == number.to_integral_value():
         for bits, schema in _WHOLE:
             if whole(number, bits) == number:
                 return SchemaAndValue(schema, int(number))

@@ -111,4 +111,5 @@ def _field(field: Field) -> pa.Field:
             default = finished(field.node, plain)
         except (BadPayload, pa.ArrowInvalid, pa.ArrowTypeError) as fault:
             raise SchemaFault(f"the default of the Avro field {field.name}: {fault}") from None
-    return described(pa.field(field.name, evolving_type(field.node)), aliases=field.aliases, default=default)
+    column = pa.field(field.name, evolving_type(field.node))
+    return described(column, aliases=field.aliases, default=default, meaning=field.meaning)

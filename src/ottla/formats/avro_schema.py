@@ -64,6 +64,8 @@ class Field:
     node: Node
     aliases: tuple[str, ...] = ()
     default: object = MISSING
+    meaning: str = ""
+    """Kafka Connect's name for the type of the values, where Avro itself has none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,11 +172,24 @@ class _Nodes:
             return Fixed(found.name, found.size, *_logical(found.properties, "fixed", found.size))
         fields = (
             Field(
-                each.name, self.node(each.type, depth + 1), each.aliases, each.default if each.has_default else MISSING
+                each.name,
+                self.node(each.type, depth + 1),
+                each.aliases,
+                each.default if each.has_default else MISSING,
+                _meaning(each.type),
             )
             for each in found.fields
         )
         return Record(found.name, tuple(fields))
+
+
+def _meaning(found: AvroNode) -> str:
+    """The type's `connect.name`; empty where a logical type says what values are."""
+    if found.kind == "union":
+        others = [branch for branch in found.branches if branch.kind != "null"]
+        return _meaning(others[0]) if len(others) == 1 else ""
+    name = found.properties.get("connect.name")
+    return name if isinstance(name, str) and not _logical(found.properties, found.kind, found.size)[0] else ""
 
 
 def _logical(found: Mapping[str, Any], kind: str, size: int) -> tuple[str, int, int]:

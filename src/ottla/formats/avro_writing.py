@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from itertools import count
 from struct import Struct
 from struct import error as StructError
@@ -73,11 +73,20 @@ def _writable(node: Node) -> Convert:
             return lambda parts: _DURATION.pack(parts["months"], parts["days"], parts["milliseconds"])
         case Fixed(logical="uuid"):
             return UUID
+        case Primitive(logical="timestamp-millis" | "local-timestamp-millis" | "time-millis"):
+            return _milliseconds
         case Primitive(logical="timestamp-nanos"):
             return lambda time: (time - _EPOCH) // _MICROSECOND * 1000
         case Primitive(logical="local-timestamp-nanos"):
             return lambda time: (time.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND * 1000
     return lambda value: value
+
+
+def _milliseconds(moment: datetime | time) -> datetime | time:
+    """A time as it is, if milliseconds hold all of it: fastavro drops other digits."""
+    if moment.microsecond % 1000:
+        raise BadPayload(f"{moment.isoformat()} has digits beyond milliseconds, which its Avro schema has no place for")
+    return moment
 
 
 def _unseen(node: Node) -> Any:

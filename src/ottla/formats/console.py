@@ -85,9 +85,8 @@ class ValueDecoder:
             rows = group.rows
             for at, reason in block.faults:
                 found[int(rows[at])] = BadPayload(reason)
-            objects = block.array.to_pylist(maps_as_pydicts="strict")
-            for row, one in zip(rows[block.good].tolist(), objects, strict=True):
-                found[row] = unwrapped(one)
+            for row, one in zip(rows[block.good].tolist(), block.array, strict=True):
+                found[row] = _object(one)
         return found
 
     def _reader(self, name: SchemaName) -> Reader:
@@ -96,6 +95,14 @@ class ValueDecoder:
             schema = self._schemas(name)
             found = self._readers[name] = reader_of(schema.kind.lower(), schema)
         return found
+
+
+def _object(value: pa.Scalar) -> Any:
+    """The value in Python; a BadPayload for one that Python lacks, such as a day after the year 9999."""
+    try:
+        return unwrapped(value.as_py(maps_as_pydicts="strict"))
+    except (OverflowError, ValueError, KeyError) as fault:
+        return BadPayload(f"a value that cannot be shown: {fault}")
 
 
 def unwrapped(value: Any) -> Any:

@@ -7,7 +7,7 @@ protobuf.py and json_schema.py, and how one schema's columns become another's of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 from ottla.formats.arrays import Mask, valid
 from ottla.formats.evolution import Stays, check, converted, widened
 from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
+from ottla.formats.iso_times import check_calendar
 from ottla.formats.renames import Renames
 from ottla.formats.rows import Block
 from ottla.formats.wire import Cut, Faults, Group, Rows, SchemaName, cut
@@ -56,6 +57,10 @@ class Decoded:
     good: Mask
     faults: list[tuple[int, str]]
     wanted: pa.Schema
+    misfits: bool = False
+    """True if a row is bad since its type, or its value, has no place in a column: an earlier row made the column."""
+    firsts: tuple[int, ...] = ()
+    """The first row of each writer's schema, in order."""
 
     @property
     def table(self) -> pa.Table:
@@ -73,10 +78,10 @@ class Evolution:
     renames: Renames = field(default_factory=Renames)
     stays: Stays = lambda path: False
     """Fields that keep their name though a schema has another one for them."""
-    allow: Callable[[pa.Schema], None] = lambda wanted: None
-    """Raises `Unresolvable` for columns that there cannot be: a schema that leads to them is not read."""
+    allow: Callable[[pa.Schema, pa.Schema | None], None] = lambda wanted, before: None
+    """Raises `Unresolvable` for columns that those before cannot become: a schema that leads to them is not read."""
     exact: bool = False
-    """True if a row is bad whose nanoseconds a column of microseconds would drop."""
+    """True if a row is bad whose value a column cannot hold: digits beyond microseconds or 2**53, years beyond 9999."""
 
 
 class Decoder:
@@ -123,15 +128,17 @@ class Decoder:
         parts = self._cut(values, headers)
         faults = list(parts.faults)
         read: list[tuple[Rows, pa.Schema, pa.Array]] = []
-        wanted = self.target
-        for group in parts.groups:
+        wanted, misfits = self.target, False
+        groups = sorted(parts.groups, key=lambda group: int(group.rows[0]))
+        for group in groups:
             known = self._of(group.schema)
             reason = known.reason
             if known.columns is not None:
                 wanted, why = self._taken_up(wanted, known.columns)
-                reason = reason or (why and f"{known.named} cannot be read: {why}")
+                reason = f"{known.named} cannot be read: {why}" if why else reason
             if known.reader is None or reason:
                 faults += [(row, reason) for row in group.rows.tolist()]
+                misfits = misfits or known.columns is not None
                 continue
             block = known.reader.read(group.payloads)
             rows = group.rows
@@ -140,10 +147,13 @@ class Decoder:
         wanted = wanted if wanted is not None else pa.schema([])
         target = pa.struct(list(wanted if self.target is None else self.target))
         pieces = [(parts.nulls, pa.nulls(len(parts.nulls), target))]
+        unread = len(faults)
         for rows, written, array in read:
             row, exact = _row(array), self._evolution.exact
             pieces.append(_fitted(rows, row, pa.struct(list(written)), target, faults, exact=exact))
-        return _gathered(len(values), pieces, faults, wanted)
+        made = _gathered(len(values), pieces, faults, wanted)
+        firsts = tuple(int(group.rows[0]) for group in groups)
+        return replace(made, misfits=misfits or len(faults) > unread, firsts=firsts)
 
     def _taken_up(self, wanted: pa.Schema | None, found: pa.Schema) -> tuple[pa.Schema | None, str]:
         """The wanted columns with those of a writer's schema, and why that schema adds none where it may not."""
@@ -151,7 +161,7 @@ class Decoder:
         if wanted is not None and wider.equals(wanted):
             return wider, ""
         try:
-            self._evolution.allow(wider)
+            self._evolution.allow(wider, wanted)
         except Unresolvable as fault:
             return wanted, str(fault)
         return wider, ""
@@ -188,7 +198,12 @@ class Decoder:
     def _judge(self, named: str, writer: WriterSchema) -> _Known:
         try:
             reader = reader_of(
-                self.kind, writer, message=self._message, framed=self._bare is None, validate=self._validate
+                self.kind,
+                writer,
+                message=self._message,
+                framed=self._bare is None,
+                validate=self._validate,
+                exact=self._evolution.exact,
             )
         except SchemaFault as fault:
             return _Known(named, None, None, f"{named} cannot be read: {fault}")
@@ -223,12 +238,19 @@ class _Known:
 
 
 def reader_of(
-    kind: str, writer: WriterSchema, *, message: str = "", framed: bool = True, validate: bool = False
+    kind: str,
+    writer: WriterSchema,
+    *,
+    message: str = "",
+    framed: bool = True,
+    validate: bool = False,
+    exact: bool = False,
 ) -> Reader:
     """The reader for a schema, or `SchemaFault`.
 
     `message` names one of a Protobuf file's messages, which is the first otherwise; `framed` payloads say which it is.
-    `validate` holds JSON values against all that their schema says, not only against their columns' types.
+    `validate` holds JSON values against all that their schema says, not only against their columns' types. `exact`
+    refuses a value whose column would drop digits of it.
     """
     if writer.kind.lower() != kind:
         raise SchemaFault(f"it is of the kind {writer.kind}, not {kind.upper()}")
@@ -239,10 +261,10 @@ def reader_of(
     if kind == "protobuf":
         from ottla.formats.protobuf import ProtobufReader
 
-        return ProtobufReader(writer, message=message, framed=framed)
+        return ProtobufReader(writer, message=message, framed=framed, exact=exact)
     from ottla.formats.json_schema import JsonReader
 
-    return JsonReader(writer, validate=validate)
+    return JsonReader(writer, validate=validate, exact=exact)
 
 
 def arrow_schema(writer: WriterSchema, *, message: str = "") -> pa.Schema:
@@ -276,7 +298,7 @@ def _fitted(
     """The rows that fit the target, as its type; the others are added to the faults."""
     try:
         check(source, target)
-        return rows, converted(array, target, source, exact=exact)
+        return rows, _converted(array, target, source, exact=exact)
     except Unresolvable as fault:
         faults += [(row, str(fault)) for row in rows.tolist()]
         return rows[:0], pa.nulls(0, target)
@@ -285,11 +307,18 @@ def _fitted(
     kept, arrays = [], [pa.nulls(0, target)]
     for at, row in enumerate(rows.tolist()):
         try:
-            arrays.append(converted(array.slice(at, 1), target, source, exact=exact))
+            arrays.append(_converted(array.slice(at, 1), target, source, exact=exact))
             kept.append(at)
         except pa.ArrowInvalid as fault:
             faults.append((row, str(fault)))
     return rows[np.array(kept, dtype=np.int64)], pa.concat_arrays(arrays)
+
+
+def _converted(array: pa.Array, target: pa.DataType, source: pa.DataType, *, exact: bool) -> pa.Array:
+    found = converted(array, target, source, exact=exact)
+    if exact:
+        check_calendar(found)
+    return found
 
 
 def _gathered(count: int, pieces: list[tuple[Rows, pa.Array]], faults: Faults, wanted: pa.Schema) -> Decoded:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ottla.formats.arrays import items, lists, offsets, valid
 from ottla.formats.faults import Unresolvable
 
-ALIASES, DEFAULT, NUMBER = b"ottla.aliases", b"ottla.default", b"ottla.number"
+ALIASES, DEFAULT, NUMBER, MEANING = b"ottla.aliases", b"ottla.default", b"ottla.number", b"ottla.connect"
 NOTES = (ALIASES, DEFAULT, NUMBER)
 UNION_MEMBER = "member_"
 
@@ -31,10 +31,17 @@ _DAY_MICROS = 86_400_000_000
 
 
 def described(
-    field: pa.Field, *, aliases: tuple[str, ...] = (), default: pa.Array | None = None, number: int | None = None
+    field: pa.Field,
+    *,
+    aliases: tuple[str, ...] = (),
+    default: pa.Array | None = None,
+    number: int | None = None,
+    meaning: str = "",
 ) -> pa.Field:
-    """The field with its aliases, its default (an array of one value) and its number (Protobuf's) noted in it."""
-    notes: dict[bytes, bytes] = {}
+    """The field with what its schema says of it: aliases, the default (an array of one value), the number (Protobuf's)
+    and Kafka Connect's name of its type.
+    """
+    notes: dict[bytes, bytes] = {MEANING: meaning.encode()} if meaning else {}
     if number is not None:
         notes[NUMBER] = str(number).encode()
     if aliases:
@@ -54,6 +61,12 @@ def described_again(field: pa.Field, names: Iterable[str]) -> pa.Field:
     if known := list(dict.fromkeys(names)):
         notes[ALIASES] = json.dumps(known).encode()
     return field.with_metadata(notes or None)
+
+
+def meanings(field: pa.Field) -> tuple[str, ...]:
+    """Kafka Connect's name of the field's type; a second one, if a later schema gives another."""
+    noted = (field.metadata or {}).get(MEANING, b"").decode()
+    return tuple(noted.split(",")) if noted else ()
 
 
 def check(source: pa.DataType, target: pa.DataType, path: str = "value") -> None:
@@ -266,6 +279,8 @@ def _wider(one: pa.DataType, other: pa.DataType, path: Path, stays: Stays) -> pa
         return pa.list_(_wider(one.value_type, other.value_type, _items(path), stays))
     if _is_union(one) and _union_member(other, one) is not None:
         return one
+    if pa.float32() in (one, other) and (one in _INTEGERS or other in _INTEGERS):
+        return pa.float64()  # a float lacks most whole numbers beyond 2**24
     if _promotes(other, one):
         return one
     if _promotes(one, other):
@@ -283,6 +298,9 @@ def _wider_struct(one: pa.DataType, other: pa.DataType, path: Path, stays: Stays
             renamed = field
             if _renames(field, found, one) and not stays((*path[1:], field.name)):
                 renamed = field.with_name(found.name)
+            if (held := meanings(field)) and (other_one := meanings(found)) and other_one[0] not in held:
+                both = ",".join((held[0], other_one[0])).encode()
+                renamed = renamed.with_metadata({**(field.metadata or {}), MEANING: both})
             wider = renamed.with_type(_wider(field.type, found.type, (*path, field.name), stays))
             known = [field.name, *aliases(field), *aliases(found)]
             fields[at] = described_again(wider, [name for name in known if name != wider.name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from ottla.formats.evolution import UNION_MEMBER, converted
 from ottla.formats.faults import BadPayload
+from ottla.formats.iso_times import is_finer
 
 Fit = Callable[[Any, str], Any]
 """(value, path of it for errors) -> the value as its column has it."""
@@ -45,7 +47,7 @@ def _maker(kind: pa.DataType, *, text: bool) -> Fit:
     if types.is_decimal(kind):
         return _decimal(kind)
     if types.is_floating(kind):
-        return _real(text=text)
+        return _real(kind, text=text)
     if types.is_boolean(kind):
         return _truth(text=text)
     if types.is_timestamp(kind):
@@ -139,7 +141,9 @@ def _integer(kind: pa.DataType, *, text: bool) -> Fit:
     return make
 
 
-def _real(*, text: bool) -> Fit:
+def _real(kind: pa.DataType, *, text: bool) -> Fit:
+    short = pa.types.is_float32(kind)
+
     def make(value: Any, path: str) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal | (str if text else int)):
             raise _refused(path, value, "a number")
@@ -147,11 +151,23 @@ def _real(*, text: bool) -> Fit:
             found = float(value)
         except (ValueError, OverflowError):
             raise _refused(path, value, "a number") from None
-        if isinstance(value, int) and int(found) != value:
+        try:
+            held = struct.unpack("<f", struct.pack("<f", found))[0] if short else found
+        except OverflowError:
+            raise _refused(path, value, "a number of 32 bits") from None
+        if (whole := _whole(value)) is not None and held != whole:
             raise BadPayload(f"{path} is a floating-point number in the schema, which cannot hold {value}")
         return found
 
     return make
+
+
+def _whole(value: int | float | Decimal | str) -> int | None:
+    """The whole number that a value is, each digit of which counts; None for others."""
+    try:
+        return int(value) if isinstance(value, int | str) or value == int(value) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def _decimal(kind: pa.DataType) -> Fit:
@@ -202,9 +218,12 @@ def _iso(kind: type[Any], wanted: str) -> Fit:
         if isinstance(value, kind) and (kind is not date or not isinstance(value, datetime)):
             return value
         try:
-            return kind.fromisoformat(value)
+            found = kind.fromisoformat(value)
         except (ValueError, TypeError):
             raise _refused(path, value, wanted) from None
+        if is_finer(value):
+            raise BadPayload(f"{path} is '{value}', and a value of its type has no digits beyond microseconds")
+        return found
 
     return make
 

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow.json as pa_json
 
 from ottla.formats.arrays import whole
 from ottla.formats.faults import BadPayload, SchemaFault
+from ottla.formats.iso_times import check_calendar, is_finer
 from ottla.formats.json_nodes import (
     UTC_MICROS,
     Entries,
@@ -32,6 +34,7 @@ from ottla.formats.json_nodes import (
     in_blocks,
     parse,
 )
+from ottla.formats.json_numbers import Real, may_lose_digits
 from ottla.formats.rows import Block
 from ottla.formats.wire import extents
 from ottla.formats.writer import WriterSchema
@@ -45,9 +48,10 @@ _WORDS = {pa.string(): "a string", pa.int64(): "an integer", pa.float64(): "a nu
 class JsonReader:
     """Reads payloads of one writer's schema."""
 
-    def __init__(self, writer: WriterSchema, *, validate: bool = False) -> None:
+    def __init__(self, writer: WriterSchema, *, validate: bool = False, exact: bool = False) -> None:
         document, self._node = parse(writer.text, dict(writer.named_references))
         self.type = arrow_type(self._node)
+        self._exact = exact
         self._valid = _validator(document, writer) if validate else None
         self._blocks = isinstance(self._node, Members) and in_blocks(self._node) and not validate
 
@@ -93,7 +97,11 @@ class JsonReader:
             )
             if table.num_rows != len(payloads):
                 return None
-            return _finished(self._node, whole(table.to_struct_array()))
+            if self._exact and any(may_lose_digits(column, text) for column in table.columns):
+                return None
+            found = _finished(self._node, whole(table.to_struct_array()))
+            check_calendar(found)
+            return found
         except pa.ArrowInvalid:
             return None
 
@@ -113,14 +121,14 @@ class JsonReader:
 
     def _value(self, payload: bytes) -> Any:
         try:
-            found = json.loads(payload.decode(), parse_constant=_refuse_constant)
+            found = json.loads(payload.decode(), parse_constant=_refuse_constant, parse_float=Real)
         except (ValueError, RecursionError) as fault:
             raise BadPayload(f"not JSON: {fault}") from None
         if self._valid is not None:
-            self._valid(found)
+            self._valid(json.loads(payload))
         if found is None:
             raise BadPayload("null")
-        return _fitting(self._node, found, "value")
+        return _fitting(self._node, found, "value", exact=self._exact)
 
 
 def _may_hold_no_number(text: pa.Buffer) -> bool:
@@ -144,51 +152,83 @@ def _finished(node: Node, array: pa.Array) -> pa.Array:
     return array if array.type == arrow_type(node) else array.cast(arrow_type(node))
 
 
-def _fitting(node: Node, value: Any, path: str) -> Any:
+def _fitting(node: Node, value: Any, path: str, *, exact: bool) -> Any:
     """The value as its column takes it, or `BadPayload`."""
     if value is None:
         return None
     match node:
         case Scalar():
-            return _scalar(node.type, value, path)
+            return _scalar(node.type, value, path, exact=exact)
         case Text():
             return _text(value, path)
         case Members():
             if isinstance(value, dict):
-                return {name: _fitting(part, value.get(name), f"{path}.{name}") for name, part in node.fields}
+                return {
+                    name: _fitting(part, value.get(name), f"{path}.{name}", exact=exact) for name, part in node.fields
+                }
         case Items():
             if isinstance(value, list):
-                return [_fitting(node.item, item, f"{path}[]") for item in value]
+                return [_fitting(node.item, item, f"{path}[]", exact=exact) for item in value]
         case Entries():
             if isinstance(value, dict):
-                return [(name, _fitting(node.value, item, f"{path}.{name}")) for name, item in value.items()]
+                inner = node.value
+                return [(name, _fitting(inner, item, f"{path}.{name}", exact=exact)) for name, item in value.items()]
     declared = "an array" if isinstance(node, Items) else "an object"
     raise BadPayload(f"{path} is {json.dumps(value)[:60]}, where {declared} is declared")
 
 
 def _text(value: Any, path: str) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:
+        return _dumped(value)
+    except OverflowError:
         raise BadPayload(f"{path} holds a number that is too large") from None
+    except RecursionError:
+        raise BadPayload(f"{path} is nested too deep") from None
 
 
-def _scalar(kind: pa.DataType, value: Any, path: str) -> Any:
+def _dumped(value: Any) -> str:
+    """The value as JSON in which each number has the digits that it came with."""
+    match value:
+        case dict():
+            members = [f"{json.dumps(name, ensure_ascii=False)}: {_dumped(item)}" for name, item in value.items()]
+            return f"{{{', '.join(members)}}}"
+        case list():
+            return f"[{', '.join([_dumped(item) for item in value])}]"
+        case Real():
+            if math.isinf(value):
+                raise OverflowError
+            return value.text
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _scalar(kind: pa.DataType, value: Any, path: str, *, exact: bool) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and value in (math.inf, -math.inf):
         raise BadPayload(f"{path} is a number that is too large")
     if kind == pa.int64() and number and value == int(value):
-        return int(value)
+        return _whole(value, path)
     if kind == pa.float64() and number:
+        if exact and isinstance(value, int) and int(float(value)) != value:
+            raise BadPayload(f"{path} is {value}, a whole number that a double cannot hold")
         return float(value)
     if (kind == pa.string() and isinstance(value, str)) or (kind == pa.bool_() and isinstance(value, bool)):
         return value
     if pa.types.is_temporal(kind) and isinstance(value, str):
-        return _time(kind, value, path)
+        return _time(kind, value, path, exact=exact)
     raise BadPayload(f"{path} is {json.dumps(value)[:60]}, where {_WORDS.get(kind, 'a time as text')} is declared")
 
 
-def _time(kind: pa.DataType, text: str, path: str) -> date | datetime:
+def _whole(value: Any, path: str) -> int:
+    """A whole number, also one that is written with a fraction of zeros or an exponent."""
+    found = Decimal(value.text) if isinstance(value, Real) else value
+    if found != int(found):
+        raise BadPayload(f"{path} is {value.text}, where an integer is declared")
+    return int(found)
+
+
+def _time(kind: pa.DataType, text: str, path: str, *, exact: bool) -> date | datetime:
+    if exact and is_finer(text):
+        raise BadPayload(f"{path} is '{text[:60]}', and its column holds no digits beyond microseconds")
     try:
         if kind != UTC_MICROS:
             return date.fromisoformat(text)

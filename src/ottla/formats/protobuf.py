@@ -25,10 +25,10 @@ MOST_PATH = 32
 class ProtobufReader:
     """Reads payloads of one writer's schema: of the message named, or of the first in the file."""
 
-    def __init__(self, writer: WriterSchema, *, message: str = "", framed: bool = True) -> None:
+    def __init__(self, writer: WriterSchema, *, message: str = "", framed: bool = True, exact: bool = False) -> None:
         self._file = compiled(writer)
         self.descriptor = _message(self._file, message)
-        column = message_column(self.descriptor)
+        column = message_column(self.descriptor, exact=exact)
         if column is None:
             raise SchemaFault(f"the Protobuf message {self.descriptor.full_name} has no field that could be a column")
         self.type = column.type

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -59,15 +60,19 @@ class Column:
     build: Build
 
 
-def message_column(descriptor: Descriptor) -> Column | None:
-    """The column of a message type; None where it has no field that could be one."""
-    return _Columns().message(descriptor)
+def message_column(descriptor: Descriptor, *, exact: bool = False) -> Column | None:
+    """The column of a message type; None where it has no field that could be one.
+
+    With `exact` a Timestamp whose nanoseconds its column would drop makes its message a bad one.
+    """
+    return _Columns(exact=exact).message(descriptor)
 
 
 class _Columns:
     """Makes columns of nested types; `open` are the messages that are being made right now."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, exact: bool) -> None:
+        self.exact = exact
         self.open: list[str] = []
         self.count = 0
 
@@ -103,14 +108,15 @@ class _Columns:
         one = self._value(field)
         return _repeated(one) if one is not None and field.is_repeated else one
 
-    def _value(self, field: FieldDescriptor) -> Column | None:
+    def _value(self, field: FieldDescriptor, named: str = "") -> Column | None:
+        """The column of single values; `named` is the field that they belong to, if it is another."""
         if field.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
             return _scalar(field)
         name = field.message_type.full_name
         if name in _READ_SPECIALLY and field.message_type.file.name not in WELL_KNOWN:
             raise SchemaFault(f"the Protobuf schema defines {name} itself")
         if name == TIMESTAMP:
-            return Column(MICROS, _timestamps)
+            return Column(MICROS, partial(_timestamps, name=named or field.name, exact=self.exact))
         if name in WRAPPERS:
             inner = _scalar(field.message_type.fields_by_name["value"])
             read = attrgetter("value")
@@ -121,7 +127,7 @@ class _Columns:
 
     def _map(self, field: FieldDescriptor) -> Column:
         keys = _scalar(field.message_type.fields_by_name["key"])
-        values = self._value(field.message_type.fields_by_name["value"])
+        values = self._value(field.message_type.fields_by_name["value"], field.name)
         kind = pa.map_(keys.type, pa.null() if values is None else values.type)
 
         def build(maps: list[Any]) -> pa.Array:
@@ -197,11 +203,15 @@ def _name(names: dict[int, str], value: int | None) -> str | None:
     return None if value is None else names.get(value) or str(value)
 
 
-def _timestamps(messages: list[Any]) -> pa.Array:
+def _timestamps(messages: list[Any], *, name: str, exact: bool) -> pa.Array:
     seconds = np.fromiter(map(attrgetter("seconds"), messages), np.int64, len(messages))
     nanos = np.fromiter(map(attrgetter("nanos"), messages), np.int64, len(messages))
     if bool(np.any((seconds < _LEAST_SECONDS) | (seconds > _MOST_SECONDS) | (nanos < 0) | (nanos > 999_999_999))):
-        raise BadPayload("a Timestamp outside the years 1 to 9999")
+        raise BadPayload(f"field {name}: a Timestamp outside the years 1 to 9999")
+    if exact and len(finer := nanos[nanos % 1000 != 0]):
+        raise BadPayload(
+            f"field {name}: a Timestamp of {finer[0]} nanoseconds, and its column holds no digits beyond microseconds"
+        )
     return from_numbers(MICROS, seconds * 1_000_000 + nanos // 1000)
 
 

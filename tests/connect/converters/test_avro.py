@@ -15,9 +15,9 @@ from tests.registry_server import RegistryServer
 
 from ottla.client.registry_client import RegistryClient
 from ottla.connect import data
+from ottla.connect.converters.avro import AvroConverter
 from ottla.connect.converters.avro_codec import reader, writer
 from ottla.connect.converters.avro_schema import avro_schema, connect_schema
-from ottla.connect.converters.registry import AvroConverter
 from ottla.connect.data import Instant, Schema, Struct, Type, array, map_of, struct
 from ottla.connect.errors import ConfigException, DataException, RetriableException
 from ottla.formats.avro_tree import parse_avro
@@ -30,7 +30,7 @@ ORDER = struct(
         ("count", Schema(Type.INT32, default=7)),
         ("note", Schema(Type.STRING, optional=True, default="none")),
         ("price", data.decimal(2)),
-        ("day", data.DATE_SCHEMA),
+        ("day", data.DATE_SCHEMA.but(default=Instant(5 * data.DAY_MS))),
         ("time", data.TIME_SCHEMA),
         ("at", data.TIMESTAMP_SCHEMA.but(optional=True)),
         ("ratio", data.FLOAT64),
@@ -127,6 +127,22 @@ def test_a_union_of_several_types_is_a_struct_of_optional_fields(server):
     assert reader(node, schema)(bytes(out), 0)[0].get("u").values == [None, "x"]
     with pytest.raises(DataException, match="one branch that is not null; 2 are"):
         writer(node)(Struct(schema, [Struct(union, [1, "x"])]), bytearray())
+
+
+def test_an_optional_union_is_one_union_with_null(server):
+    union = struct(
+        [("int", Schema(Type.INT32, optional=True)), ("string", data.OPTIONAL_STRING)],
+        name="io.confluent.connect.avro.Union", optional=True,
+    )  # fmt: skip
+    assert avro_schema(union) == ["null", "int", "string"]
+    made = converter(server)
+    content = made.from_connect("t", union, Struct(union, [None, "x"]))
+    assert made.to_connect("t", content).value.values == [None, "x"]
+
+
+def test_text_that_is_no_unicode_is_refused(server):
+    with pytest.raises(DataException, match="text that Avro cannot hold"):
+        converter(server).from_connect("t", data.STRING, "\ud800")
 
 
 def test_an_enum_keeps_its_symbols_and_a_fixed_its_size():

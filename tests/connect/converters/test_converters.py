@@ -152,6 +152,8 @@ def test_a_fixed_schema_reads_values_without_one():
         (None, 'requires "schema" and "payload" fields'),
         (b"{", "serialization error"),
         (b"\xff", "serialization error"),
+        (b'{"schema":null,"payload":NaN}', "NaN is no JSON"),
+        (b'{"schema":null,"payload":' + b"[" * 300 + b"]" * 300 + b"}", "nested more than 200 deep"),
         (b'{"schema":{},"payload":1}', "Schema must contain 'type' field"),
         (b'{"schema":{"type":"int7"},"payload":1}', "Unknown schema type: int7"),
         (b'{"schema":{"type":"array"},"payload":1}', "Array schema did not specify the element type"),
@@ -177,6 +179,7 @@ def test_json_that_is_no_value_is_refused(content, message):
         (data.TIME_SCHEMA, Instant(-5), "must have date within a day of the epoch"),
         (POINT, Struct.of(INNER := struct([("x", data.INT8)]), x=1), "Mismatching schema."),
         (None, Instant(5), "does not have corresponding schema type"),
+        (data.STRING, "\ud800", "serialization error"),
     ],
 )
 def test_a_value_that_does_not_fit_its_schema_is_refused(schema, value, message):

@@ -133,6 +133,7 @@ def test_a_regular_expression_of_java_matches_whole_names(pattern, subject, matc
         ("a(?i)b", "is not supported"),
         ("[a", "Unclosed character class"),
         ("a{", "Illegal repetition"),
+        (r"(?<n>a)\k<n", "missing trailing"),
         (r"\y", "Illegal/unsupported escape sequence"),
         ("*", "nothing to repeat"),
         ("\\", "Unexpected end"),

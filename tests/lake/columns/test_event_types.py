@@ -147,6 +147,18 @@ def test_bytes_that_did_not_change_stay(memory_lake, form):
 
 
 @pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_decimal_that_did_not_change_stays(memory_lake, form, encoded, caplog):
+    placeholder = "__debezium_unavailable_value"
+    left_out = base64.b64encode(placeholder.encode()).decode() if encoded else placeholder
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    records = documents(sent(decimal, "MDk="), sent(decimal, left_out, op="u"), sent(decimal, left_out, 2))
+    lake = both_ways(memory_lake, form, records, key="id", debezium=True)
+    assert lake.dead == {} and [row["v"] for row in lake.rows()] == [Decimal("123.45"), None]
+    assert "1 rows keep" in caplog.text
+
+
+@pytest.mark.parametrize("form", TABLES)
 def test_a_table_may_be_divided_by_what_a_schema_says(memory_lake, form):
     days = {"type": "int32", "name": "io.debezium.time.Date"}
     records = documents(sent(days, DAY), sent(days, DAY + 1, 2), sent(days, None, 3))

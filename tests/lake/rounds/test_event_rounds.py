@@ -55,6 +55,15 @@ def test_flattened_values_that_did_not_change_stay(memory_lake, form):
 
 
 @pytest.mark.parametrize("form", TABLES)
+def test_flattened_members_of_an_hstore_that_did_not_change_stay(memory_lake, form):
+    events = [upsert("c", tags={"a": "b", "c": "d"}, n=5), upsert(tags={TEXT: TEXT}, n=6), upsert(tags={"a": "e"}, n=7)]
+    (row,) = loaded(memory_lake, form, *events[:2], flatten=True)
+    assert (row["n"], row["tags_a"], row["tags_c"]) == (6, "b", "d")
+    (row,) = loaded(memory_lake, form, *events, flatten=True)
+    assert (row["n"], row["tags_a"], row["tags_c"]) == (7, "e", None)
+
+
+@pytest.mark.parametrize("form", TABLES)
 def test_the_placeholder_may_have_another_text(memory_lake, form):
     events = [upsert("c", doc="x", note=TEXT), upsert(doc="?", note=TEXT)]
     assert loaded(memory_lake, form, *events, debezium_unavailable="?") == [{"id": 1, "doc": "x", "note": TEXT}]

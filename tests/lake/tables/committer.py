@@ -1,11 +1,13 @@
-"""A process that commits, for races and kills: `python -m tests.lake.tables.committer WORK URL FORMAT CATALOG ...`."""
+"""A process that commits, for races and kills."""
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
 from datetime import timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pyarrow as pa
@@ -82,8 +84,12 @@ def compact(lake: Lake) -> None:
             sys.stdout.write(f"{busy}\n")
 
 
-if __name__ == "__main__":
-    work, url, format, catalog, *arguments = sys.argv[1:]
-    {"race": race, "rounds": rounds, "keyed": keyed_rounds, "compact": compact}[work](
-        Lake(url, format, catalog), *arguments
-    )
+def main(words: list[str], environment: dict[str, str], told: Connection) -> None:
+    """Do the work that the words name (WORK URL FORMAT CATALOG ...) with the test's environment; tell its lines."""
+    os.environ.clear()
+    os.environ.update(environment)
+    work, url, format, catalog, *arguments = words
+    with open(told.fileno(), "w", encoding="utf-8", closefd=False) as sys.stdout:
+        {"race": race, "rounds": rounds, "keyed": keyed_rounds, "compact": compact}[work](
+            Lake(url, format, catalog), *arguments
+        )

@@ -2,47 +2,60 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import duckdb
 import pytest
+from tests.lake.tables import committer
 from tests.lake.tables.committer import keyed_rows
 from tests.lake.tables.made import Lake, a_round, rows_of, ten_rows
 
-ROOT = Path(__file__).parents[3]
-KILLS = 8
-"""Kills of one loader; `make lake-campaign` runs many more."""
+FORKS = multiprocessing.get_context("forkserver")
+"""Makes processes out of one that has imported the formats: importing takes far longer than a commit."""
+FORKS.set_forkserver_preload([committer.__name__, "deltalake", "pyiceberg.catalog.sql"])
+KILLS, KILLS_AT_LENGTH = 4, 16
+"""Kills of one loader, by default and with --long; `make lake-campaign` runs many more."""
+
+
+class Committing(NamedTuple):
+    """A committing process, and the lines that it writes."""
+
+    process: BaseProcess
+    lines: TextIO
 
 
 @contextmanager
-def started(lake: Lake, work: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def started(lake: Lake, work: str, *arguments: str) -> Iterator[Committing]:
     """A committing process; killed at the end if it still runs."""
-    command = [sys.executable, "-m", "tests.lake.tables.committer", work, lake.url, lake.format, lake.catalog]
-    process = subprocess.Popen([*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    reader, writer = FORKS.Pipe(duplex=False)
+    words = [work, lake.url, lake.format, lake.catalog, *arguments]
+    process = FORKS.Process(target=committer.main, args=(words, dict(os.environ), writer))
+    process.start()
+    writer.close()
     try:
-        yield process
+        with reader, open(reader.fileno(), encoding="utf-8", closefd=False) as lines:
+            yield Committing(process, lines)
     finally:
         process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        process.join()
 
 
-def raced(lake: Lake, loaders: list[str], gate: Path, before: list[subprocess.Popen[str]], *more: str) -> list[str]:
+def raced(lake: Lake, loaders: list[str], gate: Path, before: list[Committing], *more: str) -> list[str]:
     """Start a process per loader, open the gate, and return their outputs: True if it made its round visible."""
     if not loaders:
-        for process in before:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        for each in before:
+            assert each.lines.readline() == "ready\n"
         gate.touch()
-        return [process.stdout.readline().strip() for process in before if process.stdout is not None]
-    with started(lake, "race", loaders[0], "1", str(gate), *more) as process:
-        return raced(lake, loaders[1:], gate, [*before, process], *more)
+        return [each.lines.readline().strip() for each in before]
+    with started(lake, "race", loaders[0], "1", str(gate), *more) as one:
+        return raced(lake, loaders[1:], gate, [*before, one], *more)
 
 
 def test_of_four_committers_of_one_round_one_makes_it_visible(any_lake: Lake, tmp_path: Path):
@@ -71,28 +84,31 @@ def test_racing_loaders_widen_a_column_once_and_keep_every_row(lake: Lake, tmp_p
     assert sorted(lake.frame()["id"].to_list()) == sorted([*map(float, range(10)), *[0.5] * 4])
 
 
-def killed_until_done(lake: Lake, work: str) -> int:
-    """Repeat the work until `KILLS` kills at random moments met it alive; return its last round."""
+@pytest.fixture(scope="session")
+def kills(at_length: bool) -> int:
+    return KILLS_AT_LENGTH if at_length else KILLS
+
+
+def killed_until_done(lake: Lake, work: str, kills: int) -> int:
+    """Repeat the work until so many kills at random moments met it alive; return its last round."""
     chance, met, last = random.Random(7), 0, 0
-    while met < KILLS:
+    while met < kills:
         last += 8
-        with started(lake, work, str(last)) as process:
-            assert process.stdout is not None
+        with started(lake, work, str(last)) as (process, lines):
             for _ in range(chance.randrange(1, 4)):
-                process.stdout.readline()
-            try:
-                process.wait(chance.uniform(0, 0.05))
-            except subprocess.TimeoutExpired:
-                met += 1
-    with started(lake, work, str(last)) as process:
-        assert process.wait(300) == 0
+                lines.readline()
+            process.join(chance.uniform(0, 0.05))
+            met += process.exitcode is None
+    with started(lake, work, str(last)) as (process, _):
+        process.join(300)
+        assert process.exitcode == 0
     return last
 
 
 @pytest.mark.slow
-def test_kills_beside_a_compaction_neither_lose_nor_double_a_row(lake: Lake):
+def test_kills_beside_a_compaction_neither_lose_nor_double_a_row(lake: Lake, kills: int):
     with started(lake, "compact"):
-        last = killed_until_done(lake, "rounds")
+        last = killed_until_done(lake, "rounds", kills)
     assert lake.offsets() == rows_of(last)
     if lake.format == "delta":
         from deltalake import DeltaTable
@@ -106,7 +122,7 @@ def test_kills_beside_a_compaction_neither_lose_nor_double_a_row(lake: Lake):
 
 
 @pytest.mark.slow
-def test_kills_of_a_keyed_loader_beside_a_compaction_leave_the_last_rows(lake: Lake):
+def test_kills_of_a_keyed_loader_beside_a_compaction_leave_the_last_rows(lake: Lake, kills: int):
     with started(lake, "compact"):
-        last = killed_until_done(lake, "keyed")
+        last = killed_until_done(lake, "keyed", kills)
     assert sorted(lake.frame().select("id", "offset").rows()) == keyed_rows(last)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.connect.converters.avro import AvroConverter
 from ottla.connect.converters.common import Converter
 from ottla.connect.converters.json import JsonConverter
-from ottla.connect.converters.registry import AvroConverter
+from ottla.connect.converters.json_schema_registry import JsonSchemaConverter
 from ottla.connect.converters.simple import (
     NUMBERS,
     BooleanConverter,
@@ -25,6 +26,9 @@ CONVERTERS: Final[dict[str, Plugin[Converter]]] = by_class(
     Plugin("converter", _PACKAGE + "converters.ByteArrayConverter", ByteArrayConverter.OPTIONS, ByteArrayConverter),
     Plugin("converter", _PACKAGE + "converters.BooleanConverter", BooleanConverter.OPTIONS, BooleanConverter),
     Plugin("converter", "io.confluent.connect.avro.AvroConverter", AvroConverter.OPTIONS, AvroConverter),
+    Plugin(
+        "converter", "io.confluent.connect.json.JsonSchemaConverter", JsonSchemaConverter.OPTIONS, JsonSchemaConverter
+    ),
     *(
         Plugin("converter", f"{_PACKAGE}converters.{name}", NumberConverter.OPTIONS, make)
         for name, make in NUMBERS.items()

@@ -283,7 +283,10 @@ def _write_raw(node: AvroNode, value: Any, out: bytearray) -> None:
 def _write_text(value: Any, out: bytearray) -> None:
     if not isinstance(value, str):
         raise DataException(f"A value of class {java_class(value)} is no string of the Avro schema")
-    content = value.encode("utf-8", "surrogatepass")
+    try:
+        content = value.encode()
+    except UnicodeEncodeError as fault:
+        raise DataException(f"text that Avro cannot hold: {fault}") from None
     _write_long(len(content), out)
     out += content
 

@@ -170,8 +170,7 @@ class _Naming:
 
 def avro_schema(schema: Schema) -> Any:
     """The Avro schema of a Connect schema, as JSON; `DataException` where Avro has no name for it."""
-    written = _written(schema, _Naming())
-    return ["null", written] if schema.optional else written
+    return _nullable(schema, _Naming())
 
 
 def _written(schema: Schema, naming: _Naming) -> Any:
@@ -257,13 +256,13 @@ def _field(name: str, schema: Schema, naming: _Naming) -> dict[str, Any]:
     if schema.default is not None:
         if schema.optional:
             made["type"] = [*kind[1:], "null"]
-        made["default"] = plain_default(schema.default)
+        made["default"] = plain_default(schema.default, schema)
     elif schema.optional:
         made["default"] = None
     return made
 
 
-def plain_default(value: Any) -> Any:
+def plain_default(value: Any, schema: Schema) -> Any:
     """A default as Avro's JSON."""
     match value:
         case bytes():
@@ -271,17 +270,14 @@ def plain_default(value: Any) -> Any:
         case Decimal():
             return decimal_bytes(unscaled(value)).decode("latin-1")
         case Instant():
-            return value.ms
-        case list():
-            return [plain_default(item) for item in value]
-        case dict():
-            return {key: plain_default(item) for key, item in value.items()}
+            return value.ms // DAY_MS if schema.name == DATE else value.ms
+        case list() if schema.value is not None:
+            return [plain_default(item, schema.value) for item in value]
+        case dict() if schema.value is not None:
+            return {key: plain_default(item, schema.value) for key, item in value.items()}
         case Struct():
             pairs = zip(value.schema.members, value.filled(), strict=True)
-            return {
-                member.name: item.ms // DAY_MS if member.schema.name == DATE and item else plain_default(item)
-                for member, item in pairs
-            }
+            return {member.name: plain_default(item, member.schema) for member, item in pairs}
     return value
 
 

@@ -43,6 +43,8 @@ _ENVELOPE: Final = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
 )
+MOST_NESTED: Final = 200
+"""Deeper JSON is refused when it is read: every step on its way would need as many calls."""
 _QUOTED: Final = json.JSONEncoder(ensure_ascii=False).encode
 _FAILED: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 
@@ -80,7 +82,7 @@ class JsonConverter:
     def __init__(self, given: Mapping[str, Any]) -> None:
         options = self.OPTIONS.parse(given)
         self._enabled: bool = options["schemas.enable"]
-        self._numeric = options["decimal.format"].upper() == "NUMERIC"
+        self.numeric = options["decimal.format"].upper() == "NUMERIC"
         self._fill: bool = options["replace.null.with.default"]
         self._most = max(options["schemas.cache.size"], 1)
         self._written: dict[Schema, str] = {}
@@ -98,8 +100,8 @@ class JsonConverter:
             return None
         payload = _dumped(self.plain(schema, value))
         if not self._enabled:
-            return payload.encode()
-        return f'{{"schema":{self._schema_text(schema)},"payload":{payload}}}'.encode()
+            return _encoded(payload)
+        return _encoded(f'{{"schema":{self._schema_text(schema)},"payload":{payload}}}')
 
     def to_connect(self, topic: str, content: bytes | None) -> SchemaAndValue:
         """The value of bytes, and its schema."""
@@ -114,6 +116,10 @@ class JsonConverter:
             raise DataException(_ENVELOPE)
         schema = self._schema(document["schema"])
         return SchemaAndValue(schema, self.value(schema, document["payload"]))
+
+    def read_as(self, schema: Schema | None, content: bytes) -> Any:
+        """The value of JSON that has no schema beside it."""
+        return self.value(schema, _loaded(content))
 
     def _schema_text(self, schema: Schema | None) -> str:
         if schema is None:
@@ -179,13 +185,13 @@ class JsonConverter:
         keys, of = (schema.key, schema.value) if schema is not None else (None, None)
         as_object = keys.type is Type.STRING if keys is not None else all(isinstance(key, str) for key in value)
         if as_object:
-            return {str(self.plain(keys, key)): self.plain(of, item) for key, item in value.items()}
+            return {_key(self.plain(keys, key)): self.plain(of, item) for key, item in value.items()}
         return [[self.plain(keys, key), self.plain(of, item)] for key, item in value.items()]
 
     def _decimal(self, schema: Schema, value: Any) -> Any:
         if not isinstance(value, Decimal):
             raise DataException(f"Invalid type for Decimal, expected BigDecimal but was class {java_class(value)}")
-        if self._numeric:
+        if self.numeric:
             return _Number(str(value))
         return base64.b64encode(decimal_bytes(schema, value)).decode()
 
@@ -244,6 +250,19 @@ _PYTHON: Final[dict[Type, type]] = {
 }  # fmt: skip
 
 
+def _key(plain: Any) -> str:
+    return "null" if plain is None else str(plain)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as fault:
+        raise DataException(
+            f"Converting Kafka Connect data to byte[] failed due to serialization error: {fault}"
+        ) from None
+
+
 def _is(kind: Type, value: object) -> bool:
     return isinstance(value, _PYTHON[kind]) and (kind is Type.BOOLEAN or not isinstance(value, bool))
 
@@ -266,15 +285,21 @@ def _dumped(plain: Any) -> str:
     return str(plain)
 
 
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
+
+
 def _loaded(content: bytes) -> Any:
     try:
-        return json.loads(content, parse_float=Decimal)
+        return json.loads(content, parse_float=Decimal, parse_constant=_no_constant)
     except (ValueError, RecursionError) as fault:
         raise DataException(_FAILED + str(fault)) from None
 
 
-def _schemaless(node: Any) -> Any:
+def _schemaless(node: Any, depth: int = 0) -> Any:
     """JSON as it is: whole numbers are Java's Long, all others Double."""
+    if depth > MOST_NESTED:
+        raise DataException(f"{_FAILED}arrays and objects are nested more than {MOST_NESTED} deep")
     match node:
         case bool() | str() | None:
             return node
@@ -283,8 +308,8 @@ def _schemaless(node: Any) -> Any:
         case Decimal() | float():
             return float(node)
         case list():
-            return [_schemaless(item) for item in node]
-    return {key: _schemaless(item) for key, item in node.items()}
+            return [_schemaless(item, depth + 1) for item in node]
+    return {key: _schemaless(item, depth + 1) for key, item in node.items()}
 
 
 def _whole(bits: int) -> Callable[[Any], int]:

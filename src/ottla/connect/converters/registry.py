@@ -1,10 +1,9 @@
-"""AvroConverter: values in Avro, with the id of their schema in a registry before them, by Confluent's option names."""
+"""Values behind the id of their schema in a registry: all but the format itself, with Confluent's option names."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
 
 from ottla.client.registry_client import (
     PASSWORD,
@@ -18,17 +17,15 @@ from ottla.client.registry_client import (
 )
 from ottla.connect.checks import understood
 from ottla.connect.config_def import ConfigDef, Importance, Option, Type
-from ottla.connect.converters.avro_codec import Read, Write, reader, writer
-from ottla.connect.converters.avro_schema import avro_schema, connect_schema
 from ottla.connect.converters.common import CONVERTER_TYPE
 from ottla.connect.data import Schema
 from ottla.connect.errors import ConfigException, DataException, RetriableException
 from ottla.connect.records import SchemaAndValue
-from ottla.formats.avro_tree import AvroNode, parse_avro
-from ottla.formats.compatibility import InvalidSchema
 from ottla.formats.faults import UnknownSchema
 from ottla.formats.writer import WriterSchema
 
+Read = Callable[[bytes], Any]
+Write = Callable[[Any], bytes]
 _MAGIC: Final = b"\0"
 _PREFIX_BYTES: Final = 5
 _STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
@@ -50,10 +47,11 @@ def _no_secrets(name: str, value: Any) -> None:
         )
 
 
-class AvroConverter:
-    """Writes values in Avro and registers their schemas; reads what others wrote with a registry."""
+class RegistryConverter:
+    """Writes values behind the id of their schema, which it registers; reads what others wrote so."""
 
-    OPTIONS = ConfigDef(
+    KIND: ClassVar[str]
+    OPTIONS: ClassVar[ConfigDef] = ConfigDef(
         CONVERTER_TYPE,
         Option("schema.registry.url", Type.LIST, importance=Importance.HIGH, doc="The registry's URLs.",
                check=understood(lambda urls: registry_urls(",".join(urls)))),
@@ -69,7 +67,7 @@ class AvroConverter:
     )  # fmt: skip
 
     def __init__(self, given: Mapping[str, Any], client: RegistryClient | None = None) -> None:
-        options = self.OPTIONS.parse(given)
+        options = self.options = self.OPTIONS.parse(given)
         self._part = "key" if options["converter.type"] == "key" else "value"
         self._strategy = _strategy(options[f"{self._part}.subject.name.strategy"])
         self._registers: bool = options["auto.register.schemas"]
@@ -82,39 +80,47 @@ class AvroConverter:
         self._readers: dict[int, tuple[Schema, Read]] = {}
         self._writers: dict[tuple[str, Schema], tuple[bytes, Write]] = {}
 
+    def schema_text(self, schema: Schema) -> str:
+        """The schema to register for a Connect schema."""
+        raise NotImplementedError
+
+    def writer(self, written: WriterSchema, schema: Schema) -> Write:
+        """Writes values of a Connect schema by a registered one."""
+        raise NotImplementedError
+
+    def reader(self, written: WriterSchema) -> tuple[Schema, Read]:
+        """The Connect schema of a registered one, and what reads its payloads."""
+        raise NotImplementedError
+
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """The bytes of a value behind its schema's id."""
         if value is None and (schema is None or schema.optional):
             return None
         if schema is None:
-            raise DataException("AvroConverter needs a schema: data without one cannot be written in Avro")
+            name = type(self).__name__
+            raise DataException(f"{name} needs a schema: data without one cannot be written in {self.KIND}")
         subject = self._subject(topic, schema)
         known = self._writers.get((subject, schema))
         if known is None:
             known = self._writers[subject, schema] = self._writer(subject, schema)
         prefix, write = known
-        out = bytearray(prefix)
-        write(value, out)
-        return bytes(out)
+        return prefix + write(value)
 
     def to_connect(self, topic: str, content: bytes | None) -> SchemaAndValue:
         """The value behind a schema's id, with that schema."""
         if content is None:
             return SchemaAndValue(None, None)
         if len(content) < _PREFIX_BYTES or content[:1] != _MAGIC:
+            first = content[:_PREFIX_BYTES].hex()
             raise DataException(
-                f"Failed to deserialize data for topic {topic} to Avro: {content[:_PREFIX_BYTES].hex()} is not the "
-                "prefix of a schema id"
+                f"Failed to deserialize data for topic {topic} to {self.KIND}: {first} is not the prefix of a schema id"
             )
         number = int.from_bytes(content[1:_PREFIX_BYTES], "big")
         known = self._readers.get(number)
         if known is None:
             known = self._readers[number] = self._reader(number)
         schema, read = known
-        value, end = read(content, _PREFIX_BYTES)
-        if end != len(content):
-            raise DataException(f"{len(content) - end} bytes behind the end of the Avro value")
-        return SchemaAndValue(schema, value)
+        return SchemaAndValue(schema, read(content[_PREFIX_BYTES:]))
 
     def _subject(self, topic: str, schema: Schema) -> str:
         if self._strategy == "TopicNameStrategy":
@@ -125,18 +131,20 @@ class AvroConverter:
 
     def _writer(self, subject: str, schema: Schema) -> tuple[bytes, Write]:
         if self._registers:
-            text = json.dumps(avro_schema(schema), separators=(",", ":"))
-            number = self._asked(lambda: self._client.register(subject, WriterSchema("AVRO", text)))
-            node = _parsed(WriterSchema("AVRO", text))
+            written = WriterSchema(self.KIND, self.schema_text(schema))
+            number = self._asked(lambda: self._client.register(subject, written))
         else:
             latest = self._asked(lambda: self._client.latest(subject))
-            number, node = latest.schema_id, _parsed(latest.schema)
-        return _MAGIC + int(number).to_bytes(4, "big"), writer(node)
+            number, written = latest.schema_id, latest.schema
+        return _MAGIC + int(number).to_bytes(4, "big"), self.writer(self._checked(written), schema)
 
     def _reader(self, number: int) -> tuple[Schema, Read]:
-        node = _parsed(self._asked(lambda: self._client.schema(number)))
-        schema = connect_schema(node)
-        return schema, reader(node, schema)
+        return self.reader(self._checked(self._asked(lambda: self._client.schema(number))))
+
+    def _checked(self, written: WriterSchema) -> WriterSchema:
+        if written.kind != self.KIND:
+            raise DataException(f"the schema is of the kind {written.kind}, not {self.KIND}")
+        return written
 
     def _asked(self, ask: Any) -> Any:
         """The registry's answer. One that does not answer may do so later."""
@@ -146,12 +154,3 @@ class AvroConverter:
             raise RetriableException(str(fault)) from fault
         except (RegistryRefusal, UnknownSchema) as fault:
             raise DataException(str(fault)) from fault
-
-
-def _parsed(schema: WriterSchema) -> AvroNode:
-    if schema.kind != "AVRO":
-        raise DataException(f"the schema is of the kind {schema.kind}, not AVRO")
-    try:
-        return parse_avro(schema.text, schema.references).root
-    except InvalidSchema as fault:
-        raise DataException(f"the Avro schema is not valid: {fault}") from fault

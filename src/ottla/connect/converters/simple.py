@@ -145,7 +145,7 @@ class SimpleHeaderConverter:
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """The text of a header's value."""
         written = to_text(value, schema)
-        return None if written is None else written.encode()
+        return None if written is None else written.encode("utf-8", "replace")
 
     def to_connect(self, topic: str, content: bytes | None) -> SchemaAndValue:
         """The value that the text stands for; bytes that are no text stay bytes."""

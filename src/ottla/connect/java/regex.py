@@ -117,6 +117,8 @@ class _Translation:
         char = self._take()
         if char == "k" and self.text.startswith("<", self.at):
             end = self.text.find(">", self.at)
+            if end < 0:
+                raise ValueError(f"named group reference is missing trailing '>' near index {self.at}\n{self.text}")
             name, self.at = self.text[self.at + 1 : end], end + 1
             return f"(?P={name})"
         if char in "123456789":

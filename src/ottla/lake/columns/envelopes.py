@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from ottla.lake.columns.event_keys import Mask, with_record_keys
 from ottla.lake.columns.evolution import conform, union
-from ottla.lake.columns.json_columns import DELETED, EVENT_TIME, column_names
+from ottla.lake.columns.json_columns import DELETED, EVENT_TIME, UNCHANGED, column_names
+from ottla.lake.columns.unchanged import marks_of, unchanged
 
 _KEPT, _REMOVED = ("c", "u", "r"), "d"
 RECORD_COLUMNS = ("key", "headers", "partition", "offset", "timestamp", EVENT_TIME)
@@ -38,12 +39,14 @@ def unwrap_envelopes(
     named: Callable[[Sequence[str]], Mapping[str, str]] = _named,
     key: Sequence[str] = (),
     typed: Callable[[pa.Table], tuple[pa.Table, dict[int, str]]] = lambda state: (state, {}),
+    unavailable: str = "",
 ) -> Unwrapped:
     """The state that each event leaves (`after`), for a deletion the last one (`before`), beside the record's columns.
 
     `flattened` makes the columns of a state, `named` their names in the table. `key` names the fields of its key: a
     deletion without them, as of a table without a replica identity, has those of its record's key. `typed` makes the
-    values what the events' schema says.
+    values what the events' schema says. `unavailable` is the text in place of values that did not change: the column
+    UNCHANGED names those that have no place for it.
 
     A record without a value, as Debezium sends one after a deletion, becomes a delete of its key's columns, all null,
     which a keyed table passes over where its key is a field.
@@ -52,12 +55,14 @@ def unwrap_envelopes(
     operation, before, after = _parts(rows)
     removes = pc.fill_null(pc.equal(operation, _REMOVED), False)
     empty = _empty(rows)
-    state = flattened(_state(before, after, removes))
+    whole = _state(before, after, removes)
+    state = flattened(whole)
     faults = _check(operation, removes, empty, after)
     if "key" in record.column_names:
         state, lacking = with_record_keys(state, record.column("key"), key, _mask(removes))
         faults |= lacking
-    state, others = typed(state)
+    masks = _unchanged_members(whole, flattened, unavailable)
+    state, others = _typed(state, typed, unavailable, masks)
     faults = others | faults
     good = np.ones(rows.num_rows, dtype=np.bool_)
     good[list(faults)] = False
@@ -65,7 +70,43 @@ def unwrap_envelopes(
     columns = {own[name]: column for name, column in zip(state.schema.names, state.columns, strict=True)}
     columns |= dict(zip(record.column_names, record.columns, strict=True))
     columns[DELETED] = pc.or_(removes, empty)
+    if unavailable:
+        columns[UNCHANGED] = marks_of({own[name]: mask for name, mask in masks.items()}, rows.num_rows)
     return Unwrapped(pa.table(columns).filter(pa.array(good)), tuple(sorted(faults.items())))
+
+
+def _unchanged_members(state: pa.Table, flattened: Callable[[pa.Table], pa.Table], unavailable: str) -> dict[str, Mask]:
+    """By flat column, the rows in which the object around it is the placeholder, as of an hstore."""
+    masks: dict[str, Mask] = {}
+    for field in state.schema if unavailable else ():
+        if not pa.types.is_struct(field.type) or not (mask := unchanged(state.column(field.name), unavailable)).any():
+            continue
+        members = flattened(state.select([field.name])).column_names
+        masks |= dict.fromkeys(members if members != [field.name] else (), mask)
+    return masks
+
+
+def _typed(
+    state: pa.Table,
+    typed: Callable[[pa.Table], tuple[pa.Table, dict[int, str]]],
+    unavailable: str,
+    masks: dict[str, Mask],
+) -> tuple[pa.Table, dict[int, str]]:
+    """The values as their schema says; a placeholder for which a type has no place is null, and among the masks."""
+    given = {name: unchanged(state.column(name), unavailable) for name in state.column_names} if unavailable else {}
+    given = {name: mask for name, mask in given.items() if mask.any()}
+    blank = state
+    for name, mask in given.items():
+        place, column = state.column_names.index(name), state.column(name)
+        blank = blank.set_column(place, name, pc.if_else(pa.array(mask), pa.scalar(None, column.type), column))
+    made, faults = typed(blank)
+    for name, mask in given.items():
+        place = state.column_names.index(name)
+        if made.schema.field(place).type == state.schema.field(place).type:
+            made = made.set_column(place, name, state.column(name))
+        else:
+            masks[name] = mask
+    return made, faults
 
 
 def state_schema(columns: pa.Schema) -> pa.Schema:

@@ -14,6 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from ottla.formats.evolution import meanings
+from ottla.lake.columns.events import event_states
+from ottla.lake.columns.types import Misfit
+
 TYPES = b"ottla.debezium"
 RAW = ""
 """The kind of a field whose JSON value is the value."""
@@ -40,6 +44,24 @@ def noted(schema: pa.Schema | None) -> dict[str, str]:
     """The kinds that are noted in a schema."""
     text = None if schema is None else (schema.metadata or {}).get(TYPES)
     return {} if text is None else dict(json.loads(text))
+
+
+def kinds_in(columns: pa.Schema | None) -> dict[str, str]:
+    """All kinds: those that are noted, and those of Kafka Connect's names in an Avro schema."""
+    found: dict[str, str] = {}
+    for state in event_states(columns) if columns is not None else ():
+        for each in state:
+            for name in meanings(each)[:1]:
+                found.setdefault(each.name, _KINDS.get(name, RAW))
+    return {**found, **noted(columns)}
+
+
+def check_kinds(columns: pa.Schema) -> None:
+    """Misfit where a schema gives a field another kind than its column has."""
+    for state in event_states(columns):
+        for each in state:
+            if len(names := meanings(each)) > 1 and len({_KINDS.get(name, RAW) for name in names}) > 1:
+                raise Misfit(f"field {each.name}: its schema says {names[1]}, where the column holds {names[0]}")
 
 
 def with_kinds(schema: pa.Schema, kinds: Kinds) -> pa.Schema:

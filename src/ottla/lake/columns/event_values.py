@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
@@ -12,14 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ottla.formats.iso_times import is_finer
 from ottla.lake.columns.event_types import RAW, Kinds
 from ottla.lake.columns.layout import event_times, in_calendar
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _DAY_US = 86_400_000_000
-_FINER = re.compile(r"\.\d{6}\d*[1-9]")
-"""A fraction of a second that microseconds cannot hold."""
 _EXACTLY = Context(prec=38, traps=[Inexact, InvalidOperation])
 _SURE_DIGITS = 15
 
@@ -73,7 +71,8 @@ def _converted(values: pa.Array, kind: str, *, times_as_numbers: bool) -> tuple[
 def _whole_numbers(values: pa.Array) -> tuple[np.ndarray, Mask]:
     """The values as whole numbers, and a mask of those that are."""
     if pa.types.is_integer(values.type):
-        return values.fill_null(0).to_numpy(zero_copy_only=False), np.array(values.is_valid().to_numpy(False))
+        numbers = values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers, np.array(values.is_valid().to_numpy(False))
     given = values.to_pylist()
     good = [isinstance(each, float) and each.is_integer() and abs(each) <= 1 << 53 for each in given]
     numbers = [int(each) if fine else 0 for each, fine in zip(given, good, strict=True)]
@@ -93,6 +92,8 @@ def _each(values: pa.Array, convert: Callable[[Any], Any], kind: pa.DataType) ->
 
 
 def _bytes(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value  # Avro has no need of Base64
     if not isinstance(value, str):
         raise ValueError("not Base64")
     try:
@@ -128,6 +129,6 @@ def _zoned(values: pa.Array) -> tuple[pa.Array, Mask]:
         return pa.nulls(len(values), kind), np.zeros(len(values), dtype=np.bool_)
     times, good = event_times(pa.chunked_array([values]))
     good = good & in_calendar(times)
-    finer = [text is not None and _FINER.search(text) is not None for text in values.to_pylist()]
+    finer = [text is not None and is_finer(text) for text in values.to_pylist()]
     good &= ~np.array(finer, dtype=np.bool_)
     return pa.array(np.where(good, times, 0), mask=~good).cast(kind), good

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.formats.evolution import aliases
+from ottla.formats.json_numbers import LARGEST
 from ottla.formats.renames import Renames
 
 EXACT = b"ottla.exact"
-LARGEST = 1 << 53
 ITEM = "[]"
 """The step of a path from an array to its items."""
 
@@ -56,15 +56,29 @@ def renamed(schema: pa.Schema, renames: Renames) -> pa.Schema:
 
 def type_at(columns: pa.Schema | pa.DataType, path: Path) -> pa.DataType | None:
     """The type of a column, or of a member inside it; None where there is none."""
+    found = found_at(columns, path)
+    return None if found is None else found[1]
+
+
+def found_at(columns: pa.Schema | pa.DataType, path: Path) -> tuple[Path, pa.DataType] | None:
+    """The present path and the type of a column that may have been renamed since; None where there is none."""
     kind = pa.struct(list(columns)) if isinstance(columns, pa.Schema) else columns
+    steps: Path = ()
     for step in path:
-        if step == ITEM and pa.types.is_list(kind):
-            kind = kind.value_type
-        elif pa.types.is_struct(kind) and (place := kind.get_field_index(step)) >= 0:
-            kind = kind.field(place).type
+        name = step
+        if step == ITEM and (pa.types.is_list(kind) or pa.types.is_map(kind)):
+            kind = kind.value_type if pa.types.is_list(kind) else kind.item_type
+        elif pa.types.is_struct(kind) and (member := _member(kind, step)) is not None:
+            name, kind = member.name, member.type
         else:
             return None
-    return kind
+        steps = (*steps, name)
+    return steps, kind
+
+
+def _member(kind: pa.DataType, name: str) -> pa.Field | None:
+    place = kind.get_field_index(name)
+    return kind.field(place) if place >= 0 else next((each for each in kind if name in aliases(each)), None)
 
 
 def kept_whole(held: pa.Schema, wanted: pa.Schema, column: str) -> pa.Schema | None:
@@ -73,11 +87,15 @@ def kept_whole(held: pa.Schema, wanted: pa.Schema, column: str) -> pa.Schema | N
     `column` names it as a table does; where no field has this name, all that would become `double` are noted. None
     where there is none.
     """
-    found = [
-        path for path in _paths(held) if type_at(held, path) == pa.int64() and type_at(wanted, path) == pa.float64()
-    ]
+    found = becoming_double(held, wanted)
     named = [path for path in found if ".".join(path).replace(f".{ITEM}", ITEM) == column]
     return with_notes(held, [*noted(held), *(named or found)]) if found else None
+
+
+def becoming_double(held: pa.Schema, wanted: pa.Schema) -> list[Path]:
+    """The paths of whole numbers that are to become doubles."""
+    paths = [path for path in _paths(held) if type_at(held, path) == pa.int64()]
+    return [path for path in paths if type_at(wanted, path) == pa.float64()]
 
 
 def in_table(table: pa.Table) -> set[Path]:
@@ -97,11 +115,6 @@ def in_value(value: object, path: Path = ()) -> Iterator[Path]:
         yield path
 
 
-def any_double(table: pa.Table) -> bool:
-    """True if a double of a table may have been made of a whole number beyond 2**53."""
-    return any(_large_double(column) for column in table.columns)
-
-
 def _in_array(array: pa.Array | pa.ChunkedArray, path: Path) -> Iterator[Path]:
     if pa.types.is_struct(array.type):
         for chunk in _chunks(array):
@@ -110,6 +123,9 @@ def _in_array(array: pa.Array | pa.ChunkedArray, path: Path) -> Iterator[Path]:
     elif pa.types.is_list(array.type):
         for chunk in _chunks(array):
             yield from _in_array(chunk.values, (*path, ITEM))
+    elif pa.types.is_map(array.type):
+        for chunk in _chunks(array):
+            yield from _in_array(chunk.items, (*path, ITEM))
     elif pa.types.is_int64(array.type):
         ends = pc.min_max(array)
         low, high = ends["min"].as_py(), ends["max"].as_py()
@@ -117,24 +133,12 @@ def _in_array(array: pa.Array | pa.ChunkedArray, path: Path) -> Iterator[Path]:
             yield path
 
 
-def _large_double(array: pa.Array | pa.ChunkedArray) -> bool:
-    if pa.types.is_struct(array.type):
-        return any(_large_double(chunk.field(at)) for chunk in _chunks(array) for at in range(array.type.num_fields))
-    if pa.types.is_list(array.type):
-        return any(_large_double(chunk.values) for chunk in _chunks(array))
-    if not pa.types.is_floating(array.type):
-        return False
-    ends = pc.min_max(array)
-    low, high = ends["min"].as_py(), ends["max"].as_py()
-    return low is not None and bool(np.abs([low, high]).max() >= LARGEST)
-
-
 def _paths(fields: pa.Schema | pa.DataType, before: Path = ()) -> Iterator[Path]:
     for field in fields:
         path, kind = (*before, field.name), field.type
         yield path
-        while pa.types.is_list(kind):
-            path, kind = (*path, ITEM), kind.value_type
+        while pa.types.is_list(kind) or pa.types.is_map(kind):
+            path, kind = (*path, ITEM), kind.value_type if pa.types.is_list(kind) else kind.item_type
             yield path
         if pa.types.is_struct(kind):
             yield from _paths(kind, path)

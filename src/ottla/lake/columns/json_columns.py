@@ -30,10 +30,13 @@ from ottla.lake.columns.types import (
 )
 
 EVENT_TIME, DELETED, GROUP = "_ottla_event_time", "_ottla_deleted", "_ottla_group"
-"""Columns of rows on their way: the event time, whether a row deletes its key, and the partition that it belongs to."""
+UNCHANGED = "_ottla_unchanged"
+"""Columns of rows on their way: the event time, whether a row deletes its key, the partition that it belongs to, and
+the names of columns that keep the value of the row before.
+"""
 RESERVED = frozenset(
     {"key", "value", "headers", "partition", "offset", "timestamp", "topic", "date", "month", "hour"}
-    | {EVENT_TIME, DELETED, GROUP}
+    | {EVENT_TIME, DELETED, GROUP, UNCHANGED}
 )
 """Names that the record itself, the folders of the lake, and rows on their way use; a field of that name gets `value_`
 before it."""

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from ottla.formats.json_numbers import may_lose_digits
 from ottla.formats.renames import Renames
-from ottla.lake.columns.exact import any_double
 from ottla.lake.columns.json_renames import under_new_names, with_old_names
 from ottla.lake.columns.types import MOST_LEVELS
 from ottla.rows.arrow import numbers
@@ -27,8 +27,6 @@ SUSPICIOUS_BRACKETS = 200
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-_LONG_WHOLE = re.compile(rb"[\[:,\s]-?[0-9]{16,}\s*[,}\]]")
-"""A whole number that may lie beyond 2**53, or what looks like one inside a text."""
 _ROW = re.compile(r" in row (\d+)$")
 """The end of the parser's message; a value that is two objects makes it one too high, and another way is taken."""
 
@@ -47,7 +45,7 @@ def parse_objects(values: pa.Array, schema: pa.Schema, renames: Renames) -> pa.T
     parsed = _renamed(values, schema, renames)
     if parsed.num_rows != len(values) or not _numbers_are_exact(parsed):
         raise Stumble
-    if any_double(parsed) and _LONG_WHOLE.search(_text(values)):
+    if any(may_lose_digits(column, _text(values)) for column in parsed.columns):
         raise Stumble
     return parsed
 

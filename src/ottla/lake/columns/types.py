@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ottla.lake.columns.exact import ITEM, noted, type_at, with_notes
+from ottla.lake.columns.exact import ITEM, found_at, noted, type_at, with_notes
 
 EMPTY = pa.schema([])
 
@@ -41,17 +41,21 @@ class Misfit(Exception):
 def merge_schemas(one: pa.Schema, other: pa.Schema, rule: Rule) -> pa.Schema:
     """The columns of both; Misfit where a column cannot hold the values of both."""
     merged = merge(_struct(one), _struct(other), rule)
-    schema = pa.schema(list(merged), metadata=one.metadata)
+    return with_notes_of_both(pa.schema(list(merged), metadata=one.metadata), one, other)
+
+
+def with_notes_of_both(merged: pa.Schema, one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns of both with the notes of both; Misfit where a column would be double that is noted in one."""
     paths = noted(one) | noted(other)
     if not paths:
-        return schema
-    kinds = {path: type_at(schema, path) for path in paths}
+        return merged
+    kinds = dict(filter(None, (found_at(merged, path) for path in paths)))
     for path in sorted(path for path, kind in kinds.items() if kind == DOUBLE):
         name = ".".join(path).replace(f".{ITEM}", ITEM)
-        if path in noted(one):
+        if type_at(one, path) == INT64:
             raise Misfit(f"field {name}: double where the column holds {_TOO_LARGE}")
         raise Misfit(f"field {name}: {_TOO_LARGE}, where the column holds double")
-    return with_notes(schema, (path for path, kind in kinds.items() if kind == INT64))
+    return with_notes(merged, (path for path, kind in kinds.items() if kind == INT64))
 
 
 def same_types(one: pa.Schema, other: pa.Schema) -> bool:

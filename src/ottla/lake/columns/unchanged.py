@@ -10,17 +10,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.lake.columns.json_columns import DELETED
+from ottla.lake.columns.json_columns import DELETED, UNCHANGED
 
 ALONE = "_ottla_alone"
 """True for a row that follows the deletion of its key: an older row of the table is not the row before."""
-_RECORD = frozenset({"key", "headers", "partition", "offset", "timestamp"})
+_RECORD = frozenset({"key", "headers", "partition", "offset", "timestamp", UNCHANGED})
 
 Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -40,7 +40,7 @@ def value_columns(rows: pa.Table, key: Sequence[str]) -> list[str]:
 
 def filled(rows: pa.Table, group: Sequence[str], order: Sequence[str], key: Sequence[str], text: str) -> pa.Table:
     """The rows, in which each placeholder is the value of the row before in its group, where a group has one."""
-    masks = {name: unchanged(rows.column(name), text) for name in value_columns(rows, key)}
+    masks = lacking_values(rows, key, text)
     if not any(mask.any() for mask in masks.values()):
         return rows
     sorting = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (*group, *order)])
@@ -49,13 +49,15 @@ def filled(rows: pa.Table, group: Sequence[str], order: Sequence[str], key: Sequ
     deleted, alone = _true(rows.column(DELETED)), _true(rows.column(ALONE))
     gone = np.maximum.accumulate(np.where(deleted | alone, places, -1))
     alone |= np.concatenate([[-1], gone[:-1]]) >= starts
+    left: dict[str, Mask] = {}
     for name in [name for name, mask in masks.items() if mask.any()]:
         lacking = masks[name][sorting.to_numpy()] & ~deleted
         source = np.maximum.accumulate(np.where(lacking, -1, places))
         found = lacking & (source >= starts) & ~deleted[source]
         column = rows.column(name).take(pa.array(np.where(found, source, places)))
         rows = rows.set_column(rows.column_names.index(name), name, column)
-    return rows.set_column(rows.column_names.index(ALONE), ALONE, pa.array(alone))
+        left[name] = lacking & ~found
+    return _marked(rows.set_column(rows.column_names.index(ALONE), ALONE, pa.array(alone)), left)
 
 
 def pending(rows: pa.Table, key: Sequence[str], text: str) -> dict[str, Mask]:
@@ -63,7 +65,7 @@ def pending(rows: pa.Table, key: Sequence[str], text: str) -> dict[str, Mask]:
     if not text or ALONE not in rows.column_names:
         return {}
     takes = ~(_true(rows.column(DELETED)) | _true(rows.column(ALONE)))
-    masks = {name: unchanged(rows.column(name), text) & takes for name in value_columns(rows, key)}
+    masks = {name: mask & takes for name, mask in lacking_values(rows, key, text).items()}
     return {name: mask for name, mask in masks.items() if mask.any()}
 
 
@@ -76,7 +78,40 @@ def restored(rows: pa.Table, masks: dict[str, Mask], places: np.ndarray, older: 
         column = rows.column(name)
         both = pa.chunked_array([*column.chunks, *older.column(name).chunks], column.type)
         rows = rows.set_column(rows.column_names.index(name), name, both.take(pa.array(chosen)))
+        marks = marked(rows, name)
+        marks[places[wanted]] = False
+        rows = _marked(rows, {name: marks})
     return rows
+
+
+def lacking_values(rows: pa.Table, key: Sequence[str], text: str) -> dict[str, Mask]:
+    """By column, the rows that keep the value of the row before: by the placeholder, or where it has no place."""
+    return {name: unchanged(rows.column(name), text) | marked(rows, name) for name in value_columns(rows, key)}
+
+
+def marked(rows: pa.Table, name: str) -> Mask:
+    """A mask of the rows whose UNCHANGED names this column."""
+    if UNCHANGED not in rows.column_names or rows.column(UNCHANGED).null_count == rows.num_rows:
+        return np.zeros(rows.num_rows, dtype=np.bool_)
+    return np.array([name in (names or ()) for names in rows.column(UNCHANGED).to_pylist()], dtype=np.bool_)
+
+
+def marks_of(masks: Mapping[str, Mask], rows: int) -> pa.Array:
+    """The column UNCHANGED of rows, given the masks of the columns that have no place for the placeholder."""
+    found: list[list[str] | None] = [None] * rows
+    for name, mask in masks.items():
+        for row in np.flatnonzero(mask).tolist():
+            found[row] = [*(found[row] or ()), name]
+    return pa.array(found, pa.list_(pa.string()))
+
+
+def _marked(rows: pa.Table, masks: Mapping[str, Mask]) -> pa.Table:
+    """The rows with marks of these columns that are those of the masks, where there were marks."""
+    if UNCHANGED not in rows.column_names or rows.column(UNCHANGED).null_count == rows.num_rows:
+        return rows
+    names = {name for each in rows.column(UNCHANGED).to_pylist() for name in each or ()}
+    marks = {name: marked(rows, name) & masks.get(name, np.True_) for name in names}
+    return rows.set_column(rows.column_names.index(UNCHANGED), UNCHANGED, marks_of(marks, rows.num_rows))
 
 
 def _unchanged(values: pa.Array, text: str) -> pa.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -28,7 +29,15 @@ from ottla.lake.columns.meeting import check_apart, check_paths, met
 from ottla.lake.columns.names import table_column_names
 from ottla.lake.columns.renaming import TopicRenames
 from ottla.lake.columns.shape import Shape
-from ottla.lake.columns.types import EMPTY, Misfit, Rule, check_limits, merge_schemas, text_of
+from ottla.lake.columns.types import (
+    EMPTY,
+    Misfit,
+    Rule,
+    check_limits,
+    merge_schemas,
+    text_of,
+    with_notes_of_both,
+)
 from ottla.lake.stores.base import LakeRefused
 from ottla.rows.arrow import header_values, row_schema
 
@@ -99,8 +108,10 @@ class ValueKind:
         for each in fields:
             if each.name not in self.divides:
                 continue
-            as_text = self.format == "delta" and pa.types.is_string(each.type)  # its partitions are text anyway
-            if held.get(each.name, each.type) != each.type and not as_text:
+            kinds = (each.type, held.get(each.name, each.type))
+            # Delta's partitions are text anyway: a longer integer has the same text as a shorter one.
+            same_text = pa.types.is_string(each.type) or all(map(pa.types.is_integer, kinds))
+            if kinds[0] != kinds[1] and not (self.format == "delta" and same_text):
                 raise Misfit(
                     f"field {each.name}: {text_of(each.type)} where a table is divided by {text_of(held[each.name])}"
                 )
@@ -126,12 +137,15 @@ class ValueKind:
         """The fields that make the columns of rows."""
         return flat_fields(state_schema(schema) if self.events else schema, self.flatten)
 
-    def allow(self, schema: pa.Schema) -> None:
-        """Unresolvable where the columns of a schema make no table."""
-        kept = self.kept(schema)
+    def allow(self, schema: pa.Schema, before: pa.Schema | None) -> None:
+        """Unresolvable where the columns of a schema make no table, or those before cannot become them."""
+        kept, held = self.kept(schema), EMPTY if before is None else self.kept(before)
         try:
-            self.check(kept)
-            merge_schemas(EMPTY, kept, Rule())
+            self.check(kept, held)
+            if self.events:
+                event_types.check_kinds(kept)
+            merge_schemas(EMPTY, kept.remove_metadata(), Rule())
+            with_notes_of_both(kept, held, EMPTY)
         except Misfit as fault:
             raise Unresolvable(str(fault)) from fault
 
@@ -156,9 +170,16 @@ class ValueKind:
                 both = exact.renamed(merge_schemas(one, other, self.rule), self.renames.of(topic))
                 self.check(both, one)
                 return self._kinds_of_both(both, one, other) if self.events else both
-            return widened(one, other, self.stays)
+            both = self.widened(one, other)
+            self.check(both, one)
+            self.check(both, other)
+            return both
         except Unresolvable as fault:
             raise Misfit(str(fault)) from fault
+
+    def widened(self, one: pa.Schema, other: pa.Schema) -> pa.Schema:
+        """The columns of both by the rules of schemas; Misfit or Unresolvable where there are none."""
+        return with_notes_of_both(widened(one, other, self.stays), one, other)
 
     def _kinds_of_both(self, both: pa.Schema, one: pa.Schema, other: pa.Schema) -> pa.Schema:
         """The columns with the kinds of fields that two tasks found; Misfit where it counts which came first."""
@@ -233,18 +254,42 @@ class ValueReader:
         if self._kind.kind == "json":
             both = exact.renamed(merge_schemas(schema, wanted, self._kind.rule), self._renames)
             return event_types.with_kinds(both, event_types.noted(wanted))
-        return widened(schema, wanted, self._kind.stays)
+        return self._kind.widened(schema, wanted)
 
     def _read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None) -> Block:
         if self._kind.kind == "json":
             return self._read_json(values, schema)
         named = None if headers is None or not self._kind.urls else header_values(headers, VALUE_HEADER)
+        block, firsts = self._at_once(values, named, schema)
+        if block.table is not None or len(firsts) < 2:
+            return block
+        wanted = self._grown(values, named, schema)
+        if self._at_once(values, named, wanted)[0].misfits:
+            wanted = schema
+            for begin, end in itertools.pairwise((0, *firsts[1:], len(values))):
+                part = None if named is None else named.slice(begin, end - begin)
+                wanted = self._grown(values.slice(begin, end - begin), part, wanted)
+        return Block(None, block.good, block.faults, wanted, block.misfits)
+
+    def _grown(self, values: pa.Array, named: pa.Array | None, schema: pa.Schema) -> pa.Schema:
+        """The columns after all of these values."""
+        while (found := self._at_once(values, named, schema)[0]).table is None:
+            schema = found.wanted
+        return schema
+
+    def _at_once(self, values: pa.Array, named: pa.Array | None, schema: pa.Schema) -> tuple[Block, tuple[int, ...]]:
+        """The values by their schemas, and the first row of each schema.
+
+        Numbers beyond 2**53 are noted: their column never becomes double.
+        """
         decoded = self._of(schema).decode(values, named)
         wanted = self._kind.kept(decoded.wanted)
+        table = None
         if same_columns(wanted, schema):
             table = decoded.table if schema.names else json_columns.no_columns(int(decoded.good.sum()))
-            return Block(table, decoded.good, decoded.faults, schema)
-        return Block(None, decoded.good, decoded.faults, wanted)
+            if new := exact.in_table(table) - exact.noted(schema):
+                table, wanted = None, exact.with_notes(schema, exact.noted(schema) | new)
+        return Block(table, decoded.good, decoded.faults, wanted, decoded.misfits), decoded.firsts
 
     def _read_json(self, values: pa.Array, schema: pa.Schema) -> Block:
         kind = self._kind

@@ -266,7 +266,7 @@ def publishable(
             publisher.check(publication, committed)
         except CannotWiden as fault:
             held, wanted = known.get(fault.topic), publication.columns.get(fault.topic)
-            if held is None or wanted is None or settings.values.kind != "json":
+            if held is None or wanted is None:
                 raise
             kept = kept_whole(json_columns.unpack_schema(held), json_columns.unpack_schema(wanted), fault.column)
             if kept is None:

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from ottla.formats.evolution import described
 from ottla.lake.columns.envelopes import state_schema, unwrap_envelopes
-from ottla.lake.columns.event_types import Kinds, noted
+from ottla.lake.columns.event_types import Kinds, kinds_in
 from ottla.lake.columns.event_values import typed
 from ottla.lake.columns.flat import flat_fields, flat_table
-from ottla.lake.columns.json_columns import DELETED
+from ottla.lake.columns.json_columns import DELETED, UNCHANGED
 from ottla.lake.columns.shape import Shape
 from ottla.lake.columns.values import lake_columns, own_names, row_columns
 from ottla.lake.tables.keyed import keyless
@@ -50,6 +50,7 @@ def changes(
             partial(own_names, shape=shape),
             shape.key,
             partial(typed, kinds=kinds or {}, times_as_numbers=shape.format == "delta"),
+            shape.unavailable,
         )
         faults = list(unwrapped.faults)
         rows, places = unwrapped.rows, np.delete(places, [place for place, _ in faults])
@@ -87,12 +88,12 @@ def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
     if not shape.debezium:
         return columns
     flattened, named = partial(flat_table, separator=shape.flatten), partial(own_names, shape=shape)
-    made = partial(typed, kinds=noted(columns), times_as_numbers=shape.format == "delta")
+    made = partial(typed, kinds=kinds_in(columns), times_as_numbers=shape.format == "delta")
     rows = unwrap_envelopes(columns.empty_table(), flattened, named, typed=made).rows.schema
     formers = _formers(columns, shape)
     held = _state_names(columns, shape)
     divides = () if shape.whole_rows else shape.layout.fields
-    left_out = {DELETED, *(held[name] for name in divides if name in held)}
+    left_out = {DELETED, UNCHANGED, *(held[name] for name in divides if name in held)}
     return pa.schema(
         [described(each, aliases=formers.get(each.name, ())) for each in rows if each.name not in left_out]
     )

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ottla.lake.columns.evolution import CannotWiden
+from ottla.lake.columns.evolution import CannotWiden, conform
+from ottla.lake.columns.exact import becoming_double
 from ottla.lake.columns.json_columns import unpack_schema
 from ottla.lake.columns.layout import folder_of
 from ottla.lake.columns.meeting import check_held, met
+from ottla.lake.columns.renamed import renamed_rows
 from ottla.lake.columns.shape import Shape
 from ottla.lake.columns.values import lake_columns
 from ottla.lake.notes import schema_file
@@ -64,6 +67,26 @@ class PlainFiles:
             held = schema_file.read(self._store, topic)
             if held is not None:
                 _check_held(topic, columns, held.columns, self._shape)
+                self._check_values(topic, held.columns, _file_schema(topic, publication, self._shape))
+
+    def _check_values(self, topic: str, held: pa.Schema, wanted: pa.Schema) -> None:
+        """CannotWiden where older files hold whole numbers that cannot become doubles: nobody could read all files.
+
+        The notes of a lake of an earlier version do not name such columns.
+        """
+        names = {path[0] for path in becoming_double(held, wanted)}
+        for entry in self._store.entries(folder_of(topic)) if names else ():
+            if not entry.name.endswith(".parquet"):
+                continue
+            with self._store.open_input(entry.name) as source:
+                file = pq.ParquetFile(source)
+                present = [name for name in file.schema_arrow.names if name in names]
+                for batch in file.iter_batches(columns=present) if present else ():
+                    rows = renamed_rows(pa.Table.from_batches([batch]), wanted)
+                    try:
+                        conform(rows, pa.schema([wanted.field(name) for name in rows.column_names]))
+                    except CannotWiden as fault:
+                        raise CannotWiden(fault.column, f"{fault} (topic {topic}). {_NOTHING}", topic) from fault
 
     def show(self, publication: Publication, after: Commit) -> None:
         schema_file.write(self._store, self._shape, publication)
@@ -113,12 +136,11 @@ class Tables:
                 table.commit(done)
 
     def _round(self, topic: str, publication: Publication, after: Commit) -> TableRound:
-        columns = _columns(topic, publication)
         return TableRound(
             loader=self._loader,
             number=publication.plan.number,
             topic=topic,
-            schema=staged_schema(schema_file.file_schema(columns, self._shape), self._shape),
+            schema=staged_schema(_file_schema(topic, publication, self._shape), self._shape),
             files=tuple(self._file(file) for file in publication.files if file.written.topic == topic),
             offsets={each.partition: offset for each, offset in after.offsets.items() if each.topic == topic},
             rows={each.partition: rows for each, rows in after.rows.items() if each.topic == topic},
@@ -136,6 +158,10 @@ def _known(publication: Publication, before: Commit) -> Iterator[tuple[str, pa.S
     for topic in sorted(publication.columns):
         if topic in before.columns:
             yield topic, unpack_schema(before.columns[topic])
+
+
+def _file_schema(topic: str, publication: Publication, shape: Shape) -> pa.Schema:
+    return schema_file.file_schema(_columns(topic, publication), shape)
 
 
 def _check_held(topic: str, columns: pa.Schema, held: pa.Schema, shape: Shape) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.lake.columns.event_types import noted
+from ottla.lake.columns.event_types import kinds_in
 from ottla.lake.columns.flat import flat_fields
 from ottla.lake.columns.json_columns import EVENT_TIME, Block
 from ottla.lake.columns.layout import Layout, event_times, in_calendar, placed, readable
@@ -64,7 +64,7 @@ class Sieve:
         self._filter = row_filter(shape)
         self.names = row_names(columns, shape)
         """The table's column of each field."""
-        self._kinds = noted(columns)
+        self._kinds = kinds_in(columns)
         self._key = key_columns(self.names, shape)
         values = {} if columns is None else lake_columns(columns, shape)
         self._event_column = values[layout.event_time].name if layout.event_time in values else ""

@@ -61,8 +61,8 @@ class Columns:
     def _first(self) -> pa.Schema:
         """The columns of a new table."""
         schema = plain_schema(self._wanted)
-        for name in self._fields():
-            if schema.get_field_index(name) < 0 or pa.types.is_nested(schema.field(name).type):
+        for name in self._fields(schema):
+            if pa.types.is_nested(schema.field(name).type):
                 raise LakeRefused(f"a table cannot be partitioned by '{name}': it is not a plain column of the table")
         return schema
 
@@ -77,7 +77,7 @@ class Columns:
             with made.update_spec() as spec:
                 if unit := time_unit(self._partition_by):
                     spec.add_field("timestamp", _TRANSFORMS[unit], f"timestamp_{unit}")
-                for name in self._fields():
+                for name in self._fields(schema):
                     spec.add_field(name, IdentityTransform(), name)
         made.commit_transaction()
         return self._place.existing()
@@ -92,8 +92,8 @@ class Columns:
 
     def _evolution(self, table: Table) -> tuple[Evolution, list[Move]]:
         """The columns that the table will have; LakeRefused where it cannot have them."""
-        self._check_partitions(table.spec(), table)
         columns = plain_schema(table.schema().as_arrow())
+        self._check_partitions(table.spec(), table, columns)
         renamed = moves(columns, self._wanted)
         evolution = evolve(renamed_schema(columns, self._wanted), self._wanted)
         sources = {table.schema().find_column_name(field.source_id) for field in table.spec().fields}
@@ -121,6 +121,10 @@ class Columns:
                     _widen(update, (field.name,), before.field(known).type, field.type)
         with change.update_schema() as update:
             update.union_by_name(evolution.schema)
+        if new := [entry for entry in self._fields(evolution.schema) if entry not in before.names]:
+            with change.update_spec() as spec:
+                for entry in new:
+                    spec.add_field(entry, IdentityTransform(), entry)
         if evolution.widened and (tasks := tasks_of(table)):
             metadata = change.table_metadata
             schema = file_schema(metadata.schema())
@@ -137,15 +141,16 @@ class Columns:
                         snapshot.append_data_file(copy)
         change.commit_transaction()
 
-    def _fields(self) -> list[str]:
-        return [name for name in self._partition_by if name not in TIME_UNITS]
+    def _fields(self, columns: pa.Schema) -> list[str]:
+        """The fields that divide a table of these columns: one that no record has had divides it once it comes."""
+        return [name for name in self._partition_by if name not in TIME_UNITS and name in columns.names]
 
-    def _check_partitions(self, spec: PartitionSpec, table: Table) -> None:
+    def _check_partitions(self, spec: PartitionSpec, table: Table, columns: pa.Schema) -> None:
         unit = time_unit(self._partition_by)
         wanted = [("timestamp", str(_TRANSFORMS[unit]))] if unit else []
-        wanted += [(name, "identity") for name in self._fields()]
+        wanted += [(name, "identity") for name in self._fields(columns)]
         held = [(table.schema().find_column_name(field.source_id), str(field.transform)) for field in spec.fields]
-        if held != wanted:
+        if sorted(held) != sorted(wanted):
             text = ", ".join(f"{transform}({name})" for name, transform in held) or "nothing"
             raise LakeRefused(
                 f"{self._place.name} is partitioned by {text}, not by {', '.join(self._partition_by) or 'nothing'}"

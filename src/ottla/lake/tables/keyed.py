@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ottla.lake.columns.evolution import conform
-from ottla.lake.columns.json_columns import DELETED, GROUP
+from ottla.lake.columns.json_columns import DELETED, GROUP, UNCHANGED
 from ottla.lake.columns.unchanged import ALONE, Mask, filled, pending
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TableFile
@@ -47,7 +47,7 @@ class Changes:
         kept = self.rows.filter(pa.array(keep))
         for place, partition in enumerate(self.groups):
             mine = kept.filter(pc.equal(kept.column(GROUP), place))
-            rows = mine.drop_columns([name for name in (DELETED, GROUP, ALONE) if name in mine.column_names])
+            rows = mine.drop_columns([name for name in (DELETED, GROUP, ALONE, UNCHANGED) if name in mine.column_names])
             if rows.num_rows:
                 yield partition, rows
 
@@ -90,7 +90,8 @@ def round_changes(
     """
     check_key(schema, key)
     lacking = [pa.field(name, pa.string()) for name in key if schema.get_field_index(name) < 0]
-    own = {DELETED: pa.bool_(), GROUP: pa.int32()} | ({ALONE: pa.bool_()} if unavailable else {})
+    marks = {ALONE: pa.bool_(), UNCHANGED: pa.list_(pa.string())}
+    own = {DELETED: pa.bool_(), GROUP: pa.int32()} | (marks if unavailable else {})
     columns = pa.schema([*schema, *lacking, *(pa.field(name, kind) for name, kind in own.items())])
     groups: dict[Partition, int] = {}
     held = columns.empty_table()

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ottla.lake.columns.evolution import conform
 from ottla.lake.columns.json_columns import DELETED
-from ottla.lake.columns.unchanged import restored, unchanged, value_columns
+from ottla.lake.columns.unchanged import lacking_values, restored
 from ottla.lake.tables.keyed import Changes, Overtaken
 
 log = logging.getLogger("ottla.lake")
@@ -46,7 +46,7 @@ class Restoring:
         """The number of rows that still have a placeholder: no row before them had a value."""
         rows, text = self.changes.rows, self.changes.unavailable
         rows = rows.filter(pc.invert(rows.column(DELETED)))
-        masks = [unchanged(rows.column(name), text) for name in value_columns(rows, self.changes.key)] if text else []
+        masks = list(lacking_values(rows, self.changes.key, text).values()) if text else []
         return int(np.logical_or.reduce(masks).sum()) if masks else 0
 
 
