@@ -7,6 +7,7 @@ two partitions with JSON for each number of records, and loads it into a new lak
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import resource
@@ -29,11 +30,12 @@ from ottla.records.reader import Record
 WANTED_SECONDS = {1_000: 1.5}
 """On a quiet machine, without Spark."""
 PARTITIONS = 2
+PR_SET_CHILD_SUBREAPER = 36
 BATCH = 2_000
 
 
 class Taken(NamedTuple):
-    """The time of a load; that of processors is of the load and of all processes that it waited for."""
+    """The time of a load; that of processors is of the load and of all processes that it started, Spark's too."""
 
     seconds: float
     cpu_seconds: float
@@ -79,14 +81,29 @@ def load(address: str, records: int, on: str, place: Path) -> Taken:
     """Load the topic into a new lake by the command; RuntimeError where rows are missing."""
     shutil.rmtree(place, ignore_errors=True)
     command = ["lake", "load", f"small-{records}", "--to", str(place), "-b", address, "--json", "--on", on]
+    _adopt_orphans()
+    others = _children()
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "ottla", *command], capture_output=True, text=True, cwd=ROOT, env=os.environ, check=False
     )
-    seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = time.monotonic() - began
+    for orphan in _children() - others:
+        os.waitpid(orphan, 0)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode or f"audit: {records:,} records = {records:,} in files" not in done.stdout:
         raise RuntimeError(f"the load of {records:,} records failed: {done.stdout}{done.stderr}")
     return Taken(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what a load leaves behind: Spark's Java process ends after the program that started it."""
+    if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError("prctl(PR_SET_CHILD_SUBREAPER) was refused")
+
+
+def _children() -> set[int]:
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
 def _line(on: str, records: int, taken: Taken, *, as_json: bool) -> str:

@@ -67,7 +67,7 @@ SECTIONS = (
         "ottla.lake",
         "Topics into files and tables; [the guide](../guide/lake.md) introduces it, and the options of `load` [have a "
         "page of their own](lake.md). Needs `pip install 'ottla[lake]'`.",
-        "load ottla.lake.rounds.loader:Loaded rows schema table LoadOptions LakeRefused",
+        "load ottla.lake.rounds.loader:Loaded rows schema table LoadOptions LakeRefused TaskFailed",
     ),
     Section(
         "ottla.client.errors",

@@ -80,6 +80,14 @@ def test_a_killed_process_fails_all_and_the_others_are_ended(processes):
     assert [square for square, _ in processes.map(squared, [5, 6])] == [25, 36]
 
 
+def test_a_process_that_died_while_it_waited_is_replaced(processes):
+    ((_, pid),) = processes.map(squared, [1])
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # until it has ended, without taking its status
+    ((square, other),) = processes.map(squared, [3])
+    assert square == 9 and other != pid
+
+
 def test_a_process_that_exits_is_told_with_its_status(processes):
     with pytest.raises(TaskFailed, match="ended with status 7 before its task was done"):
         processes.map(exiting, [7])

@@ -17,6 +17,7 @@ from ottla.lake.options import LOAD, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, lake_url, open_store
 from ottla.lake.wording import in_keywords
 from ottla.rows.connections import cluster
+from ottla.rows.workers import TaskFailed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.lake.rounds.settings import LoadSettings
 
 MOST_NAMED = 20
-__all__ = ["LakeRefused", "LoadOptions", "load", "rows", "schema", "table"]
+__all__ = ["LakeRefused", "LoadOptions", "TaskFailed", "load", "rows", "schema", "table"]
 
 
 def load(
@@ -56,7 +57,8 @@ def load(
     unless `on="auto"` comes with a function.
 
     A lake keeps its options: later loads need not name them. TypeError for an option that does not exist, LakeRefused
-    where the load cannot go on by itself, ApiError and ClientError from the brokers, OSError from the store.
+    where the load cannot go on by itself, ApiError and ClientError from the brokers, OSError from the store;
+    TaskFailed, or an error of Spark's, where a task failed.
 
         from ottla.client import Producer
         from ottla.lake import load

@@ -82,7 +82,7 @@ class Processes:
         try:
             while waiting or busy:
                 while waiting and len(busy) < self.count:
-                    process = self._idle.pop() if self._idle else _Process()
+                    process = self._ready()
                     index, item = waiting.pop()
                     busy[process.connection] = process, index
                     process.begin(work, item)
@@ -96,6 +96,15 @@ class Processes:
                 process.end()
             raise
         return [made[index] for index in range(len(given))]
+
+    def _ready(self) -> _Process:
+        """A process that waits for tasks, or a new one. One that died while it waited harms nothing."""
+        while self._idle:
+            found = self._idle.pop()
+            if found.alive:
+                return found
+            found.end()
+        return _Process()
 
     def close(self) -> None:
         """End the processes that wait for tasks."""
@@ -116,6 +125,10 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # a terminal's Ctrl-C is for us: we end the tasks, or let them finish
             )
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def begin(self, work: Callable[[Any], object], given: object) -> None:
         try:
