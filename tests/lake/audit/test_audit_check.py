@@ -184,7 +184,7 @@ def test_a_delta_table_is_checked_by_what_its_log_tells(load, topics, tmp_path, 
 def test_a_lake_into_which_nothing_was_loaded_yet_is_not_complete(load, topics, tmp_path, check):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, LONG_AGO, None, b"no json")])
-    with pytest.raises(LakeRefused, match="--dead-letter"):
+    with pytest.raises(LakeRefused, match="`dead_letter=TOPIC`"):
         load(topic, json=True)
     status, told = check()
     assert status == 2 and told["unknown"] == ["nothing was loaded into the lake yet"]
