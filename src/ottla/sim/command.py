@@ -74,9 +74,9 @@ def _one(seed: int, brokers: int, on_note: Note | None) -> Result:
     try:
         return run_seed(seed, on_note, brokers=brokers)
     finally:
-        gc.unfreeze()
         gc.collect()  # the first ends stories that still waited, the second frees what they held
         gc.collect()
+        gc.unfreeze()
         log.setLevel(level)
 
 
