@@ -116,12 +116,13 @@ def test_a_broker_that_tells_no_sizes_leaves_a_guess_by_the_number_of_records(to
     assert sizes.estimated_bytes(topics.cluster, [OffsetRange(topics.new(), 0, 10, 20)]) == 10 * 1024
 
 
-def test_a_small_load_imports_neither_spark_nor_libraries_of_other_lakes(topics, bootstrap, tmp_path):
+def test_a_small_load_imports_neither_spark_nor_pandas_nor_libraries_of_other_lakes(topics, bootstrap, tmp_path):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, 1_700_000_000_000, None, json.dumps({"id": at}).encode()) for at in range(10)])
     code = (
         "import sys; from ottla.cli.main import main; status = main(sys.argv[1:]);"
-        "print(sorted({'pyspark', 'py4j', 'deltalake', 'pyiceberg', 'obstore', 'hdfs_native'} & {*sys.modules}));"
+        "heavy = {'pyspark', 'py4j', 'pandas', 'deltalake', 'pyiceberg', 'obstore', 'hdfs_native'};"
+        "print(sorted(heavy & {*sys.modules}));"
         "sys.exit(status)"
     )
     environment = {name: text for name, text in os.environ.items() if name not in engines.SET_UP}
