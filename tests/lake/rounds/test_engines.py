@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -69,6 +70,19 @@ def test_an_environment_that_names_a_spark_is_one_that_gives_it(monkeypatch, nam
     monkeypatch.setenv(name, "x")
     assert where_to_run(None, spark=False) == "spark"
     assert where_to_run("local", spark=False) == "local"
+
+
+def test_a_session_that_runs_already_is_taken_and_stays(monkeypatch):
+    stopped, told = [], []
+    context = SimpleNamespace(master="local[3]", defaultParallelism=3)
+    session = SimpleNamespace(sparkContext=context, stop=lambda: stopped.append(True))
+    monkeypatch.setattr(engines, "running_session", lambda: session)
+    monkeypatch.setattr(engines, "find_spec", lambda name: object())
+    assert where_to_run(None, spark=False) == "spark"
+    made = Engines("spark", None, KafkaSettings("x"), told.append)
+    assert made.workers(LoadPlan(0, ())).count == 3
+    made.close()
+    assert not stopped and not told
 
 
 def test_spark_that_is_missing_is_named_with_its_installation(monkeypatch):
