@@ -70,6 +70,12 @@ def _repeated(text: bytes, rows: int) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(text * rows)], 0)
 
 
+def binary_scalar(content: bytes) -> pa.Scalar:
+    """One value; not by `pa.scalar`, which imports pandas."""
+    offsets = np.array([0, len(content)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(content)])[0]
+
+
 def _numbers(buffer: Buffer | np.ndarray[Any, Any], rows: int, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(buffer)], 0)
 

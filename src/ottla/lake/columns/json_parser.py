@@ -18,7 +18,7 @@ from ottla.formats.json_numbers import may_lose_digits
 from ottla.formats.renames import Renames
 from ottla.lake.columns.json_renames import under_new_names, with_old_names
 from ottla.lake.columns.types import MOST_LEVELS
-from ottla.rows.arrow import numbers
+from ottla.rows.arrow import binary_scalar, numbers
 
 MOST_BYTES = 32 << 20
 """A value larger than this is refused."""
@@ -27,6 +27,7 @@ SUSPICIOUS_BRACKETS = 200
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_NOTHING, _NEWLINE = binary_scalar(b""), binary_scalar(b"\n")
 _ROW = re.compile(r" in row (\d+)$")
 """The end of the parser's message; a value that is two objects makes it one too high, and another way is taken."""
 
@@ -120,7 +121,7 @@ def _exact(array: pa.Array | pa.ChunkedArray) -> bool:
 
 def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table:
     """All values by one call of Arrow's parser."""
-    lines = pc.binary_join_element_wise(values, b"", b"\n")
+    lines = pc.binary_join_element_wise(values, _NOTHING, _NEWLINE)
     _, offsets_buffer, data_buffer = lines.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)
     first, last = int(offsets[lines.offset]), int(offsets[lines.offset + len(lines)])
