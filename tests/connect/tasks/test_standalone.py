@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from ottla.client import Consumer, Producer
+from ottla.client import Admin, Consumer, Producer
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import RetriableException
 from ottla.connect.plugins.base import RefusedRecords, SinkConnector, SinkTask, SourceConnector, SourceTask
@@ -302,3 +302,18 @@ def test_a_paused_source_reads_nothing_and_goes_on_where_it_was(worker, bootstra
 
     assert asyncio.run(story()) == 0
     assert [record.value for record in values(bootstrap, name, 2)] == [b"one", b"two"]
+
+
+def test_no_offset_is_kept_behind_a_line_that_its_topic_refuses(worker, bootstrap, tmp_path, name):
+    with Admin(bootstrap) as admin:
+        admin.create_topic(name, partitions=1, configs={"max.message.bytes": "1000"})
+    read = tmp_path / "in"
+    read.write_text("one\n" + "x" * 5_000 + "\nthree\n")
+    offsets = OffsetFile(worker["offset.storage.file.filename"])
+    task = run_task(plans_of(worker, source(name, read))[0], offsets)
+    assert asyncio.run(task.run()) == 1
+    kept = asyncio.run(offsets.all(name))
+    assert kept in ([], [({"filename": str(read)}, {"position": 4})])
+    fault = task.status.fault
+    assert fault is not None
+    assert "KAFKA_PRODUCE refused the record" in fault.reason

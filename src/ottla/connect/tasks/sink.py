@@ -39,6 +39,8 @@ class SinkWork:
         """The next offset of each partition, behind all records that the task has taken."""
         self._open: set[TopicPartition] = set()
         self._revoked: set[TopicPartition] = set()
+        self._held: list[ConsumedRecord] = []
+        """Records of partitions that came while others were put again."""
 
     async def run(self, run: Run) -> None:
         """Do the work until it is to end."""
@@ -66,12 +68,14 @@ class SinkWork:
             run.began()
             try:
                 await self._loop(run)
-            finally:
+            except Exception:
                 await self._keep_offsets()
+                raise
+            await self._keep_offsets()
 
     async def _loop(self, run: Run) -> None:
         while not run.ending.is_set():
-            records = await self._consumer.poll(_POLL_MS)
+            records, self._held = self._held or await self._consumer.poll(_POLL_MS), []
             await self._follow_assignment()
             if records:
                 await self._deliver(records, run)
@@ -141,7 +145,7 @@ class SinkWork:
         until = time.monotonic() + wait_ms / 1000
         while not run.ending.is_set() and (left := until - time.monotonic()) > 0:
             self._consumer.pause(self._consumer.assignment)
-            await self._consumer.poll(min(left * 1000, _POLL_MS))
+            self._held += await self._consumer.poll(min(left * 1000, _POLL_MS))
         self._consumer.resume(self._consumer.assignment)
         return run.ending.is_set()
 

@@ -74,8 +74,10 @@ class SourceWork:
             run.began()
             try:
                 await self._loop(run)
-            finally:
+            except Exception:
                 await self._finish()
+                raise
+            await self._finish()
 
     async def _loop(self, run: Run) -> None:
         ending = asyncio.ensure_future(run.ending.wait())
@@ -122,14 +124,18 @@ class SourceWork:
             return None
 
     async def _harvest(self) -> None:
-        """Take the acknowledged records from the front: an offset counts once all records before it are safe."""
+        """Take the acknowledged records from the front: an offset counts once all records before it are safe.
+
+        A record that failed stays there, so that no offset behind it is ever kept.
+        """
         while self._sent and (self._sent[0].delivery is None or self._sent[0].delivery.done()):
-            sent = self._sent.popleft()
+            sent = self._sent[0]
             error = None if sent.delivery is None else sent.delivery.exception()
             if error is not None:
                 if not isinstance(error, Exception) or may_retry(error):
                     raise error
                 await self._refusals.take(original_of(sent.record), StageFault("KAFKA_PRODUCE", "", error))
+            self._sent.popleft()
             record = sent.record
             if record.source_partition is not None and record.source_offset is not None:
                 place = identity(self._plan.connector, record.source_partition)
