@@ -128,6 +128,8 @@ class SourceWork:
 
         A record that failed stays there, so that no offset behind it is ever kept.
         """
+        known: Partition | None = None
+        place = ""
         while self._sent and (self._sent[0].delivery is None or self._sent[0].delivery.done()):
             sent = self._sent[0]
             error = None if sent.delivery is None else sent.delivery.exception()
@@ -138,7 +140,8 @@ class SourceWork:
             self._sent.popleft()
             record = sent.record
             if record.source_partition is not None and record.source_offset is not None:
-                place = identity(self._plan.connector, record.source_partition)
+                if record.source_partition is not known:
+                    known, place = record.source_partition, identity(self._plan.connector, record.source_partition)
                 self._acknowledged[place] = (record.source_partition, record.source_offset)
 
     async def _keep_offsets(self) -> None:
