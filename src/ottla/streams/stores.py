@@ -5,6 +5,8 @@ Values are kept as bytes, so that nothing that a user's function does to a value
 
 from __future__ import annotations
 
+import bisect
+import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -90,6 +92,7 @@ class WindowStore:
         self._newest = -1
         self._rows: dict[bytes, dict[int, Any]] = {}
         self._starts: dict[int, set[bytes]] = {}
+        self._queue: list[int] = []
 
     def fetch(self, key: Any, start: int) -> Stamped | None:
         """The value of a key's window that begins at `start`."""
@@ -143,6 +146,8 @@ class WindowStore:
         self._newest = max(self._newest, start)
         if entry is not None:
             self._rows.setdefault(data, {})[start] = entry
+            if start not in self._starts:
+                heapq.heappush(self._queue, start)
             self._starts.setdefault(start, set()).add(data)
         elif self._rows.get(data, {}).pop(start, None) is not None:
             self._forget(data, start)
@@ -152,9 +157,9 @@ class WindowStore:
 
     def _expire(self) -> None:
         """Drop the windows past the retention."""
-        oldest = self._oldest()
-        for start in [start for start in self._starts if start < oldest]:
-            for key in list(self._starts[start]):
+        while self._queue and self._queue[0] < self._oldest():
+            start = heapq.heappop(self._queue)
+            for key in sorted(self._starts.get(start, ())):
                 self.restore((key, start), None)
 
     def _forget(self, key: bytes, start: int) -> None:
@@ -179,6 +184,7 @@ class JoinStore:
         self._newest = -1
         self._rows: dict[bytes, dict[int, tuple[bytes, ...]]] = {}
         self._times: dict[int, set[bytes]] = {}
+        self._queue: list[int] = []
 
     def add(self, key: Any, value: Any, timestamp: int) -> None:
         """Keep one record; one past the retention is dropped and counted, and one without a value only moves time."""
@@ -189,9 +195,9 @@ class JoinStore:
             data = self.key.write(key)
             before = self._rows.get(data, {}).get(timestamp, ())
             self.restore((data, timestamp), (*before, self.value.to_bytes(value)))
-        oldest = self._oldest()
-        for time in [time for time in self._times if time < oldest]:
-            for data in list(self._times[time]):
+        while self._queue and self._queue[0] < self._oldest():
+            time = heapq.heappop(self._queue)
+            for data in sorted(self._times.get(time, ())):
                 self.restore((data, time), None)
 
     def within(self, key: Any, first: int, last: int) -> list[tuple[int, Any]]:
@@ -207,6 +213,8 @@ class JoinStore:
         self._newest = max(self._newest, time)
         if entry is not None:
             self._rows.setdefault(data, {})[time] = entry
+            if time not in self._times:
+                heapq.heappush(self._queue, time)
             self._times.setdefault(time, set()).add(data)
         elif self._rows.get(data, {}).pop(time, None) is not None:
             self._times[time].discard(data)
@@ -232,6 +240,7 @@ class SessionStore:
         self.expired = 0
         self._newest = -1
         self._rows: dict[bytes, dict[tuple[int, int], bytes]] = {}
+        self._queue: list[tuple[int, bytes, int]] = []
 
     def find(self, key: Any, earliest_end: int, latest_start: int) -> list[tuple[Windowed, Any]]:
         """The sessions of a key that end at or after one time and start at or before another, by end."""
@@ -255,10 +264,10 @@ class SessionStore:
             self.expired += 1
         else:
             self.restore((self.key.write(session.key), session.end, session.start), self.value.to_bytes(value))
-        oldest = self._oldest()
-        gone = [(key, *times) for key, sessions in self._rows.items() for times in sessions if times[0] < oldest]
-        for entry in gone:
-            self.restore(entry, None)
+        while self._queue and self._queue[0][0] < self._oldest():
+            end, key, start = heapq.heappop(self._queue)
+            if (end, start) in self._rows.get(key, {}):
+                self.restore((key, end, start), None)
 
     def ended_within(self, first: int, last: int) -> list[tuple[Windowed, Any]]:
         """The sessions of every key that ended in [first, last], by end, key and start."""
@@ -281,7 +290,10 @@ class SessionStore:
         data, end, start = key
         self._newest = max(self._newest, end)
         if entry is not None:
-            self._rows.setdefault(data, {})[end, start] = entry
+            sessions = self._rows.setdefault(data, {})
+            if (end, start) not in sessions:
+                heapq.heappush(self._queue, (end, data, start))
+            sessions[end, start] = entry
         elif self._rows.get(data, {}).pop((end, start), None) is not None and not self._rows[data]:
             del self._rows[data]
 
@@ -300,6 +312,7 @@ class OrderedStore:
         self.changes = Changes()
         self._rows: dict[tuple[int, bytes], Any] = {}
         self._time_of: dict[bytes, int] = {}
+        self._order: list[tuple[int, bytes]] = []
 
     def put(self, time: int, key: bytes, entry: Any) -> None:
         """Keep an entry; a key that waits already keeps its place in time."""
@@ -317,25 +330,29 @@ class OrderedStore:
 
     def oldest(self) -> tuple[int, bytes, Any] | None:
         """The time, the key and the entry that came first."""
-        if not self._rows:
-            return None
-        time, key = min(self._rows)
-        return time, key, self._rows[time, key]
+        return next(self.in_order(), None)
 
-    def in_order(self) -> list[tuple[int, bytes, Any]]:
-        """Every entry, by time and then by key."""
-        return [(time, key, self._rows[time, key]) for time, key in sorted(self._rows)]
+    def in_order(self) -> Iterator[tuple[int, bytes, Any]]:
+        """Every entry, by time and then by key; the one that was given last may be removed meanwhile."""
+        at = 0
+        while at < len(self._order):
+            place = self._order[at]
+            yield (*place, self._rows[place])
+            if at < len(self._order) and self._order[at] == place:
+                at += 1
 
     def restore(self, key: EntryKey, entry: Any) -> None:
         """Set one entry as `changes` reported it."""
         self.changes.entries[key] = entry
         time, data = key
-        if entry is None:
-            self._rows.pop((time, data), None)
-            self._time_of.pop(data, None)
-        else:
+        if entry is not None:
+            if (time, data) not in self._rows:
+                bisect.insort(self._order, (time, data))
             self._rows[time, data] = entry
             self._time_of[data] = time
+        elif self._rows.pop((time, data), None) is not None:
+            del self._order[bisect.bisect_left(self._order, (time, data))]
+            self._time_of.pop(data, None)
 
     def __len__(self) -> int:
         return len(self._rows)
