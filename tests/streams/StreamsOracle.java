@@ -118,6 +118,9 @@ public class StreamsOracle {
                 .groupBy((k, v) -> KeyValue.pair(v, k)).count().toStream().mapValues(v -> "" + v).to("out");
             case "tables_twice" -> b.<String, String>table("a").leftJoin(b.<String, String>table("b"), PAIR)
                 .outerJoin(b.<String, String>table("c").mapValues(v -> v + "c"), PAIR).toStream().to("out");
+            case "foreign" -> b.<String, String>table("a", Consumed.with(TEXT, TEXT)).join(b.<String, String>table("b", Consumed.with(TEXT, TEXT)), StreamsOracle::foreign, PAIR).toStream().to("out");
+            case "foreign_left" -> b.<String, String>table("a", Consumed.with(TEXT, TEXT)).leftJoin(b.<String, String>table("b", Consumed.with(TEXT, TEXT)), StreamsOracle::foreign, PAIR)
+                .filter((k, v) -> true).toStream().to("out");
             case "streams_inner" -> b.<String, String>stream("a").join(b.<String, String>stream("b"), PAIR, JoinWindows.ofTimeDifferenceAndGrace(ms(6), ms(3))).to("out");
             case "streams_left" -> b.<String, String>stream("a").leftJoin(b.<String, String>stream("b"), PAIR, JoinWindows.ofTimeDifferenceAndGrace(ms(6), ms(3))).to("out");
             case "streams_outer" -> b.<String, String>stream("a").outerJoin(b.<String, String>stream("b"), PAIR, JoinWindows.ofTimeDifferenceAndGrace(ms(6), ms(3))).to("out");
@@ -126,6 +129,10 @@ public class StreamsOracle {
             default -> throw new IllegalArgumentException(name);
         }
         return b.build();
+    }
+
+    private static String foreign(String key, String value) {
+        return value.equals("1") ? "k" : value.equals("2") ? "j" : null;
     }
 
     private static Duration ms(long ms) {

@@ -25,6 +25,10 @@ def append(_key: Any, value: Any, aggregate: str) -> str:
     return aggregate + ("null" if value is None else value)
 
 
+def foreign(_key: str, value: str) -> str | None:
+    return {"1": "k", "2": "j"}.get(value)
+
+
 def windowed(builder: StreamsBuilder, windows: Any, *, on_close: bool) -> None:
     grouped = builder.stream("a").group_by_key().windowed_by(windows)
     merge = (lambda _, one, two: f"{one}&{two}") if isinstance(windows, SessionWindows) else None
@@ -116,6 +120,9 @@ TOPOLOGIES = {
     "tables_outer": lambda b: b.table("a").outer_join(b.table("b"), pair).to_stream().to("out"),
     "tables_kept_group": tables_kept_group,
     "tables_twice": tables_twice,
+    "foreign": lambda b: b.table("a").join_on_foreign_key(b.table("b"), foreign, pair).to_stream().to("out"),
+    "foreign_left": lambda b: b.table("a").left_join_on_foreign_key(b.table("b"), foreign, pair).filter(
+        lambda k, v: True).to_stream().to("out"),
     "streams_inner": lambda b: b.stream("a").join(b.stream("b"), pair, windows=WITHIN).to("out"),
     "streams_left": lambda b: b.stream("a").left_join(b.stream("b"), pair, windows=WITHIN).to("out"),
     "streams_outer": lambda b: b.stream("a").outer_join(b.stream("b"), pair, windows=WITHIN).to("out"),

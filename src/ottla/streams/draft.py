@@ -63,7 +63,7 @@ class Draft:
     def sink(
         self,
         name: str,
-        parent: str,
+        parents: str | tuple[str, ...],
         topic: TopicOf,
         key: Serde | None,
         value: Serde | None,
@@ -75,7 +75,8 @@ class Draft:
         if isinstance(topic, str):
             checked(topic)
         key, value = key or self.key, value or self.value
-        return self._add(SinkNode(name, (parent,), topic, key, value, repartition, partitions))
+        named = (parents,) if isinstance(parents, str) else parents
+        return self._add(SinkNode(name, named, topic, key, value, repartition, partitions))
 
     def store(self, name: str, make: StoreMaker) -> str:
         """Add a store."""

@@ -10,6 +10,7 @@ from ottla.streams.engine.joins import Joiner, JoinMerge, TableTableJoin
 from ottla.streams.engine.tables import Getter, Regroup, Settings, Suppress, TableMap, TableSource, View
 from ottla.streams.engine.task import Context
 from ottla.streams.errors import TopologyError
+from ottla.streams.foreign_key import Side, join_on_foreign_key
 from ottla.streams.serdes import Serde
 from ottla.streams.stores import KeyValueStore, OrderedStore
 from ottla.streams.values import Stamped
@@ -142,6 +143,38 @@ class Table:
     ) -> Table:  # fmt: skip
         """Every row of both tables, with None for the one that lacks the key."""
         return self._join(other, joiner, value, store, name, left=True, outer=True)
+
+    def join_on_foreign_key(
+        self, other: Table, foreign_key: Callable[[Any, Any], Any], joiner: Joiner, *, value: Serde | None = None,
+        store: str | None = None, name: str | None = None,
+    ) -> Table:  # fmt: skip
+        """The rows whose `foreign_key(key, value)` is a key of the other table, under this table's keys."""
+        return self._join_foreign(other, foreign_key, joiner, value, store, name, left=False)
+
+    def left_join_on_foreign_key(
+        self, other: Table, foreign_key: Callable[[Any, Any], Any], joiner: Joiner, *, value: Serde | None = None,
+        store: str | None = None, name: str | None = None,
+    ) -> Table:  # fmt: skip
+        """Every row of this table, with None where the other table lacks the foreign key."""
+        return self._join_foreign(other, foreign_key, joiner, value, store, name, left=True)
+
+    def _join_foreign(
+        self, other: Table, foreign_key: Callable[[Any, Any], Any], joiner: Joiner, value: Serde | None,
+        store: str | None, name: str | None, *, left: bool,
+    ) -> Table:  # fmt: skip
+        draft = self.draft
+        other.enable_old()
+        self.enable_old()
+        joined = join_on_foreign_key(draft, self._side(), other._side(), foreign_key, joiner, name, left=left)
+        node = draft.numbers.node("KTABLE-FK-JOIN-OUTPUT-", name, "-result")
+        kept = store or draft.numbers.store("KTABLE-FK-JOIN-OUTPUT-")
+        key, value = self.key or draft.key, value or draft.value
+        return source_table(draft, node, joined, key, value, kept, keep=store is not None)
+
+    def _side(self) -> Side:
+        return Side(
+            self.node, self.key or self.draft.key, self.value or self.draft.value, self.view(), self.view_stores()
+        )
 
     def _map(
         self, prefix: str, compute: Callable[[Any, Any], Any], value: Serde | None, store: str | None,

@@ -7,7 +7,7 @@ and carries the results away. A task sees one partition of every topic, or a buc
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -164,7 +164,8 @@ class Task:
         self.dropped: Counter[str] = Counter()
         self.place: Place | None = None
         self.wall_clock_ms = 0
-        self._pending: list[tuple[int, int, Input]] = []
+        self._queues: dict[str, deque[Input]] = {}
+        self._heads: list[tuple[int, int, str]] = []
         self._arrivals = 0
         self._offsets: Counter[str] = Counter()
         self._outputs: list[Output] = []
@@ -258,12 +259,22 @@ class Task:
             raise ProcessingError(f"{name} failed{at}: {type(error).__name__}: {error}") from error
 
     def _enqueue(self, record: Input) -> None:
+        queue = self._queues.setdefault(record.place.topic, deque())
+        queue.append(record)
+        if len(queue) == 1:
+            self._offer(record)
+
+    def _offer(self, head: Input) -> None:
+        """Let a topic's first record wait for its turn: the earliest one is next, as in a task of Kafka."""
         self._arrivals += 1
-        heapq.heappush(self._pending, (record.timestamp, self._arrivals, record))
+        heapq.heappush(self._heads, (head.timestamp, self._arrivals, head.place.topic))
 
     def _drain(self) -> None:
-        while self._pending:
-            record = heapq.heappop(self._pending)[2]
+        while self._heads:
+            queue = self._queues[heapq.heappop(self._heads)[2]]
+            record = queue.popleft()
+            if queue:
+                self._offer(queue[0])
             self._read(self._source_of[record.place.topic], record)
             self._punctuate("stream", self.times.seen.get("", -1))
 
