@@ -8,7 +8,6 @@ import pytest
 
 from ottla.streams import (
     INT64,
-    JSON,
     TEXT,
     JoinWindows,
     ProcessingError,
@@ -50,7 +49,7 @@ def test_a_function_may_choose_the_topic_of_each_record() -> None:
     builder.stream("a").to(lambda record: f"of-{record.key}")
     test = TopologyTest(builder.build())
     test.pipe_input("a", "x", 1, 5)
-    (record,) = test.read_outputs("of-x", key=TEXT, value=JSON)
+    (record,) = test.read_outputs("of-x")
     assert (record.key, record.value, record.timestamp) == ("x", 1, 5)
 
 

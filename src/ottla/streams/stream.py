@@ -106,10 +106,11 @@ class Stream:
         return Split(self, self.draft.numbers.node("KSTREAM-BRANCH-", name))
 
     def merge(self, other: Stream, *, name: str | None = None) -> Stream:
-        """The records of both streams."""
+        """The records of both streams; where their serdes differ, the builder's are used."""
         node = self.draft.numbers.node("KSTREAM-MERGE-", name)
         self.draft.processor(node, (self.node, other.node), pass_on)
-        return Stream(self.draft, node, self.key, self.value, rekeyed=self.rekeyed or other.rekeyed)
+        key, value = (self.key if self.key == other.key else None), (self.value if self.value == other.value else None)
+        return Stream(self.draft, node, key, value, rekeyed=self.rekeyed or other.rekeyed)
 
     def repartition(
         self,

@@ -48,31 +48,27 @@ class Table:
         *,
         enable_old: Callable[[], None],
         derived: Callable[[], tuple[View, tuple[str, ...]]] | None = None,
+        materialize: Callable[[], None] = lambda: None,
         grace_ms: int | None = None,
     ) -> None:
         self.draft, self.node, self.key, self.value, self.settings = draft, node, key, value, settings
-        self.enable_old, self._derived, self.grace_ms = enable_old, derived, grace_ms
+        self.enable_old, self._derived, self._materialize = enable_old, derived, materialize
+        self.grace_ms = grace_ms
 
     def view(self) -> View:
         """The way for a processor to look up rows: in the store, or computed from the rows before."""
         if self.settings.store is None and self._derived is not None:
             return self._derived()[0]
-        self._keep()
+        self._materialize()
         return lambda context: _getter(context, self.settings.store)
 
     def view_stores(self) -> tuple[str, ...]:
         """The stores that the view reads."""
         if self.settings.store is None and self._derived is not None:
             return self._derived()[1]
-        self._keep()
+        self._materialize()
         assert self.settings.store is not None
         return (self.settings.store,)
-
-    def _keep(self) -> None:
-        """Make the store that a source table was promised."""
-        if self.settings.store is None:
-            self.enable_old()
-            self.settings.send_old = False
 
     def filter(self, holds: Callable[[Any, Any], Any], *, store: str | None = None, name: str | None = None) -> Table:
         """The rows for which a condition on key and value holds; a row that ceases to is deleted."""
@@ -289,15 +285,7 @@ def source_table(draft: Draft, node: str, parent: str, key: Serde, value: Serde,
 
     if keep:
         materialize()
-    return SourceTable(draft, node, key, value, settings, enable_old=enable_old, materialize=materialize)
-
-
-class SourceTable(Table):
-    """A table that is kept from the first look on."""
-
-    def __init__(self, *arguments: Any, materialize: Callable[[], None], **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._keep = materialize  # type: ignore[method-assign]
+    return Table(draft, node, key, value, settings, enable_old=enable_old, materialize=materialize)
 
 
 def _getter(context: Context, store: str | None) -> Getter:

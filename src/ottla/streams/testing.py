@@ -10,8 +10,7 @@ from ottla.streams.engine.task import Input, Output, Task
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import SinkNode, Topology
 from ottla.streams.naming import nearest
-from ottla.streams.serdes import Serde
-from ottla.streams.values import Headers, Place, Record
+from ottla.streams.values import Headers, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +58,22 @@ class TopologyTest:
         self._task.feed(Input(place, source.key.to_bytes(key), source.value.to_bytes(value), time, headers))
         self._take()
 
-    def read_output(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> TestRecord | None:
-        """The next record of a topic that the topology wrote, or None; serdes only for topics that a function names."""
+    def read_output(self, topic: str) -> TestRecord | None:
+        """The next record of a topic that the topology wrote, or None."""
         queue = self._outputs.get(topic)
         if not queue:
             self._check_topic(topic)
             return None
         output = queue.popleft()
-        sink = self._sink(topic)
-        if sink is None and (key is None or value is None):
-            raise TopologyError(f"a function names the topic {topic}: say how to read it by key=… and value=…")
-        read_key, read_value = key or (sink and sink.key), value or (sink and sink.value)
-        assert read_key and read_value
-        made = Record(read_key.from_bytes(output.key), read_value.from_bytes(output.value), output.timestamp)
-        return TestRecord(made.key, made.value, made.timestamp, output.headers)
+        sink = self._topology.nodes[output.sink]
+        assert isinstance(sink, SinkNode)
+        key, value = sink.key.from_bytes(output.key), sink.value.from_bytes(output.value)
+        return TestRecord(key, value, output.timestamp, output.headers)
 
-    def read_outputs(self, topic: str, *, key: Serde | None = None, value: Serde | None = None) -> list[TestRecord]:
+    def read_outputs(self, topic: str) -> list[TestRecord]:
         """All records of a topic that were not read yet."""
         records = []
-        while (record := self.read_output(topic, key=key, value=value)) is not None:
+        while (record := self.read_output(topic)) is not None:
             records.append(record)
         return records
 
@@ -108,14 +104,9 @@ class TopologyTest:
         for node, count in results.dropped.items():
             self.dropped[node] = self.dropped.get(node, 0) + count
 
-    def _sink(self, topic: str) -> SinkNode | None:
-        return next(
-            (node for node in self._topology.nodes.values() if isinstance(node, SinkNode) and node.topic == topic), None
-        )
-
     def _check_topic(self, topic: str) -> None:
         """Refuse a topic that no sink can write to."""
-        sinks = [node for node in self._topology.nodes.values() if isinstance(node, SinkNode)]
-        if self._sink(topic) is None and all(isinstance(sink.topic, str) for sink in sinks):
-            known = [sink.topic for sink in sinks if isinstance(sink.topic, str)]
+        topics = [node.topic for node in self._topology.nodes.values() if isinstance(node, SinkNode)]
+        known = [name for name in topics if isinstance(name, str)]
+        if topic not in known and len(known) == len(topics):
             raise TopologyError(f"the topology does not write to the topic {topic}{nearest(topic, known)}")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.streams.topologies import TOPOLOGIES, built
 
-from ottla.streams import TEXT, ProcessingError, StreamsBuilder, TopologyError
+from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topology, TopologyError
 from ottla.streams.engine.task import Input, Results, Task
 from ottla.streams.values import Place
 
@@ -58,6 +58,44 @@ def test_the_order_in_which_a_batch_arrives_does_not_matter(rows: list[Any], see
     shuffled = list(records)
     seed.shuffle(shuffled)
     assert Task(topology).run(0, shuffled) == Task(topology).run(0, records)
+
+
+def test_sub_topologies_run_one_after_the_other_give_what_they_give_together() -> None:
+    topology = built("group_count")
+    records = inputs([("a", "k", value, at) for at, value in enumerate("1221121")], topology.topics())
+    first = Task(topology, sub_topologies=[0]).run(0, records)
+    assert {output.topic for output in first.outputs} == {"KSTREAM-AGGREGATE-STATE-STORE-0000000002-repartition"}
+    second = [
+        Input(Place(o.topic, 0, at), o.key, o.value, o.timestamp, o.headers) for at, o in enumerate(first.outputs)
+    ]
+    results = Task(topology, sub_topologies=[1]).run(0, second)
+    assert written([results]) == written([Task(topology).run(0, records)])
+
+
+class EveryTen:
+    """Sends the stream time whenever ten milliseconds of it have passed."""
+
+    def init(self, context: Any) -> None:
+        context.schedule(10, lambda time: context.forward(Record("now", str(time), time)))
+
+    def process(self, record: Record) -> None:
+        pass
+
+
+def test_a_punctuation_of_stream_time_keeps_its_pace_over_a_restart() -> None:
+    def topology() -> Topology:
+        builder = StreamsBuilder(value=TEXT)
+        builder.stream("a").process(EveryTen).to("out")
+        return builder.build()
+
+    def at(time: int) -> Input:
+        return Input(Place("a", 0, time), b"k", b"1", time)
+
+    first, second = Task(topology()), Task(topology())
+    before = first.run(0, [at(3), at(12)])
+    second.restore(before.changes)
+    after = second.run(1, [at(15), at(21)])
+    assert [output.value for output in (*before.outputs, *after.outputs)] == [b"3", b"12", b"21"]
 
 
 def test_a_batch_names_the_entries_that_it_changed_and_no_others() -> None:

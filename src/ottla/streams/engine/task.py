@@ -34,9 +34,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A record for a topic; `origin` orders the results of one batch."""
+    """A record for a topic, and the sink that wrote it; `origin` orders the results of one batch."""
 
     topic: str
+    sink: str
     key: bytes | None
     value: bytes | None
     timestamp: int
@@ -61,7 +62,7 @@ class Punctuation:
     clock: Clock
     interval_ms: int
     call: Callable[[int], None]
-    node: str
+    name: str
     due: int
     cancelled: bool = False
 
@@ -226,6 +227,8 @@ class Task:
                 self.stores[name].changes.take()
             else:
                 self.times.seen.update({key[0]: time for key, time in entries.items()})
+        for punctuation in self._punctuations:
+            punctuation.due = self.times.seen.get(punctuation.name, punctuation.due)
 
     def forward(self, sender: str, record: Record, to: str | None = None) -> None:
         """Hand a record to the nodes behind a node, in the order in which they were added."""
@@ -245,7 +248,8 @@ class Task:
     def schedule(self, node: str, interval_ms: int, call: Callable[[int], None], clock: Clock) -> Punctuation:
         """Keep a punctuation; stream time ones begin at multiples of the interval, as in Kafka."""
         due = 0 if clock == "stream" else self.wall_clock_ms + interval_ms
-        punctuation = Punctuation(clock, interval_ms, call, node, due)
+        name = f"{node} {clock} punctuation {len(self._punctuations)}"
+        punctuation = Punctuation(clock, interval_ms, call, name, due)
         self._punctuations.append(punctuation)
         return punctuation
 
@@ -305,7 +309,8 @@ class Task:
         if record.timestamp < 0:
             raise ProcessingError(f"{sink.name} cannot write to {topic}: the timestamp {record.timestamp} is negative")
         if not sink.repartition or topic not in self._source_of:
-            self._outputs.append(Output(topic, key, value, record.timestamp, record.headers, len(self._outputs)))
+            origin = len(self._outputs)
+            self._outputs.append(Output(topic, sink.name, key, value, record.timestamp, record.headers, origin))
         if topic in self._source_of:
             place = Place(topic, 0, self._offsets[topic])
             self._offsets[topic] += 1
@@ -321,7 +326,7 @@ class Task:
             except (ProcessingError, TopologyError):
                 raise
             except Exception as error:
-                raise ProcessingError(f"the punctuation of {punctuation.node} failed: {error}") from error
+                raise ProcessingError(f"{punctuation.name} failed: {error}") from error
         self._punctuations = [p for p in self._punctuations if not p.cancelled]
 
     def _due(self, clock: Clock, now: int) -> Iterator[Punctuation]:
@@ -330,4 +335,5 @@ class Task:
             if not punctuation.cancelled and punctuation.due <= now:
                 missed = (now - punctuation.due) // punctuation.interval_ms
                 punctuation.due += (missed + 1) * punctuation.interval_ms
+                self.times.set(punctuation.name, punctuation.due)
                 yield punctuation
