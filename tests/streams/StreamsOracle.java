@@ -107,6 +107,16 @@ public class StreamsOracle {
             case "suppress_time" -> b.<String, String>table("a").suppress(Suppressed.untilTimeLimit(ms(7), Suppressed.BufferConfig.unbounded())).toStream().to("out");
             case "cogroup" -> b.<String, String>stream("a").groupByKey().<String>cogroup((k, v, a) -> a + "a" + v)
                 .cogroup(b.<String, String>stream("b").groupByKey(), (k, v, a) -> a + "b" + v).aggregate(() -> "0").toStream().to("out");
+            case "cogroup_rekeyed" -> b.<String, String>stream("a").groupBy((k, v) -> v).<String>cogroup((k, v, a) -> a + "a" + v)
+                .cogroup(b.<String, String>stream("b").selectKey((k, v) -> k).groupByKey(Grouped.as("second")), (k, v, a) -> a + "b" + v).aggregate(() -> "0").toStream().to("out");
+            case "named" -> {
+                KStream<String, String> s = b.<String, String>stream("a", Consumed.as("in")).filter((k, v) -> v != null, Named.as("some"))
+                    .map((k, v) -> KeyValue.pair(v, k), Named.as("turned"));
+                KTable<String, String> t = s.groupByKey(Grouped.as("by-value")).reduce(PAIR::apply, Named.as("reduced"), Materialized.as("kept"));
+                b.<String, String>stream("b", Consumed.as("other")).selectKey((k, v) -> v, Named.as("chosen"))
+                    .join(t, PAIR, Joined.as("joined")).leftJoin(s.repartition(Repartitioned.as("again")), PAIR, JoinWindows.ofTimeDifferenceAndGrace(ms(6), ms(3)), StreamJoined.with(TEXT, TEXT, TEXT).withName("paired").withStoreName("pairs"))
+                    .to("out", Produced.as("end"));
+            }
             case "stream_table" -> b.<String, String>stream("a").join(b.<String, String>table("b"), PAIR).to("out");
             case "stream_table_left" -> b.<String, String>stream("a").selectKey((k, v) -> k).leftJoin(b.<String, String>table("b"), PAIR).to("out");
             case "stream_global" -> b.<String, String>stream("a").join(b.<String, String>globalTable("b"), (k, v) -> k, PAIR).to("out");

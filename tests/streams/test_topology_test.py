@@ -187,6 +187,7 @@ def test_topologies_that_cannot_be_are_refused_with_the_way_out() -> None:
     assert "no processor uses the store seen" in refused(lambda b: (b.add_store("seen"), b.stream("a")))
     assert "windows=JoinWindows.of" in refused(lambda b: b.stream("a").join(b.stream("b"), max))
     assert "table_key=" in refused(lambda b: b.stream("a").join(b.global_table("b"), max))
+    assert "leave store='s' out" in refused(lambda b: b.stream("a").join(b.table("b"), max, store="s"))
     assert "follows a windowed aggregate" in refused(lambda b: b.table("a").suppress_until_window_closes())
     assert "is not allowed" in refused(lambda b: b.stream("a b"))
     assert "advance_ms=20 must be between 1 and the size" in refused(lambda b: TimeWindows(10, 20))

@@ -64,6 +64,22 @@ def cogroup(builder: StreamsBuilder) -> None:
     both.aggregate(lambda: "0").to_stream().to("out")
 
 
+def cogroup_rekeyed(builder: StreamsBuilder) -> None:
+    both = builder.stream("a").group_by(lambda _, v: v).cogroup(lambda _, v, a: f"{a}a{v}")
+    other = builder.stream("b").select_key(lambda k, _: k).group_by_key(name="second")
+    both.cogroup(other, lambda _, v, a: f"{a}b{v}").aggregate(lambda: "0").to_stream().to("out")
+
+
+def named(builder: StreamsBuilder) -> None:
+    some = builder.stream("a", name="in").filter(lambda _, v: v is not None, name="some")
+    turned = some.map(lambda k, v: (v, k), name="turned")
+    reduced = turned.group_by_key(name="by-value").reduce(pair, name="reduced", store="kept")
+    chosen = builder.stream("b", name="other").select_key(lambda _, v: v, name="chosen")
+    joined = chosen.join(reduced, pair, name="joined")
+    again = turned.repartition(name="again")
+    joined.left_join(again, pair, windows=WITHIN, name="paired", store="pairs").to("out", name="end")
+
+
 def tables_kept_group(builder: StreamsBuilder) -> None:
     joined = builder.table("a").outer_join(builder.table("b"), pair, store="joined")
     texts(joined.group_by(lambda k, v: (v, k)).count())
@@ -110,6 +126,8 @@ TOPOLOGIES = {
                                         .count().suppress_until_window_closes().map_values(str)),
     "suppress_time": lambda b: b.table("a").suppress_until_time_limit(7).to_stream().to("out"),
     "cogroup": cogroup,
+    "cogroup_rekeyed": cogroup_rekeyed,
+    "named": named,
     "stream_table": lambda b: b.stream("a").join(b.table("b"), pair).to("out"),
     "stream_table_left": lambda b: same(b).left_join(b.table("b"), pair).to("out"),
     "stream_global": lambda b: b.stream("a").join(b.global_table("b"), pair, table_key=lambda k, _: k).to("out"),

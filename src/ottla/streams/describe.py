@@ -44,8 +44,7 @@ def _sub_topology(topology: Topology, part: SubTopology) -> str:
 
 def _placed(topology: Topology, part: SubTopology) -> list[Placed]:
     """The nodes connected, one after the other as Java's HashMap gives them: Kafka's order depends on it."""
-    nodes = sorted((topology.nodes[name] for name in part.nodes), key=lambda n: (not isinstance(n, SourceNode), n.name))
-    ordered = java_order({node.name: Placed(node) for node in nodes})
+    ordered = java_order({name: Placed(topology.nodes[name]) for name in part.nodes})
     for placed in ordered.values():
         for parent in placed.node.parents:
             _insert(placed.before, ordered[parent])

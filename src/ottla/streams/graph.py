@@ -132,7 +132,7 @@ def assemble(nodes: Mapping[str, AnyNode], stores: Mapping[str, StoreMaker]) -> 
 
 
 def _sub_topologies(nodes: Mapping[str, AnyNode]) -> Iterator[SubTopology]:
-    """Groups of nodes that edges or stores connect, numbered by their first source's name as in Kafka."""
+    """Groups of nodes that edges or stores connect, numbered by the order of their first nodes as in Kafka."""
     leader = {name: name for name in nodes}
 
     def root(name: str) -> str:
@@ -148,15 +148,12 @@ def _sub_topologies(nodes: Mapping[str, AnyNode]) -> Iterator[SubTopology]:
         for store in node.stores if isinstance(node, ProcessorNode) else ():
             if store not in everywhere:
                 leader[root(node.name)] = root(first_user.setdefault(store, node.name))
-    done: set[str] = set()
-    for source in sorted(name for name, node in nodes.items() if isinstance(node, SourceNode)):
-        group = root(source)
-        if group not in done:
-            members = tuple(name for name in nodes if root(name) == group)
-            first = nodes[source]
-            assert isinstance(first, SourceNode)
-            yield SubTopology(len(done), members, first.global_store)
-            done.add(group)
+    groups: dict[str, list[str]] = {}
+    for name in nodes:
+        groups.setdefault(root(name), []).append(name)
+    for number, members in enumerate(groups.values()):
+        sources = (node for name in members if isinstance(node := nodes[name], SourceNode))
+        yield SubTopology(number, tuple(members), any(source.global_store for source in sources))
 
 
 def global_stores(nodes: Mapping[str, AnyNode]) -> set[str]:

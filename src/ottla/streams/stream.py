@@ -185,17 +185,22 @@ class Stream:
 
     def join(
         self, other: Stream | Table | GlobalTable, joiner: Joiner, *, windows: JoinWindows | None = None,
-        table_key: KeyAndValue | None = None, value: Serde | None = None, name: str | None = None,
+        table_key: KeyAndValue | None = None, value: Serde | None = None, store: str | None = None,
+        name: str | None = None,
     ) -> Stream:  # fmt: skip
-        """Each record with what it meets in a stream (within `windows`), a table or a global table (by `table_key`)."""
-        return self._join(other, joiner, windows, table_key, value, name, left=False, outer=False)
+        """Each record with what it meets in a stream (within `windows`), a table or a global table (by `table_key`).
+
+        `store` begins the names of the stores that a join of two streams keeps.
+        """
+        return self._join(other, joiner, windows, table_key, value, store, name, left=False, outer=False)
 
     def left_join(
         self, other: Stream | Table | GlobalTable, joiner: Joiner, *, windows: JoinWindows | None = None,
-        table_key: KeyAndValue | None = None, value: Serde | None = None, name: str | None = None,
+        table_key: KeyAndValue | None = None, value: Serde | None = None, store: str | None = None,
+        name: str | None = None,
     ) -> Stream:  # fmt: skip
         """As `join`, and the records that meet nothing, with None for the other side."""
-        return self._join(other, joiner, windows, table_key, value, name, left=True, outer=False)
+        return self._join(other, joiner, windows, table_key, value, store, name, left=True, outer=False)
 
     def outer_join(
         self,
@@ -204,14 +209,16 @@ class Stream:
         *,
         windows: JoinWindows,
         value: Serde | None = None,
+        store: str | None = None,
         name: str | None = None,
     ) -> Stream:
         """As `join` of two streams, and the records of both sides that meet nothing."""
-        return self._join(other, joiner, windows, None, value, name, left=True, outer=True)
+        return self._join(other, joiner, windows, None, value, store, name, left=True, outer=True)
 
     def _join(
         self, other: Stream | Table | GlobalTable, joiner: Joiner, windows: JoinWindows | None,
-        table_key: KeyAndValue | None, value: Serde | None, name: str | None, *, left: bool, outer: bool,
+        table_key: KeyAndValue | None, value: Serde | None, store: str | None, name: str | None,
+        *, left: bool, outer: bool,
     ) -> Stream:  # fmt: skip
         if isinstance(other, Stream) == (windows is None):
             raise TopologyError("a join of two streams needs windows=JoinWindows.of(…), and no other join takes them")
@@ -219,7 +226,9 @@ class Stream:
             raise TopologyError("a join with a global table needs table_key=…, and no other join takes it")
         if isinstance(other, Stream):
             assert windows is not None
-            return self._join_stream(other, joiner, windows, value, name, left=left, outer=outer)
+            return self._join_stream(other, joiner, windows, value, store, name, left=left, outer=outer)
+        if store is not None:
+            raise TopologyError(f"a join with a table keeps nothing: leave store={store!r} out")
         this = self if isinstance(other, GlobalTable) else self._copartitioned(name)
         prefix = "KSTREAM-LEFTJOIN-" if left or isinstance(other, GlobalTable) else "KSTREAM-JOIN-"
         node = self.draft.numbers.node(prefix, name)
@@ -231,8 +240,8 @@ class Stream:
         return Stream(self.draft, node, this.key, value, rekeyed=this.rekeyed)
 
     def _join_stream(
-        self, other: Stream, joiner: Joiner, windows: JoinWindows, value: Serde | None, name: str | None,
-        *, left: bool, outer: bool,
+        self, other: Stream, joiner: Joiner, windows: JoinWindows, value: Serde | None, store: str | None,
+        name: str | None, *, left: bool, outer: bool,
     ) -> Stream:  # fmt: skip
         draft, numbers = self.draft, self.draft.numbers
         this, other = self._copartitioned(name, "-left"), other._copartitioned(name, "-right")
@@ -242,14 +251,19 @@ class Stream:
         this_side = f"{name}{'-outer' * outer}-this-join" if name else this_number
         other_side = f"{name}{'-outer' * left}-other-join" if name else other_number
         merged = numbers.node("KSTREAM-MERGE-", name, "-merge")
-        stores = [this_number + "-store", other_number + "-store"]
-        for store, stream, node in zip(stores, (this, other), kept, strict=True):
+        bases = [this_number, other_number]
+        if store:
+            bases = [f"{store}{'-outer' * outer}-this-join", f"{store}{'-outer' * left}-other-join"]
+        stores = [base + "-store" for base in bases]
+        for kept_name, stream, node in zip(stores, (this, other), kept, strict=True):
             key, kept_value = stream.key or draft.key, stream.value or draft.value
-            draft.store(store, _join_store(store, key, kept_value, windows))
-            draft.processor(node, (stream.node,), partial(JoinWindow, store), stores=(store,))
+            draft.store(kept_name, _join_store(kept_name, key, kept_value, windows))
+            draft.processor(node, (stream.node,), partial(JoinWindow, kept_name), stores=(kept_name,))
         unmatched = None
         if left:
             base = this_number.replace("JOINTHIS", "OUTERSHARED").replace("OUTERTHIS", "OUTERSHARED")
+            if store:
+                base = f"{store}-{'outer' if outer else 'left'}-shared-join"
             unmatched = draft.store(base + "-store", lambda: OrderedStore(base + "-store"))
         side = partial(
             StreamStreamJoin, unmatched_store=unmatched, joiner=joiner, before_ms=windows.before_ms,
