@@ -187,6 +187,16 @@ def test_topologies_that_cannot_be_are_refused_with_the_way_out() -> None:
     assert "no processor uses the store seen" in refused(lambda b: (b.add_store("seen"), b.stream("a")))
     assert "windows=JoinWindows.of" in refused(lambda b: b.stream("a").join(b.stream("b"), max))
     assert "table_key=" in refused(lambda b: b.stream("a").join(b.global_table("b"), max))
+    another = StreamsBuilder()
+    for join in (
+        lambda b: b.stream("a").merge(another.stream("b")),
+        lambda b: b.stream("a").join(another.table("c"), max),
+        lambda b: b.stream("a").join(another.global_table("d"), max, table_key=max),
+        lambda b: b.table("a").outer_join(another.table("e"), max),
+        lambda b: b.table("a").join_on_foreign_key(another.table("f"), max, max),
+        lambda b: b.stream("a").group_by_key().cogroup(max).cogroup(another.stream("g").group_by_key(), max),
+    ):
+        assert "both sides come from different builders" in refused(join)
     assert "leave store='s' out" in refused(lambda b: b.stream("a").join(b.table("b"), max, store="s"))
     assert "follows a windowed aggregate" in refused(lambda b: b.table("a").suppress_until_window_closes())
     assert "is not allowed" in refused(lambda b: b.stream("a b"))

@@ -77,7 +77,7 @@ class StreamsBuilder:
         key_serde, value_serde = key or self._draft.key, value or self._draft.value
         self._draft.store(kept, lambda: KeyValueStore(kept, key_serde, value_serde))
         self._draft.processor(node, (source,), lambda: TableSource(Settings(kept)), stores=(kept,))
-        return GlobalTable(kept)
+        return GlobalTable(self._draft, kept)
 
     def add_store(self, name: str, *, key: Serde | None = None, value: Serde | None = None) -> str:
         """A store of keys and values for processors of the user's own."""

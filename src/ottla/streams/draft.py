@@ -91,6 +91,11 @@ class Draft:
         assert isinstance(found, ProcessorNode)
         found.stores.extend(store for store in stores if store not in found.stores)
 
+    def shares(self, other: Draft) -> None:
+        """Refuse to bring together what two builders make: the numbers of their nodes are the same ones."""
+        if other is not self:
+            raise TopologyError("both sides come from different builders: make them with one StreamsBuilder")
+
     def known_store(self, name: str) -> str:
         """The name, if a store has it."""
         if name not in self._stores:

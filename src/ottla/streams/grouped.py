@@ -204,6 +204,7 @@ class CogroupedStream:
 
     def cogroup(self, grouped: GroupedStream, add: Aggregator) -> CogroupedStream:
         """Another grouped stream, with its own aggregator."""
+        self._members[0][0].draft.shares(grouped.draft)
         return CogroupedStream((*self._members, (grouped, add)))
 
     def aggregate(

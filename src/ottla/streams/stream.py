@@ -107,6 +107,7 @@ class Stream:
 
     def merge(self, other: Stream, *, name: str | None = None) -> Stream:
         """The records of both streams; where their serdes differ, the builder's are used."""
+        self.draft.shares(other.draft)
         node = self.draft.numbers.node("KSTREAM-MERGE-", name)
         self.draft.processor(node, (self.node, other.node), pass_on)
         key, value = (self.key if self.key == other.key else None), (self.value if self.value == other.value else None)
@@ -220,6 +221,7 @@ class Stream:
         table_key: KeyAndValue | None, value: Serde | None, store: str | None, name: str | None,
         *, left: bool, outer: bool,
     ) -> Stream:  # fmt: skip
+        self.draft.shares(other.draft)
         if isinstance(other, Stream) == (windows is None):
             raise TopologyError("a join of two streams needs windows=JoinWindows.of(…), and no other join takes them")
         if isinstance(other, GlobalTable) == (table_key is None):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class GlobalTable:
     """A table that every task holds whole; streams join with it by any key."""
 
-    def __init__(self, store: str) -> None:
-        self._store = store
+    def __init__(self, draft: Draft, store: str) -> None:
+        self.draft, self._store = draft, store
 
     def view(self) -> View:
         """The way for a processor to look up rows."""
@@ -159,6 +159,7 @@ class Table:
         store: str | None, name: str | None, *, left: bool,
     ) -> Table:  # fmt: skip
         draft = self.draft
+        draft.shares(other.draft)
         other.enable_old()
         self.enable_old()
         joined = join_on_foreign_key(draft, self._side(), other._side(), foreign_key, joiner, name, left=left)
@@ -223,6 +224,7 @@ class Table:
         *, left: bool, outer: bool,
     ) -> Table:  # fmt: skip
         draft = self.draft
+        draft.shares(other.draft)
         merged = draft.numbers.node("KTABLE-MERGE-", name)
         if left:
             self.enable_old()
