@@ -95,10 +95,11 @@ def plans_of(worker: Mapping[str, str], config: Mapping[str, str]) -> list[TaskP
     plugin = connector(config["connector.class"])
     whole = resolved(config, providers_of(worker))
     made = task_configs(plugin, whole)
-    Conversion(worker, whole)
+    strange = Conversion(worker, whole).strange
     producer_of(worker, whole, "check")
     known = common_options(plugin).joined(plugin.options(), alias_options(config))
-    for sentence in known.unknown({name: "" for name in config if not name.startswith(_FAMILIES_OF_CONNECTORS)}):
+    own = {name: "" for name in config if not name.startswith(_FAMILIES_OF_CONNECTORS)}
+    for sentence in [*known.unknown(own), *strange]:
         log.warning("%s: %s", config["name"], sentence)
     made = [dict(config) if each == whole else each for each in made]  # a task resolves variables as it begins
     return [TaskPlan(config["name"], number, plugin, config, each, worker) for number, each in enumerate(made)]

@@ -175,3 +175,8 @@ def test_a_sink_has_as_many_tasks_as_allowed_and_they_keep_its_variables_unresol
     config = {"name": "k", "connector.class": "FileStreamSink", "topics": "t", "tasks.max": "2"}
     config["file"] = "${env:OTTLA_TEST_FILE}"
     assert [plan.task_config["file"] for plan in plans_of(worker, config)] == ["${env:OTTLA_TEST_FILE}"] * 2
+
+
+def test_an_option_that_a_converter_does_not_have_is_named_and_does_no_harm(caplog):
+    assert plans_of(WORKER, {**SOURCE, "value.converter": "StringConverter", "value.converter.schemas.enable": "false"})
+    assert "StringConverter: Unknown configuration 'schemas.enable'" in caplog.text
