@@ -59,8 +59,8 @@ def read_worker(path: str) -> dict[str, str]:
             'Missing required configuration "offset.storage.file.filename" which has no default value.'
         )
     for name in ("offset.flush.interval.ms", "task.shutdown.graceful.timeout.ms"):
-        if not found.get(name, "1").isdecimal():
-            raise ConfigException(f"Invalid value {found[name]} for configuration {name}: Not a number of type LONG")
+        if not found.get(name, "1").isdecimal() or int(found.get(name, 1)) < 1:
+            raise ConfigException(f"Invalid value {found[name]} for configuration {name}: Value must be at least 1")
     return found
 
 
@@ -95,13 +95,13 @@ def plans_of(worker: Mapping[str, str], config: Mapping[str, str]) -> list[TaskP
     plugin = connector(config["connector.class"])
     whole = resolved(config, providers_of(worker))
     made = task_configs(plugin, whole)
-    Conversion(worker, whole)
+    strange = Conversion(worker, whole).strange
     producer_of(worker, whole, "check")
     known = common_options(plugin).joined(plugin.options(), alias_options(config))
-    for sentence in known.unknown({name: "" for name in config if not name.startswith(_FAMILIES_OF_CONNECTORS)}):
+    own = {name: "" for name in config if not name.startswith(_FAMILIES_OF_CONNECTORS)}
+    for sentence in [*known.unknown(own), *strange]:
         log.warning("%s: %s", config["name"], sentence)
-    if made == [whole]:
-        made = [dict(config)]  # the task resolves the variables again, whenever it begins
+    made = [dict(config) if each == whole else each for each in made]  # a task resolves variables as it begins
     return [TaskPlan(config["name"], number, plugin, config, each, worker) for number, each in enumerate(made)]
 
 

@@ -163,3 +163,20 @@ def test_a_connector_stands_in_properties_or_in_json_of_either_form(tmp_path, te
     path = tmp_path / "connector"
     path.write_text(text)
     assert read_connector(str(path)) == {"name": "c", "file": "/input"}
+
+
+def test_a_sink_has_as_many_tasks_as_allowed_and_they_keep_its_variables_unresolved(monkeypatch):
+    monkeypatch.setenv("OTTLA_TEST_FILE", "/tmp/out")
+    worker = {
+        **WORKER,
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    config = {"name": "k", "connector.class": "FileStreamSink", "topics": "t", "tasks.max": "2"}
+    config["file"] = "${env:OTTLA_TEST_FILE}"
+    assert [plan.task_config["file"] for plan in plans_of(worker, config)] == ["${env:OTTLA_TEST_FILE}"] * 2
+
+
+def test_an_option_that_a_converter_does_not_have_is_named_and_does_no_harm(caplog):
+    assert plans_of(WORKER, {**SOURCE, "value.converter": "StringConverter", "value.converter.schemas.enable": "false"})
+    assert "StringConverter: Unknown configuration 'schemas.enable'" in caplog.text

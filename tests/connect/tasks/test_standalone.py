@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from ottla.client import Admin, Consumer, Producer
+from ottla.client import Admin, Consumer, Producer, TopicPartition
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import RetriableException
 from ottla.connect.plugins.base import RefusedRecords, SinkConnector, SinkTask, SourceConnector, SourceTask
@@ -317,3 +317,36 @@ def test_no_offset_is_kept_behind_a_line_that_its_topic_refuses(worker, bootstra
     fault = task.status.fault
     assert fault is not None
     assert "KAFKA_PRODUCE refused the record" in fault.reason
+
+
+def test_tasks_of_a_sink_share_the_partitions_and_all_offsets_are_committed(worker, bootstrap, tmp_path, name):
+    with Admin(bootstrap) as admin:
+        admin.create_topic(name, partitions=4)
+    config = {"name": f"{name}-out", "connector.class": "Picky", "topics": name}
+    Picky.taken.clear()
+    Picky.attempts = 1
+    offsets = OffsetFile(worker["offset.storage.file.filename"])
+    plans = [TaskPlan(f"{name}-out", number, Picky, config, config, worker) for number in range(2)]
+    first, second = [run_task(plan, offsets) for plan in plans]
+
+    def write(values):
+        with Producer(bootstrap) as producer:
+            for value in values:
+                producer.produce(name, str(value), partition=value % 4)
+
+    async def story():
+        runs = [asyncio.create_task(first.run())]
+        write(range(40))
+        await until(lambda: len(set(Picky.taken)) == 40, *runs)
+        runs.append(asyncio.create_task(second.run()))
+        write(range(40, 80))
+        await until(lambda: len(set(Picky.taken)) == 80, *runs)
+        for task in (first, second):
+            task.ask(Event.STOP)
+        return await asyncio.gather(*runs)
+
+    assert asyncio.run(story()) == [0, 0]
+    partitions = [TopicPartition(name, number) for number in range(4)]
+    with Consumer(bootstrap, group_id=f"connect-{name}-out") as consumer:
+        committed = consumer.committed(partitions)
+    assert {partition: at.offset for partition, at in committed.items()} == dict.fromkeys(partitions, 20)

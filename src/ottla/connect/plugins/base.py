@@ -126,6 +126,11 @@ class SinkConnector(Connector):
     kind = "sink"
 
     @classmethod
+    def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
+        """The connector's own configuration for each task: they share the partitions as a group."""
+        return [dict(config) for _ in range(most)]
+
+    @classmethod
     @abstractmethod
     def task(cls, config: Config) -> SinkTask:
         """A task from one of the configurations that `tasks` gave."""

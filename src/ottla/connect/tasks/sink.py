@@ -19,10 +19,13 @@ from ottla.connect.tasks.conversion import Conversion, StageFault
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.refusals import Original, Refusals, Retries
 from ottla.jobs.running_async import Run
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 _POLL_MS = 500
 """A task that is to end learns of it after a poll."""
+_GROUP_MOVED_ON = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+"""A commit refused so is tried again after the next poll has followed the group."""
 log = logging.getLogger("ottla.connect")
 
 
@@ -166,8 +169,14 @@ class SinkWork:
         offsets = self._put if flushed is None else flushed
         owned = self._consumer.assignment
         wanted = {each: CommittedOffset(offset) for each, offset in offsets.items() if each in owned}
-        if wanted:
-            await self._consumer.commit(wanted)
+        try:
+            if wanted:
+                await self._consumer.commit(wanted)
+        except ApiError as fault:
+            if fault.code not in _GROUP_MOVED_ON:
+                raise
+            log.warning("%s: offsets are not committed yet, the group is balancing: %s", self._plan.name, fault)
+            return
         self._put = {} if flushed is None else {
             each: offset for each, offset in self._put.items() if flushed.get(each, -1) < offset
         }  # fmt: skip
