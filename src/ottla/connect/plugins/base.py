@@ -114,6 +114,11 @@ class SinkConnector(Connector):
     kind = "sink"
 
     @classmethod
+    def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
+        """As many tasks as there may be: they share the partitions, as members of one group."""
+        return [dict(config) for _ in range(most)]
+
+    @classmethod
     @abstractmethod
     def task(cls, config: Config) -> SinkTask:
         """A task from one of the configurations that `tasks` gave."""
