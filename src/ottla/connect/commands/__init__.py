@@ -1,0 +1,1 @@
+"""`ottla connect` and what its verbs do."""
