@@ -118,6 +118,10 @@ class Statuses:
         """The statuses of a connector's tasks, by their number."""
         return dict(sorted(self._tasks.get(name, {}).items()))
 
+    def all_tasks(self) -> list[tuple[str, int]]:
+        """The tasks that have a status, by connector and number."""
+        return [(name, number) for name, tasks in self._tasks.items() for number in tasks]
+
     def topics(self, name: str) -> list[str]:
         """The topics that a connector was seen to use."""
         return list(self._topics.get(name, {}))
