@@ -29,6 +29,7 @@ MAY_PRINT = (
     "storage/maintenance/compact_child.py",
     "storage/maintenance/scrub_child.py",
     "registry/command.py",
+    "connect/command.py",
 )
 # protoc reads schemas from files alone; the handler of signals writes to stderr by a call that takes no lock.
 MAY_CALL_FILES = (
@@ -36,6 +37,7 @@ MAY_CALL_FILES = (
     "storage/disk/local.py", "storage/maintenance/compact_child.py", "storage/maintenance/scrub_child.py", "server",
     "coordination", "config", "lake", "spark/daemon.py", "spark/launch.py",
     "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py", "jobs/running.py",
+    "connect/plugins", "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "lake/rounds/progress.py",
                     "spark/workers.py", "registry/server.py", "web/server.py")  # fmt: skip

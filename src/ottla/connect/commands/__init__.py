@@ -1,1 +1,1 @@
-"""`ottla connect` and what its verbs do."""
+"""The verbs of `ottla connect` that speak to a worker over HTTP."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from ottla.connect.config_def import ConfigDef
-from ottla.connect.errors import ConfigException, RetriableException
+from ottla.connect.errors import ConfigException, ConnectException, RetriableException
 from ottla.connect.records import SinkRecord, SourceRecord
 from ottla.kernel.ids import TopicPartition
 
@@ -28,10 +28,22 @@ class OffsetReader(Protocol):
         """The offset of each partition, None where none was kept."""
 
 
-class SourceTask(ABC):
-    """Reads records from elsewhere. All methods run in one event loop and never beside each other.
+class RefusedRecords(ConnectException):
+    """Raised by `put`: the task took all records but these, which it will never take.
 
-    `read` is cancelled at an await when the task is to end; `close` follows in any case.
+    With `errors.tolerance=all` only these become dead letters.
+    """
+
+    def __init__(self, refused: Sequence[tuple[SinkRecord, Exception]]) -> None:
+        super().__init__(f"{len(refused)} records were refused, the first because of: {refused[0][1]}")
+        self.refused = tuple(refused)
+
+
+class SourceTask(ABC):
+    """Reads records from elsewhere. All methods run in one event loop.
+
+    `read` is cancelled at an await when the task is to end; `close` follows in any case. `commit` may be called while
+    `read` waits.
     """
 
     async def start(self, offsets: OffsetReader) -> None:  # noqa: B027  # many tasks need nothing here
@@ -49,7 +61,7 @@ class SourceTask(ABC):
 
 
 class SinkTask(ABC):
-    """Writes records elsewhere. All methods run in one event loop and never beside each other."""
+    """Writes records elsewhere. All methods run in one event loop, one after the other."""
 
     async def open(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027
         """Learn which partitions come next. Called again whenever they change, after a flush."""
@@ -67,7 +79,7 @@ class SinkTask(ABC):
 
 
 class Connector(ABC):
-    """What there is to know of a connector without running it. Not instantiated."""
+    """A connector, without its tasks. No instance is made."""
 
     kind: ClassVar[Literal["source", "sink"]]
     java_class: ClassVar[str]

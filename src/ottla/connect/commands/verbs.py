@@ -1,27 +1,17 @@
-"""`ottla connect`: connectors listed, made, changed and looked at over the REST interface of a worker."""
+"""Connectors listed, made, changed and looked at over the REST interface of a worker: verbs of `ottla connect`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import Any
 
-from ottla.cli.command import Command, Verb, bad, good, noun, print_json, print_table, wants_json
+from ottla.cli.command import Command, Verb, bad, good, print_json, print_table, wants_json
 from ottla.cli.faults import BadInput, Misuse, text_of
 from ottla.cli.options import Given, Option
-from ottla.connect.commands.asking import DEFAULT_URL, CallFailed, ask, checked_url, escaped
+from ottla.connect.commands.asking import DEFAULT_URL, ask, checked_url, escaped
 
 URL = Option("url", "A worker's REST interface.", "URL", default=DEFAULT_URL)
-
-
-def command(arguments: Sequence[str]) -> int:
-    try:
-        return noun("connect", VERBS, arguments)
-    except CallFailed as fault:
-        sys.stdout.flush()
-        sys.stderr.write(f"ottla: {fault}\n")
-        return 1
 
 
 def _ask(given: Given, method: str, path: str, body: Any = None) -> Any:
