@@ -30,6 +30,7 @@ MAY_PRINT = (
     "storage/maintenance/scrub_child.py",
     "registry/command.py",
     "connect/command.py",
+    "connect/distributed.py",
 )
 # protoc reads schemas from files alone; the handler of signals writes to stderr by a call that takes no lock.
 MAY_CALL_FILES = (
