@@ -350,3 +350,13 @@ def test_tasks_of_a_sink_share_the_partitions_and_all_offsets_are_committed(work
     with Consumer(bootstrap, group_id=f"connect-{name}-out") as consumer:
         committed = consumer.committed(partitions)
     assert {partition: at.offset for partition, at in committed.items()} == dict.fromkeys(partitions, 20)
+
+
+def test_a_source_makes_its_topic_as_its_options_say(worker, bootstrap, tmp_path, name):
+    read, written = tmp_path / "in", tmp_path / "out"
+    read.write_text("one\n")
+    sizes = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "1"}
+    standalone = Standalone(worker, [source(name, read, **sizes), sink(name, name, written)])
+    assert asyncio.run(ended(standalone, lambda: lines(written) == ["one"])) == 0
+    with Admin(bootstrap) as admin:
+        assert len(admin.cluster.partitions(name)) == 3
