@@ -20,18 +20,20 @@ from ottla.connect.tasks.offset_file import OffsetFile
 from ottla.connect.tasks.plan import TaskPlan, common_options, task_configs
 from ottla.connect.tasks.secrets import providers_of, resolved
 from ottla.connect.tasks.task import run_task
+from ottla.connect.tasks.topic_creation import PREFIX, groups_of
 from ottla.jobs.running_async import Running
 from ottla.jobs.states import Event, State
 
 _IN_USE: Final = (
     "bootstrap.servers", "key.converter", "value.converter", "header.converter", "offset.storage.file.filename",
-    "offset.flush.interval.ms", "task.shutdown.graceful.timeout.ms", "config.providers", "client.id",
-    "security.protocol", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms",
+    "offset.flush.interval.ms", "topic.creation.enable", "task.shutdown.graceful.timeout.ms", "config.providers",
+    "client.id", "security.protocol", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms",
+    "retry.backoff.ms",
 )  # fmt: skip
 _WITHOUT_EFFECT: Final = (
     "plugin.path", "plugin.discovery", "listeners", "rest.advertised.host.name", "rest.advertised.port",
     "rest.advertised.listener", "rest.extension.classes", "admin.listeners", "offset.flush.timeout.ms",
-    "connector.client.config.override.policy", "topic.creation.enable", "topic.tracking.enable",
+    "connector.client.config.override.policy", "topic.tracking.enable",
     "topic.tracking.allow.reset", "response.http.headers.config", "access.control.allow.origin",
     "access.control.allow.methods", "metric.reporters", "metrics.num.samples", "metrics.sample.window.ms",
     "metrics.recording.level", "auto.include.jmx.reporter", "client.dns.lookup", "send.buffer.bytes",
@@ -40,8 +42,9 @@ _WITHOUT_EFFECT: Final = (
 )  # fmt: skip
 _FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
                     "consumer.")  # fmt: skip
-_FAMILIES_OF_CONNECTORS: Final = ("key.converter.", "value.converter.", "header.converter.", "producer.override.",
-                                  "consumer.override.")  # fmt: skip
+_FAMILIES_OF_CONNECTORS: Final[tuple[str, ...]] = (
+    "key.converter.", "value.converter.", "header.converter.", "producer.override.", "consumer.override.",
+)  # fmt: skip
 log = logging.getLogger("ottla.connect")
 
 
@@ -58,9 +61,9 @@ def read_worker(path: str) -> dict[str, str]:
         raise ConfigException(
             'Missing required configuration "offset.storage.file.filename" which has no default value.'
         )
-    for name in ("offset.flush.interval.ms", "task.shutdown.graceful.timeout.ms"):
-        if not found.get(name, "1").isdecimal():
-            raise ConfigException(f"Invalid value {found[name]} for configuration {name}: Not a number of type LONG")
+    for name in ("offset.flush.interval.ms", "topic.creation.enable", "task.shutdown.graceful.timeout.ms"):
+        if not found.get(name, "1").isdecimal() or int(found.get(name, 1)) < 1:
+            raise ConfigException(f"Invalid value {found[name]} for configuration {name}: Value must be at least 1")
     return found
 
 
@@ -95,13 +98,17 @@ def plans_of(worker: Mapping[str, str], config: Mapping[str, str]) -> list[TaskP
     plugin = connector(config["connector.class"])
     whole = resolved(config, providers_of(worker))
     made = task_configs(plugin, whole)
-    Conversion(worker, whole)
+    strange = Conversion(worker, whole).strange
     producer_of(worker, whole, "check")
+    families = _FAMILIES_OF_CONNECTORS
+    if plugin.kind == "source":
+        groups_of(whole)
+        families += (PREFIX,)
     known = common_options(plugin).joined(plugin.options(), alias_options(config))
-    for sentence in known.unknown({name: "" for name in config if not name.startswith(_FAMILIES_OF_CONNECTORS)}):
+    own = {name: "" for name in config if not name.startswith(families)}
+    for sentence in [*known.unknown(own), *strange]:
         log.warning("%s: %s", config["name"], sentence)
-    if made == [whole]:
-        made = [dict(config)]  # the task resolves the variables again, whenever it begins
+    made = [dict(config) if each == whole else each for each in made]  # a task resolves variables as it begins
     return [TaskPlan(config["name"], number, plugin, config, each, worker) for number, each in enumerate(made)]
 
 

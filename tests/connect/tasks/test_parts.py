@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from ottla.client.admin.admin import NewTopic
 from ottla.connect.errors import ConfigException, RetriableException
 from ottla.connect.plugins.file_stream import FileStreamSourceConnector
 from ottla.connect.standalone import Standalone, plans_of, read_connector, read_worker
@@ -14,6 +15,7 @@ from ottla.connect.tasks.offsets import Offsets, key_of
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.refusals import Retries
 from ottla.connect.tasks.secrets import providers_of, resolved
+from ottla.connect.tasks.topic_creation import groups_of, topic_for
 
 WORKER = {
     "bootstrap.servers": "localhost:9",
@@ -163,3 +165,52 @@ def test_a_connector_stands_in_properties_or_in_json_of_either_form(tmp_path, te
     path = tmp_path / "connector"
     path.write_text(text)
     assert read_connector(str(path)) == {"name": "c", "file": "/input"}
+
+
+def test_a_sink_has_as_many_tasks_as_allowed_and_they_keep_its_variables_unresolved(monkeypatch):
+    monkeypatch.setenv("OTTLA_TEST_FILE", "/tmp/out")
+    worker = {
+        **WORKER,
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    }
+    config = {"name": "k", "connector.class": "FileStreamSink", "topics": "t", "tasks.max": "2"}
+    config["file"] = "${env:OTTLA_TEST_FILE}"
+    assert [plan.task_config["file"] for plan in plans_of(worker, config)] == ["${env:OTTLA_TEST_FILE}"] * 2
+
+
+def test_an_option_that_a_converter_does_not_have_is_named_and_does_no_harm(caplog):
+    assert plans_of(WORKER, {**SOURCE, "value.converter": "StringConverter", "value.converter.schemas.enable": "false"})
+    assert "StringConverter: Unknown configuration 'schemas.enable'" in caplog.text
+
+
+TOPICS = {
+    "topic.creation.groups": "wide",
+    "topic.creation.wide.include": "w.*,x",
+    "topic.creation.wide.exclude": "w0",
+    "topic.creation.wide.partitions": "9",
+    "topic.creation.wide.cleanup.policy": "compact",
+    "topic.creation.default.partitions": "2",
+    "topic.creation.default.replication.factor": "1",
+}
+
+
+def test_a_topic_is_made_by_the_first_group_that_includes_it():
+    groups = groups_of(TOPICS)
+    assert topic_for(groups, "w1") == NewTopic("w1", 9, -1, {"cleanup.policy": "compact"})
+    assert topic_for(groups, "w0") == NewTopic("w0", 2, 1, {})
+    assert groups_of(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"topic.creation.wid.partitions": "1"}, "has no group wid .did you mean wide"),
+        ({"topic.creation.default.partitions": "0"}, "at least 1"),
+        ({"topic.creation.default.include": "a"}, "for all topics that no other group has"),
+        ({"topic.creation.wide.include": "("}, "Invalid regex"),
+    ],
+)
+def test_groups_of_topics_that_cannot_be_made_are_refused(change, sentence):
+    with pytest.raises(ConfigException, match=sentence):
+        plans_of(WORKER, {**SOURCE, **TOPICS, **change})

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 
-from ottla.client import Consumer, Producer
+from ottla.client import Admin, Consumer, Producer, TopicPartition
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import RetriableException
 from ottla.connect.plugins.base import RefusedRecords, SinkConnector, SinkTask, SourceConnector, SourceTask
@@ -302,3 +302,61 @@ def test_a_paused_source_reads_nothing_and_goes_on_where_it_was(worker, bootstra
 
     assert asyncio.run(story()) == 0
     assert [record.value for record in values(bootstrap, name, 2)] == [b"one", b"two"]
+
+
+def test_no_offset_is_kept_behind_a_line_that_its_topic_refuses(worker, bootstrap, tmp_path, name):
+    with Admin(bootstrap) as admin:
+        admin.create_topic(name, partitions=1, configs={"max.message.bytes": "1000"})
+    read = tmp_path / "in"
+    read.write_text("one\n" + "x" * 5_000 + "\nthree\n")
+    offsets = OffsetFile(worker["offset.storage.file.filename"])
+    task = run_task(plans_of(worker, source(name, read))[0], offsets)
+    assert asyncio.run(task.run()) == 1
+    kept = asyncio.run(offsets.all(name))
+    assert kept in ([], [({"filename": str(read)}, {"position": 4})])
+    fault = task.status.fault
+    assert fault is not None
+    assert "KAFKA_PRODUCE refused the record" in fault.reason
+
+
+def test_tasks_of_a_sink_share_the_partitions_and_all_offsets_are_committed(worker, bootstrap, tmp_path, name):
+    with Admin(bootstrap) as admin:
+        admin.create_topic(name, partitions=4)
+    config = {"name": f"{name}-out", "connector.class": "Picky", "topics": name}
+    Picky.taken.clear()
+    Picky.attempts = 1
+    offsets = OffsetFile(worker["offset.storage.file.filename"])
+    plans = [TaskPlan(f"{name}-out", number, Picky, config, config, worker) for number in range(2)]
+    first, second = [run_task(plan, offsets) for plan in plans]
+
+    def write(values):
+        with Producer(bootstrap) as producer:
+            for value in values:
+                producer.produce(name, str(value), partition=value % 4)
+
+    async def story():
+        runs = [asyncio.create_task(first.run())]
+        write(range(40))
+        await until(lambda: len(set(Picky.taken)) == 40, *runs)
+        runs.append(asyncio.create_task(second.run()))
+        write(range(40, 80))
+        await until(lambda: len(set(Picky.taken)) == 80, *runs)
+        for task in (first, second):
+            task.ask(Event.STOP)
+        return await asyncio.gather(*runs)
+
+    assert asyncio.run(story()) == [0, 0]
+    partitions = [TopicPartition(name, number) for number in range(4)]
+    with Consumer(bootstrap, group_id=f"connect-{name}-out") as consumer:
+        committed = consumer.committed(partitions)
+    assert {partition: at.offset for partition, at in committed.items()} == dict.fromkeys(partitions, 20)
+
+
+def test_a_source_makes_its_topic_as_its_options_say(worker, bootstrap, tmp_path, name):
+    read, written = tmp_path / "in", tmp_path / "out"
+    read.write_text("one\n")
+    sizes = {"topic.creation.default.partitions": "3", "topic.creation.default.replication.factor": "1"}
+    standalone = Standalone(worker, [source(name, read, **sizes), sink(name, name, written)])
+    assert asyncio.run(ended(standalone, lambda: lines(written) == ["one"])) == 0
+    with Admin(bootstrap) as admin:
+        assert len(admin.cluster.partitions(name)) == 3

@@ -127,7 +127,7 @@ class SinkConnector(Connector):
 
     @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
-        """As many tasks as there may be: they share the partitions, as members of one group."""
+        """The connector's own configuration for each task: they share the partitions as a group."""
         return [dict(config) for _ in range(most)]
 
     @classmethod

@@ -51,10 +51,12 @@ class Conversion:
 
     def __init__(self, worker: Mapping[str, str], config: Mapping[str, str]) -> None:
         """Make them of the resolved configuration; `ConfigException` names a wrong option."""
+        self.strange: list[str] = []
+        """A sentence for each option of a converter that it does not have."""
         self._chain = Chain(config)
-        self._key, self._key_class = _converter("key", worker, config)
-        self._value, self._value_class = _converter("value", worker, config)
-        self._header, self._header_class = _converter("header", worker, config)
+        self._key, self._key_class = self._made("key", worker, config)
+        self._value, self._value_class = self._made("value", worker, config)
+        self._header, self._header_class = self._made("header", worker, config)
 
     def outgoing(self, record: SourceRecord) -> Outgoing | None:
         """The bytes of a record, None for one that a transformation dropped; StageFault where one stage refused it."""
@@ -94,6 +96,20 @@ class Conversion:
         assert made is None or isinstance(made, SinkRecord)
         return made
 
+    def _made(self, part: str, worker: Mapping[str, str], config: Mapping[str, str]) -> tuple[Converter, str]:
+        """The connector's own converter with its own options, or else the worker's with the worker's."""
+        name = f"{part}.converter"
+        source = config if config.get(name) else worker
+        java_class = source.get(name) or (_SIMPLE_HEADERS if part == "header" else None)
+        if java_class is None:
+            raise ConfigException(f'Missing required configuration "{name}" which has no default value.')
+        plugin = found(HEADER_CONVERTERS if part == "header" else CONVERTERS, java_class)
+        options = {key: value for key, value in below(source, f"{name}.").items() if key != "plugin.version"}
+        if "converter.type" in plugin.options.options:
+            options["converter.type"] = part
+        self.strange += [f"{name} {plugin.java_class}: {sentence}" for sentence in plugin.options.unknown(options)]
+        return plugin.make(options), plugin.java_class
+
     def _read_header(self, topic: str, header: RawHeader) -> Header:
         found = self._header.to_connect(topic, header[1])
         return Header(header[0], found.schema, found.value)
@@ -110,19 +126,3 @@ class Conversion:
 
 def _refuse(_: ConnectRecord, step: Step, fault: ConnectException) -> NoReturn:
     raise StageFault("TRANSFORMATION", step.java_class, fault) from fault
-
-
-def _converter(part: str, worker: Mapping[str, str], config: Mapping[str, str]) -> tuple[Converter, str]:
-    """The connector's own converter with its own options, or else the worker's with the worker's."""
-    name = f"{part}.converter"
-    source = config if config.get(name) else worker
-    java_class = source.get(name) or (_SIMPLE_HEADERS if part == "header" else None)
-    if java_class is None:
-        raise ConfigException(f'Missing required configuration "{name}" which has no default value.')
-    plugin = found(HEADER_CONVERTERS if part == "header" else CONVERTERS, java_class)
-    options = {key: value for key, value in below(source, f"{name}.").items() if key != "plugin.version"}
-    if "converter.type" in plugin.options.options:
-        options["converter.type"] = part
-    for sentence in plugin.options.unknown(options):
-        raise ConfigException(f"{name} {plugin.java_class}: {sentence}")
-    return plugin.make(options), plugin.java_class

@@ -71,6 +71,7 @@ class Refusals:
         self.retries = Retries(options["errors.retry.timeout"], options["errors.retry.delay.max.ms"])
         self.refused = 0
         """The records that were left out."""
+        self._told = 0
 
     async def prepare(self) -> None:
         """Make the topic of dead letters where it does not exist."""
@@ -116,6 +117,9 @@ class Refusals:
 
     async def settle(self) -> None:
         """Wait until all dead letters are in their topic: before that no offset behind them may be kept."""
+        if self.refused > self._told:
+            log.warning("%s-%d: %d records were left out so far", self._connector, self._task, self.refused)
+            self._told = self.refused
         letters, self._letters = self._letters, []
         if letters:
             await asyncio.gather(*letters)

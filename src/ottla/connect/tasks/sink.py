@@ -19,10 +19,13 @@ from ottla.connect.tasks.conversion import Conversion, StageFault
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.refusals import Original, Refusals, Retries
 from ottla.jobs.running_async import Run
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
 _POLL_MS = 500
 """A task that is to end learns of it after a poll."""
+_GROUP_MOVED_ON = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+"""A commit refused so is tried again after the next poll has followed the group."""
 log = logging.getLogger("ottla.connect")
 
 
@@ -39,6 +42,8 @@ class SinkWork:
         """The next offset of each partition, behind all records that the task has taken."""
         self._open: set[TopicPartition] = set()
         self._revoked: set[TopicPartition] = set()
+        self._held: list[ConsumedRecord] = []
+        """Records of partitions that came while others were put again."""
 
     async def run(self, run: Run) -> None:
         """Do the work until it is to end."""
@@ -66,12 +71,14 @@ class SinkWork:
             run.began()
             try:
                 await self._loop(run)
-            finally:
+            except Exception:
                 await self._keep_offsets()
+                raise
+            await self._keep_offsets()
 
     async def _loop(self, run: Run) -> None:
         while not run.ending.is_set():
-            records = await self._consumer.poll(_POLL_MS)
+            records, self._held = self._held or await self._consumer.poll(_POLL_MS), []
             await self._follow_assignment()
             if records:
                 await self._deliver(records, run)
@@ -141,7 +148,7 @@ class SinkWork:
         until = time.monotonic() + wait_ms / 1000
         while not run.ending.is_set() and (left := until - time.monotonic()) > 0:
             self._consumer.pause(self._consumer.assignment)
-            await self._consumer.poll(min(left * 1000, _POLL_MS))
+            self._held += await self._consumer.poll(min(left * 1000, _POLL_MS))
         self._consumer.resume(self._consumer.assignment)
         return run.ending.is_set()
 
@@ -162,8 +169,14 @@ class SinkWork:
         offsets = self._put if flushed is None else flushed
         owned = self._consumer.assignment
         wanted = {each: CommittedOffset(offset) for each, offset in offsets.items() if each in owned}
-        if wanted:
-            await self._consumer.commit(wanted)
+        try:
+            if wanted:
+                await self._consumer.commit(wanted)
+        except ApiError as fault:
+            if fault.code not in _GROUP_MOVED_ON:
+                raise
+            log.warning("%s: offsets are not committed yet, the group is balancing: %s", self._plan.name, fault)
+            return
         self._put = {} if flushed is None else {
             each: offset for each, offset in self._put.items() if flushed.get(each, -1) < offset
         }  # fmt: skip

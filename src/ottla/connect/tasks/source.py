@@ -23,7 +23,9 @@ from ottla.connect.tasks.conversion import Conversion, Outgoing, StageFault
 from ottla.connect.tasks.offsets import Offset, OffsetStore, Partition, identity
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.refusals import Original, Refusals
+from ottla.connect.tasks.topic_creation import groups_of, topic_for
 from ottla.jobs.running_async import Run
+from ottla.kernel.errors import ApiError, ErrorCode
 
 log = logging.getLogger("ottla.connect")
 
@@ -57,6 +59,9 @@ class SourceWork:
         self._sent: deque[_Sent] = deque()
         self._acknowledged: dict[str, tuple[Partition, Offset]] = {}
         self._due = time.monotonic() + self._interval
+        makes = plan.worker.get("topic.creation.enable", "true").lower() != "false"
+        self._groups = groups_of(config) if makes else []
+        self._topics: set[str] = set()
 
     async def run(self, run: Run) -> None:
         """Do the work until it is to end, or the source has ended."""
@@ -74,8 +79,10 @@ class SourceWork:
             run.began()
             try:
                 await self._loop(run)
-            finally:
+            except Exception:
                 await self._finish()
+                raise
+            await self._finish()
 
     async def _loop(self, run: Run) -> None:
         ending = asyncio.ensure_future(run.ending.wait())
@@ -108,11 +115,22 @@ class SourceWork:
                 made = self._conversion.outgoing(record)
             except StageFault:
                 made = await self._again(record)
+            if made is not None and made.topic not in self._topics:
+                await self._make_topic(made.topic)
             delivery = None if made is None else await self._producer.produce(
                 made.topic, made.value, made.key, partition=made.partition, headers=made.headers,
                 timestamp=made.timestamp,
             )  # fmt: skip
             self._sent.append(_Sent(record, delivery))
+
+    async def _make_topic(self, topic: str) -> None:
+        """Make a topic that does not exist, if the connector says how; else the broker may."""
+        wanted = topic_for(self._groups, topic)
+        if wanted is not None:
+            outcome = (await aio.Admin(cluster=self._producer.cluster).create_topics([wanted]))[topic]
+            if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise outcome
+        self._topics.add(topic)
 
     async def _again(self, record: SourceRecord) -> Outgoing | None:
         try:
@@ -122,17 +140,24 @@ class SourceWork:
             return None
 
     async def _harvest(self) -> None:
-        """Take the acknowledged records from the front: an offset counts once all records before it are safe."""
+        """Take the acknowledged records from the front: an offset counts once all records before it are safe.
+
+        A record that failed stays there, so that no offset behind it is ever kept.
+        """
+        known: Partition | None = None
+        place = ""
         while self._sent and (self._sent[0].delivery is None or self._sent[0].delivery.done()):
-            sent = self._sent.popleft()
+            sent = self._sent[0]
             error = None if sent.delivery is None else sent.delivery.exception()
             if error is not None:
                 if not isinstance(error, Exception) or may_retry(error):
                     raise error
                 await self._refusals.take(original_of(sent.record), StageFault("KAFKA_PRODUCE", "", error))
+            self._sent.popleft()
             record = sent.record
             if record.source_partition is not None and record.source_offset is not None:
-                place = identity(self._plan.connector, record.source_partition)
+                if record.source_partition is not known:
+                    known, place = record.source_partition, identity(self._plan.connector, record.source_partition)
                 self._acknowledged[place] = (record.source_partition, record.source_offset)
 
     async def _keep_offsets(self) -> None:
