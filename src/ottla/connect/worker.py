@@ -53,6 +53,7 @@ from ottla.kernel.ids import TopicPartition
 
 T = TypeVar("T")
 _PAUSE_S: Final = 1.0
+_STOP_S: Final = 10.0
 _SHOWN: Final = {Target.STARTED: "RUNNING", Target.PAUSED: "PAUSED", Target.STOPPED: "STOPPED"}
 _log = logging.getLogger("ottla.connect")
 
@@ -138,7 +139,7 @@ class Worker:
         stories += [
             _again("agreeing with the topics", self._agree_for_ever),
             _again("reporting states", self._report_for_ever),
-            self._member.run(),
+            _again("the membership of the group", self._member.run),
         ]
         self._background = [asyncio.create_task(story) for story in stories]
         return self
@@ -152,7 +153,8 @@ class Worker:
         await self._tasks.agree(self.configs, set())
         with contextlib.suppress(ApiError, ClientError):  # the group notices by the session timeout
             await self._member.leave()
-        await self._outbox.join()
+        with contextlib.suppress(TimeoutError):  # without brokers the states stay as they were
+            await asyncio.wait_for(self._outbox.join(), _STOP_S)
         reporting.cancel()
         await asyncio.gather(reporting, return_exceptions=True)
         await self._close_clusters()
@@ -246,6 +248,7 @@ class Worker:
         self._stirred.set()
 
     async def _agree_for_ever(self) -> None:
+        self._stirred.set()  # a fault may have cut the last look short
         while True:
             await self._stirred.wait()
             self._stirred.clear()
@@ -323,14 +326,23 @@ class Worker:
     async def _report_for_ever(self) -> None:
         while True:
             record = await self._outbox.get()
-            try:
-                await self._status_topic.put([status_pair(record)])
-            finally:
-                self._outbox.task_done()
+            await _until_done(partial(self._status_topic.put, [status_pair(record)]))
+            self._outbox.task_done()
 
 
 def _group_of(connector: Connector) -> str:
     return connector.config.get("consumer.override.group.id", f"connect-{connector.name}")
+
+
+async def _until_done(write: Callable[[], Any]) -> None:
+    """Write until the brokers take it: a state must not be lost, nor overtaken by a later one."""
+    while True:
+        try:
+            await write()
+            return
+        except (ApiError, ClientError) as fault:
+            _log.warning("a state cannot be written, and is written again: %s", fault)
+            await asyncio.sleep(_PAUSE_S)
 
 
 async def _again(what: str, story: Callable[[], Any]) -> None:
