@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,21 @@ def lists(kind: pa.DataType, edges: Numbers, values: pa.Array, present: Mask) ->
     """A list or map array of items in order; for a map, the items are structs of key and value."""
     buffers = [bitmap(present), pa.py_buffer(edges.astype(np.int32))]
     return pa.Array.from_buffers(kind, len(edges) - 1, buffers, children=[values])
+
+
+def refilled(array: pa.Array, kind: pa.DataType, inside: Callable[[pa.Array, pa.Field, str], pa.Array]) -> pa.Array:
+    """A list or a map as one of this type. `inside` makes its items, or its keys and values, given the field of the
+    type that they become, and "[]" for items and values, ".key" for keys. It sees those of this slice alone.
+    """
+    edges = offsets(array)
+    held = items(array).slice(edges[0], edges[-1] - edges[0])
+    if pa.types.is_map(kind):
+        steps = ((0, kind.key_field, ".key"), (1, kind.item_field, "[]"))
+        parts = [inside(held.field(at), field, step) for at, field, step in steps]
+        made = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
+    else:
+        made = inside(held, kind.value_field, "[]")
+    return lists(kind, edges - edges[0], made, valid(array))
 
 
 def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.formats.arrays import items, lists, offsets, valid
+from ottla.formats.arrays import refilled
 from ottla.formats.faults import Unresolvable
 
 ALIASES, DEFAULT, NUMBER, MEANING = b"ottla.aliases", b"ottla.default", b"ottla.number", b"ottla.connect"
@@ -108,14 +108,10 @@ def converted(
     if _is_union(target):
         return _wrapped(array, target, exact=exact)
     if pa.types.is_map(target):
-        entries = items(array)
-        values = converted(entries.field(1), target.item_type, source.item_type, exact=exact)
-        fields = [target.key_field, target.item_field]
-        both = pa.StructArray.from_arrays([entries.field(0), values], fields=fields)
-        return lists(target, offsets(array), both, valid(array))
+        parts = {".key": source.key_type, "[]": source.item_type}
+        return refilled(array, target, lambda held, to, step: converted(held, to.type, parts[step], exact=exact))
     if pa.types.is_list(target):
-        inside = converted(items(array), target.value_type, source.value_type, exact=exact)
-        return lists(target, offsets(array), inside, valid(array))
+        return refilled(array, target, lambda held, to, _: converted(held, to.type, source.value_type, exact=exact))
     return _cast(array, target, exact=exact)
 
 

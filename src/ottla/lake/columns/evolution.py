@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ottla.formats.arrays import items, lists, offsets, valid
+from ottla.formats.arrays import refilled
 from ottla.lake.stores.base import LakeRefused
 
 _INTEGERS = ("int8", "int16", "int32", "int64")
@@ -116,19 +116,8 @@ def _conform(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
                 else _conform(array.field(place), field.type, f"{name}.{field.name}")
             )
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
-    if pa.types.is_list(kind) and pa.types.is_list(array.type):
-        begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        values = _conform(array.values.slice(begin, end - begin), kind.value_type, f"{name}[]")
-        edges = pa.compute.subtract(array.offsets, begin)
-        return pa.ListArray.from_arrays(edges, values, type=kind, mask=array.is_null() if array.null_count else None)
-    if pa.types.is_map(kind) and pa.types.is_map(array.type):
-        entries = items(array)
-        parts = [
-            _conform(entries.field(0), kind.key_type, f"{name}.key"),
-            _conform(entries.field(1), kind.item_type, f"{name}[]"),
-        ]
-        both = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
-        return lists(kind, offsets(array), both, valid(array))
+    if any(each(kind) and each(array.type) for each in (pa.types.is_list, pa.types.is_map)):
+        return refilled(array, kind, lambda held, to, step: _conform(held, to.type, f"{name}{step}"))
     if pa.types.is_decimal(array.type) and pa.types.is_string(kind):
         return pa.array([None if value is None else f"{value:f}" for value in array.to_pylist()], kind)
     try:
