@@ -1,6 +1,6 @@
 """A table's columns become those of the next round: new ones, and those that must be rewritten in older files.
 
-Pure. A type widens by the table `_WIDENINGS`; each other change of a type is refused by a sentence.
+Pure. A type widens by `_widens_to`; each other change of a type is refused by a sentence.
 """
 
 from __future__ import annotations
@@ -10,14 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ottla.formats.arrays import refilled
+from ottla.formats.evolution import INTEGERS, wider_number
 from ottla.lake.stores.base import LakeRefused
-
-_INTEGERS = ("int8", "int16", "int32", "int64")
-_WIDENINGS = frozenset(
-    [(narrow, wide) for place, wide in enumerate(_INTEGERS) for narrow in _INTEGERS[:place]]
-    + [(integer, wide) for integer in _INTEGERS for wide in ("double", "string")]
-    + [("float", "double")]
-)
 
 
 class CannotWiden(LakeRefused):
@@ -140,7 +134,7 @@ def _merged(before: pa.DataType, after: pa.DataType, name: str) -> pa.DataType:
         return pa.list_(_merged(before.value_type, after.value_type, f"{name}[]"))
     if pa.types.is_map(before) and pa.types.is_map(after) and before.key_type == after.key_type:
         return pa.map_(before.key_type, _merged(before.item_type, after.item_type, f"{name}[]"))
-    if (str(before), str(after)) in _WIDENINGS or _fits(before, after):
+    if _widens_to(before, after):
         return after
     raise CannotWiden(
         name,
@@ -150,16 +144,10 @@ def _merged(before: pa.DataType, after: pa.DataType, name: str) -> pa.DataType:
     )
 
 
-def _fits(before: pa.DataType, after: pa.DataType) -> bool:
-    """True if a decimal, or an integer, becomes a wider decimal, a decimal text, or an integer a float."""
-    if pa.types.is_decimal(after):
-        digits = after.precision - after.scale
-        if pa.types.is_decimal(before):
-            return bool(digits >= before.precision - before.scale and after.scale >= before.scale)
-        return str(before) in _INTEGERS and digits >= 19
-    if pa.types.is_decimal(before):
-        return bool(pa.types.is_string(after))
-    return str(before) in _INTEGERS and pa.types.is_float32(after)
+def _widens_to(before: pa.DataType, after: pa.DataType) -> bool:
+    """True if a number becomes a wider one, or an integer or a decimal becomes text."""
+    exact = before in INTEGERS or pa.types.is_decimal(before)
+    return wider_number(before, after) or (exact and bool(pa.types.is_string(after)))
 
 
 def _widens(before: pa.DataType, after: pa.DataType) -> bool:
