@@ -1,8 +1,54 @@
 """Walks over types of columns."""
 
 import pyarrow as pa
+import pytest
 
+from ottla.formats.arrays import refilled
+from ottla.formats.columns import alike, leaf_pairs, places, with_plain_leaves
 from ottla.formats.evolution import wider_number
+
+DEEP = pa.schema(
+    [
+        ("a", pa.struct([("b", pa.list_(pa.list_(pa.int32())))])),
+        ("m", pa.map_(pa.string(), pa.struct([("c", pa.int64())]))),
+    ]
+)
+
+
+def test_places_are_all_columns_and_what_is_inside_them():
+    found = [".".join(path) for path, _ in places(DEEP)]
+    assert found == ["a", "a.b", "a.b.element", "a.b.element.element", "m", "m.key", "m.value", "m.value.c"]
+    assert ("m", "[]", "c") in [path for path, kind in places(DEEP, "[]") if kind == pa.int64()]
+
+
+def test_leaves_of_two_types_are_paired_by_the_names_of_members():
+    one = pa.struct([("a", pa.int32()), ("l", pa.list_(pa.int32())), ("x", pa.list_(pa.int32()))])
+    other = pa.struct([("x", pa.string()), ("new", pa.int8()), ("l", pa.list_(pa.int64())), ("a", pa.int32())])
+    assert list(leaf_pairs(one, other)) == [
+        (("a",), pa.int32(), pa.int32()),
+        (("l", "element"), pa.int32(), pa.int64()),
+        (("x",), pa.list_(pa.int32()), pa.string()),
+    ]
+    assert list(leaf_pairs(pa.struct([]), other)) == []
+
+
+def test_large_kinds_become_plain_ones_and_fields_keep_their_notes():
+    inside = pa.field("b", pa.large_list(pa.field("item", pa.large_string(), nullable=False, metadata={"id": "7"})))
+    kind = pa.struct([inside, pa.field("m", pa.map_(pa.large_string(), pa.large_binary()))])
+    plain = with_plain_leaves(kind)
+    item = pa.field("item", pa.string(), nullable=False, metadata={"id": "7"})
+    wanted = pa.struct([pa.field("b", pa.list_(item)), pa.field("m", pa.map_(pa.string(), pa.binary()))])
+    assert plain.equals(wanted, check_metadata=True)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_list(pa.int64())])
+def test_a_slice_of_lists_is_rebuilt_of_its_own_items(kind):
+    lists = pa.array([[1], None, [2, 3], [], [4]], pa.list_(pa.int32()))
+    seen = []
+    made = refilled(lists.slice(1, 3), kind, lambda held, to, step: seen.append(held) or held.cast(to.type))
+    made.validate(full=True)
+    assert made.type == kind and made.to_pylist() == [None, [2, 3], []]
+    assert seen[0].to_pylist() == [2, 3] and alike(kind, lists.type)
 
 
 def test_numbers_widen_to_wider_ones_alone():

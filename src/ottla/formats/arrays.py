@@ -52,7 +52,8 @@ def items(array: pa.Array) -> pa.Array:
 
 def lists(kind: pa.DataType, edges: Numbers, values: pa.Array, present: Mask) -> pa.Array:
     """A list or map array of items in order; for a map, the items are structs of key and value."""
-    buffers = [bitmap(present), pa.py_buffer(edges.astype(np.int32))]
+    wide = np.int64 if pa.types.is_large_list(kind) else np.int32
+    buffers = [bitmap(present), pa.py_buffer(edges.astype(wide))]
     return pa.Array.from_buffers(kind, len(edges) - 1, buffers, children=[values])
 
 

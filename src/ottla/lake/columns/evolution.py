@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ottla.formats.arrays import refilled
+from ottla.formats.columns import alike, leaf_pairs
 from ottla.formats.evolution import INTEGERS, wider_number
 from ottla.lake.stores.base import LakeRefused
 
@@ -44,7 +45,7 @@ def evolve(held: pa.Schema, wanted: pa.Schema) -> Evolution:
         fields[field.name] = merged
         if before is None or _members(merged) != _members(before):
             added.append(field.name)
-        if before is not None and _widens(before, merged):
+        if before is not None and any(narrow != wide for _, narrow, wide in leaf_pairs(before, merged)):
             widened.append(field.name)
     return Evolution(pa.schema(list(fields.items())), tuple(added), tuple(widened))
 
@@ -110,7 +111,7 @@ def _conform(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
                 else _conform(array.field(place), field.type, f"{name}.{field.name}")
             )
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
-    if any(each(kind) and each(array.type) for each in (pa.types.is_list, pa.types.is_map)):
+    if alike(kind, array.type):
         return refilled(array, kind, lambda held, to, step: _conform(held, to.type, f"{name}{step}"))
     if pa.types.is_decimal(array.type) and pa.types.is_string(kind):
         return pa.array([None if value is None else f"{value:f}" for value in array.to_pylist()], kind)
@@ -148,17 +149,6 @@ def _widens_to(before: pa.DataType, after: pa.DataType) -> bool:
     """True if a number becomes a wider one, or an integer or a decimal becomes text."""
     exact = before in INTEGERS or pa.types.is_decimal(before)
     return wider_number(before, after) or (exact and bool(pa.types.is_string(after)))
-
-
-def _widens(before: pa.DataType, after: pa.DataType) -> bool:
-    """True if a value of the type changes its own type; new members alone do not count."""
-    if pa.types.is_struct(before) and pa.types.is_struct(after):
-        return any(_widens(field.type, after.field(after.get_field_index(field.name)).type) for field in before)
-    if pa.types.is_list(before) and pa.types.is_list(after):
-        return _widens(before.value_type, after.value_type)
-    if pa.types.is_map(before) and pa.types.is_map(after):
-        return _widens(before.item_type, after.item_type)
-    return bool(before != after)
 
 
 def _members(kind: pa.DataType) -> tuple[object, ...]:

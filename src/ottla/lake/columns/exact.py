@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.formats.columns import places
 from ottla.formats.evolution import aliases
 from ottla.formats.json_numbers import LARGEST
 from ottla.formats.renames import Renames
@@ -94,7 +95,7 @@ def kept_whole(held: pa.Schema, wanted: pa.Schema, column: str) -> pa.Schema | N
 
 def becoming_double(held: pa.Schema, wanted: pa.Schema) -> list[Path]:
     """The paths of whole numbers that are to become doubles."""
-    paths = [path for path in _paths(held) if type_at(held, path) == pa.int64()]
+    paths = [path for path, _ in places(held, ITEM) if type_at(held, path) == pa.int64()]
     return [path for path in paths if type_at(wanted, path) == pa.float64()]
 
 
@@ -131,17 +132,6 @@ def _in_array(array: pa.Array | pa.ChunkedArray, path: Path) -> Iterator[Path]:
         low, high = ends["min"].as_py(), ends["max"].as_py()
         if low is not None and (low < -LARGEST or high > LARGEST):
             yield path
-
-
-def _paths(fields: pa.Schema | pa.DataType, before: Path = ()) -> Iterator[Path]:
-    for field in fields:
-        path, kind = (*before, field.name), field.type
-        yield path
-        while pa.types.is_list(kind) or pa.types.is_map(kind):
-            path, kind = (*path, ITEM), kind.value_type if pa.types.is_list(kind) else kind.item_type
-            yield path
-        if pa.types.is_struct(kind):
-            yield from _paths(kind, path)
 
 
 def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
