@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ottla.formats.arrays import refilled
+from ottla.formats.arrays import leaves, refilled
 from ottla.formats.columns import alike, leaf_pairs, places, with_plain_leaves
 from ottla.formats.evolution import wider_number
 
@@ -49,6 +49,14 @@ def test_a_slice_of_lists_is_rebuilt_of_its_own_items(kind):
     made.validate(full=True)
     assert made.type == kind and made.to_pylist() == [None, [2, 3], []]
     assert seen[0].to_pylist() == [2, 3] and alike(kind, lists.type)
+
+
+def test_leaves_of_columns_leave_out_keys_and_all_inside_a_null():
+    inside = pa.StructArray.from_arrays([pa.array([1, 2])], ["x"], mask=pa.array([False, True]))
+    maps = pa.array([[("k", [3])], None], pa.map_(pa.string(), pa.list_(pa.int32())))
+    column = pa.chunked_array([pa.StructArray.from_arrays([inside, maps], ["s", "m"])])
+    found = {path: leaf.to_pylist() for path, leaf in leaves(column, ("c",))}
+    assert found == {("c", "s", "x"): [1, None], ("c", "m", "[]", "[]"): [3]}
 
 
 def test_numbers_widen_to_wider_ones_alone():

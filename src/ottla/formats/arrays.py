@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,26 @@ def refilled(array: pa.Array, kind: pa.DataType, inside: Callable[[pa.Array, pa.
     else:
         made = inside(held, kind.value_field, "[]")
     return lists(kind, edges - edges[0], made, valid(array))
+
+
+def leaves(array: pa.Array | pa.ChunkedArray, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.Array]]:
+    """The arrays without parts inside an array, each with its path, in which `[]` stands for items and values of maps.
+
+    Keys of maps are left out, and so is all inside a struct or a list that is null. Each chunk has its own arrays.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        for chunk in array.chunks:
+            yield from leaves(chunk, path)
+    elif pa.types.is_struct(array.type):
+        for field, part in zip(array.type, array.flatten(), strict=True):
+            yield from leaves(part, (*path, field.name))
+    elif pa.types.is_list(array.type):
+        yield from leaves(array.flatten(), (*path, "[]"))
+    elif pa.types.is_map(array.type):
+        entries = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+        yield from leaves(entries.flatten().field(1), (*path, "[]"))
+    else:
+        yield path, array
 
 
 def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
