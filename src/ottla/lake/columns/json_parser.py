@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from ottla.formats.arrays import leaves
 from ottla.formats.json_numbers import may_lose_digits
 from ottla.formats.renames import Renames
 from ottla.lake.columns.json_renames import under_new_names, with_old_names
@@ -106,17 +107,8 @@ def _is_utf8(values: pa.Array) -> bool:
 
 def _numbers_are_exact(table: pa.Table) -> bool:
     """No double that Arrow made of NaN, of an infinity, or of a whole number beyond 64 bits."""
-    return all(_exact(column) for column in table.columns)
-
-
-def _exact(array: pa.Array | pa.ChunkedArray) -> bool:
-    if isinstance(array, pa.ChunkedArray):
-        return all(_exact(chunk) for chunk in array.chunks)
-    if pa.types.is_floating(array.type):
-        return bool((np.abs(numbers(array.drop_null(), np.float64)) < 2.0**63).all())
-    if pa.types.is_struct(array.type):
-        return all(_exact(array.field(position)) for position in range(array.type.num_fields))
-    return _exact(array.values) if pa.types.is_list(array.type) else True
+    found = (leaf for column in table.columns for _, leaf in leaves(column) if pa.types.is_floating(leaf.type))
+    return all(bool((np.abs(numbers(leaf.drop_null(), np.float64)) < 2.0**63).all()) for leaf in found)
 
 
 def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table:
