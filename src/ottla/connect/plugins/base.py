@@ -1,0 +1,119 @@
+"""The contract of a connector. Everything else, from converters to dead letters, is done around it.
+
+A connector is a class that makes tasks; a task reads or writes records in lists. Options arrive as text, as they stand
+in the configuration, with `${…}` resolved; `options().parse(config)` gives them their types.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol
+
+from ottla.connect.config_def import ConfigDef
+from ottla.connect.errors import ConfigException, RetriableException
+from ottla.connect.records import SinkRecord, SourceRecord
+from ottla.kernel.ids import TopicPartition
+
+Config = Mapping[str, str]
+SourcePartition = Mapping[str, Any]
+SourceOffset = Mapping[str, Any]
+Offset = tuple[SourcePartition, SourceOffset]
+
+
+class OffsetReader(Protocol):
+    """The offsets that were kept of one connector."""
+
+    async def read(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
+        """The offset of each partition, None where none was kept."""
+
+
+class SourceTask(ABC):
+    """Reads records from elsewhere. All methods run in one event loop and never beside each other.
+
+    `read` is cancelled at an await when the task is to end; `close` follows in any case.
+    """
+
+    async def start(self, offsets: OffsetReader) -> None:  # noqa: B027  # many tasks need nothing here
+        """Begin where the offsets say."""
+
+    @abstractmethod
+    async def read(self) -> list[SourceRecord] | None:
+        """The next records; it waits for some. None ends the task: there is nothing more, ever."""
+
+    async def commit(self, offsets: Sequence[Offset]) -> None:  # noqa: B027
+        """Learn that all records up to these offsets are in Kafka, and the offsets kept."""
+
+    async def close(self) -> None:  # noqa: B027
+        """Give back what the task holds."""
+
+
+class SinkTask(ABC):
+    """Writes records elsewhere. All methods run in one event loop and never beside each other."""
+
+    async def open(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027
+        """Learn which partitions come next. Called again whenever they change, after a flush."""
+
+    @abstractmethod
+    async def put(self, records: list[SinkRecord]) -> None:
+        """Take records. `RetriableException`: they are put again later, all of them."""
+
+    async def flush(self) -> Mapping[TopicPartition, int] | None:
+        """Make what was put durable. Then the offsets of all records put are committed, or those returned."""
+        return None
+
+    async def close(self) -> None:  # noqa: B027
+        """Give back what the task holds."""
+
+
+class Connector(ABC):
+    """What there is to know of a connector without running it. Not instantiated."""
+
+    kind: ClassVar[Literal["source", "sink"]]
+    java_class: ClassVar[str]
+    """The class by which configurations name it: Kafka's name where it has the same options."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Further names: classes elsewhere with the same options."""
+    version: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def options(cls) -> ConfigDef:
+        """The options of its own."""
+
+    @classmethod
+    def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
+        """The configurations of its tasks, at most so many. By default one with the connector's own."""
+        return [dict(config)]
+
+    @classmethod
+    def restarts(cls, error: Exception) -> bool:
+        """True if a task that ended by this error may succeed another time."""
+        return isinstance(error, RetriableException | OSError) and not isinstance(error, FileNotFoundError)
+
+
+class SourceConnector(Connector):
+    """A connector that reads from elsewhere into topics."""
+
+    kind = "source"
+
+    @classmethod
+    @abstractmethod
+    def task(cls, config: Config) -> SourceTask:
+        """A task from one of the configurations that `tasks` gave."""
+
+    @classmethod
+    def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
+        """Raise `ConfigException` for offsets that somebody wants to set and no task could begin at."""
+        raise ConfigException(f"{cls.java_class} does not support changing offsets")
+
+
+class SinkConnector(Connector):
+    """A connector that writes records of topics elsewhere."""
+
+    kind = "sink"
+
+    @classmethod
+    @abstractmethod
+    def task(cls, config: Config) -> SinkTask:
+        """A task from one of the configurations that `tasks` gave."""

@@ -1,0 +1,51 @@
+"""All connectors: those shipped, and those that installed packages offer as entry points `ottla.connect`."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Final
+
+from ottla.config.option import nearest
+from ottla.connect.errors import ConfigException
+from ottla.connect.plugins.base import Connector, SinkConnector, SourceConnector
+from ottla.connect.plugins.file_stream import FileStreamSinkConnector, FileStreamSourceConnector
+
+GROUP: Final = "ottla.connect"
+"""The group of entry points; each is a class of a connector."""
+AnyConnector = type[SourceConnector] | type[SinkConnector]
+SHIPPED: Final[tuple[AnyConnector, ...]] = (FileStreamSourceConnector, FileStreamSinkConnector)
+
+
+@cache
+def connectors() -> dict[str, AnyConnector]:
+    """All connectors by their class, in the order of their names; ConfigException for an entry point that is none."""
+    found = {each.java_class: each for each in SHIPPED}
+    for point in entry_points(group=GROUP):
+        each = point.load()
+        if not (isinstance(each, type) and issubclass(each, SourceConnector | SinkConnector)):
+            raise ConfigException(
+                f"the entry point {point.name} of {GROUP} is {each!r}: make it a SourceConnector or a SinkConnector"
+            )
+        found[each.java_class] = each
+    return dict(sorted(found.items()))
+
+
+def connector(name: str) -> AnyConnector:
+    """The connector of a class, of the last part of its name, or of that without `Connector`, as in Kafka."""
+    by_name = {known: each for each in connectors().values() for known in names(each)}
+    if name not in by_name:
+        raise ConfigException(
+            f"Failed to find any class that implements Connector and which name matches {name}"
+            f"{nearest(name, by_name)}, available connectors are: {', '.join(connectors())}"
+        )
+    return by_name[name]
+
+
+def names(each: type[Connector]) -> list[str]:
+    """All names of a connector."""
+    found: list[str] = []
+    for java_class in (each.java_class, *each.aliases):
+        short = java_class.rpartition(".")[2]
+        found += [java_class, short, short.removesuffix("Connector")]
+    return list(dict.fromkeys(found))
