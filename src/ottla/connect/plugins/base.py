@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from ottla.connect.config_def import ConfigDef
-from ottla.connect.errors import ConfigException, RetriableException
+from ottla.connect.errors import ConfigException, ConnectException, RetriableException
 from ottla.connect.records import SinkRecord, SourceRecord
 from ottla.kernel.ids import TopicPartition
 
@@ -26,6 +26,17 @@ class OffsetReader(Protocol):
 
     async def read(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
         """The offset of each partition, None where none was kept."""
+
+
+class RefusedRecords(ConnectException):
+    """Raised by `put`: the task took all records but these, which it will never take.
+
+    With `errors.tolerance=all` only these become dead letters.
+    """
+
+    def __init__(self, refused: Sequence[tuple[SinkRecord, Exception]]) -> None:
+        super().__init__(f"{len(refused)} records were refused, the first because of: {refused[0][1]}")
+        self.refused = tuple(refused)
 
 
 class SourceTask(ABC):
