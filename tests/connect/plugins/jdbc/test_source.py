@@ -172,6 +172,7 @@ def test_bulk_reads_all_rows_in_each_poll(database):
 )
 def test_a_transaction_that_commits_late_loses_no_row(fresh, columns, where):
     ask(fresh, "CREATE TABLE t (id SERIAL PRIMARY KEY, at TIMESTAMPTZ NOT NULL DEFAULT now())")
+    ask(fresh, "ALTER DATABASE postgres SET default_transaction_isolation = 'repeatable read'")
     engine = engine_of({"connection.url": fresh, "connection.user": None, "connection.password": None})
 
     async def story():
@@ -224,6 +225,43 @@ def test_a_column_that_may_be_null_is_refused_with_the_way_out(sqlite):
 
     with pytest.raises(ConfigException, match=r"at of t may be null.*validate.non.null=false"):
         asyncio.run(story())
+
+
+def test_rows_younger_than_the_delay_wait(database):
+    ask(database, "CREATE TABLE t (id INTEGER PRIMARY KEY, at TIMESTAMP NOT NULL)",
+        f"INSERT INTO t VALUES (1,'{datetime.now(UTC) - timedelta(hours=20):%Y-%m-%d %H:%M:%S}')",
+        f"INSERT INTO t VALUES (2,'{datetime.now(UTC) - timedelta(days=2):%Y-%m-%d %H:%M:%S}')")  # fmt: skip
+    config = {"connection.url": database, "mode": "timestamp", "timestamp.column.name": "at",
+              "timestamp.delay.interval.ms": "86400000"}  # fmt: skip
+
+    async def story():
+        async with Reading(config) as reading:
+            first = await reading.records(1)
+            await reading.nothing()
+            return first
+
+    assert ids(asyncio.run(story())) == [2]
+
+
+def test_a_query_is_refused_with_the_way_out(sqlite):
+    with pytest.raises(ConfigException, match=r"make the query a view"):
+        JdbcSourceConnector.tasks(
+            {"connection.url": sqlite, "mode": "bulk", "topic.prefix": "", "query": "SELECT 1"}, 1
+        )
+
+
+def test_a_view_is_read_where_table_types_says_so(database):
+    ask(database, "CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1),(2)",
+        "CREATE VIEW w AS SELECT id FROM t WHERE id > 1")  # fmt: skip
+    config = {"connection.url": database, "mode": "incrementing", "incrementing.column.name": "id",
+              "table.types": "VIEW", "validate.non.null": "false"}  # fmt: skip
+
+    async def story():
+        async with Reading(config) as reading:
+            return await reading.records(1)
+
+    (record,) = asyncio.run(story())
+    assert (record.topic, record.value.get("id")) == ("db-w", 2)
 
 
 def test_urls_of_java_drivers_become_those_of_python_drivers():

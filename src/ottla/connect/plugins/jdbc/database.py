@@ -32,7 +32,9 @@ def engine_of(options: dict[str, Any]) -> Engine:
     except ImportError:
         raise ConfigException("the JDBC connectors need SQLAlchemy: pip install 'ottla[connect-sql]'") from None
     url = url_of(options["connection.url"], options["connection.user"], options["connection.password"])
-    engine = create_engine(url, pool_pre_ping=True)
+    # The source needs a snapshot for each statement: see horizon.py. A database may have another default.
+    more = {"isolation_level": "READ COMMITTED"} if url.get_backend_name() == "postgresql" else {}
+    engine = create_engine(url, pool_pre_ping=True, **more)
     in_utc = {"postgresql": "SET TIME ZONE 'UTC'", "mysql": "SET time_zone = '+00:00'"}
     statement = in_utc.get(engine.dialect.name.replace("mariadb", "mysql"))
     if statement is not None:

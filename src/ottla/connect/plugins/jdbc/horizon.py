@@ -37,12 +37,20 @@ class Horizon:
     def __init__(self, name: str) -> None:
         self._name = name
         self._noted: _Noted | None = None
+        self._asked = False
 
     def passed(self, connection: Connection, bound: Any) -> Any:
         """The bound below which all rows are there, or None while transactions from before it are in progress.
 
         `bound` was read before, in a statement of its own.
         """
+        if not self._asked:
+            self._asked = True
+            if connection.execute(text("SELECT pg_is_in_recovery()")).scalar():
+                log.warning(
+                    "%s is read from a replica, which does not know the transactions in progress: rows that commit "
+                    "late are lost; read from the primary, or set timestamp.delay.interval.ms", self._name,
+                )  # fmt: skip
         rows = connection.execute(_IN_PROGRESS).all()
         now_open = {str(row[0]) for row in rows}
         if self._noted is None:

@@ -65,6 +65,7 @@ class Writer:
                 error = raised(fault)
             else:
                 del batch[: len(part)]
+                size *= 2
                 continue
             if len(part) == 1:
                 refused.append((part[0], error))
