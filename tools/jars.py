@@ -37,10 +37,11 @@ SETS = {
     "streams": JarSet(
         (
             "org.apache.kafka:kafka-streams:4.3.1",
+            "org.apache.kafka:kafka-streams-test-utils:4.3.1",
             "org.apache.kafka:connect-file:4.3.1",
             "org.slf4j:slf4j-simple:1.7.36",
         ),
-        "kafka-streams-4.3.1.jar",
+        "kafka-streams-test-utils-4.3.1.jar",
         "OTTLA_STREAMS_JARS",
     ),
     "zookeeper": JarSet(

@@ -4,6 +4,7 @@
 #   spark42          a second environment .venv-spark42, for Spark's own connector
 #   java cc maven    programs from the system's package manager, where they are missing
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
+#   streams-if-possible   Kafka Streams and its test driver for tests, as jars under .cache
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
@@ -226,6 +227,7 @@ system_lane() {
         case "$part" in
             kafka) need_jars kafka ;;
             kafka-if-possible) (need_jars kafka) || say "going on without Apache Kafka: the tests that compare with it are skipped" ;;
+            streams-if-possible) (need_jars streams) || say "going on without Kafka Streams: the tests that compare with it are skipped" ;;
             zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
             hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
             postgres-if-possible) (need_postgres) || say "going on without PostgreSQL: the tests that need it are skipped" ;;
@@ -251,7 +253,7 @@ for part in "$@"; do
     case "$part" in
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka) ;;
         spark-jars | streams-jars | delta-jars) ;;
-        kafka-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
+        kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         postgres-if-possible) ;;
         *) fail "no such part: $part" ;;
     esac

@@ -103,6 +103,18 @@ def test_bytes_that_become_text_cost_only_the_rows_that_are_none():
     assert decoded.table.column("name").to_pylist() == ["a", "b"] and [row for row, _ in decoded.faults] == [1]
 
 
+@pytest.mark.parametrize("kind", ["array", "map"])
+def test_bytes_in_lists_and_maps_that_become_text_cost_only_their_rows(kind):
+    part = "items" if kind == "array" else "values"
+    SCHEMAS[3] = record(("names", {"type": kind, part: "bytes"}))
+    held = [[name] if kind == "array" else {"k": name} for name in (b"a", b"\xff", b"b")]
+    values = framed(3, [payload_of(SCHEMAS[3], {"names": names}) for names in held])
+    wanted = pa.list_(pa.string()) if kind == "array" else pa.map_(pa.string(), pa.string())
+    decoded = Decoder("avro", find, pa.schema([("names", wanted)])).decode(values)
+    kept = [["a"], ["b"]] if kind == "array" else [[("k", "a")], [("k", "b")]]
+    assert decoded.table.column("names").to_pylist() == kept and [row for row, _ in decoded.faults] == [1]
+
+
 def test_a_union_that_gained_branches_takes_older_values():
     SCHEMAS[4] = record(("x", "int"))
     SCHEMAS[5] = record(("x", ["string", "long"]))

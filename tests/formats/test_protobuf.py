@@ -193,6 +193,16 @@ def test_a_schema_that_cannot_be_columns_is_refused_with_a_reason(text, reason):
         ProtobufReader(WriterSchema("PROTOBUF", text))
 
 
+def test_numbers_that_protobuf_keeps_for_itself_are_refused_in_imports_too():
+    kept = 'syntax="proto3"; message K { message L { int32 mine=19500; } }'
+    for schema in (
+        WriterSchema("PROTOBUF", kept),
+        WriterSchema("PROTOBUF", 'syntax="proto3"; import "k.proto"; message M { int32 a=1; }', (("k.proto", kept),)),
+    ):
+        with pytest.raises(SchemaFault, match=r"protoc refuses .* the field mine has the number 19500"):
+            compiled(schema)
+
+
 def test_a_reference_cannot_be_written_outside_its_directory():
     for name in ("../evil.proto", "/tmp/evil.proto"):
         with pytest.raises(SchemaFault, match="cannot be imported by the name"):

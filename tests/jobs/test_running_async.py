@@ -89,3 +89,21 @@ def test_a_job_that_begins_paused_does_nothing_until_it_is_resumed():
         return await task
 
     assert asyncio.run(story()) == 0
+
+
+def test_clean_up_that_does_not_end_is_cancelled_too():
+    async def work(run: Run) -> None:
+        run.began()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.Event().wait()
+
+    async def story() -> int:
+        running = Running("copy", work, grace_ms=1)
+        task = asyncio.create_task(running.run())
+        await until(running, State.RUNNING)
+        running.ask(Event.STOP)
+        return await task
+
+    assert asyncio.run(story()) == 0

@@ -22,6 +22,7 @@ def run(folder: Path, body: str, *arguments: str, ci: bool = False) -> subproces
     (folder / "test_it.py").write_text(f"import pytest\n{body}\n")
     (folder / "test_other.py").write_text("def test_other(): pass\n")
     environment = {name: value for name, value in os.environ.items() if name not in ("CI", "OTTLA_KAFKA_JARS")}
+    environment["PYTHONPATH"] = str(TESTS.parent)
     if ci:
         environment["CI"] = "true"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, str(folder)]

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),
     "lake": ("ottla.lake.commands.load:command", "load topics into a lake: files, Delta, Iceberg"),
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
+    "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
     "registry": ("ottla.cli.registry:command", "run a schema registry"),
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,44 @@ def items(array: pa.Array) -> pa.Array:
 
 def lists(kind: pa.DataType, edges: Numbers, values: pa.Array, present: Mask) -> pa.Array:
     """A list or map array of items in order; for a map, the items are structs of key and value."""
-    buffers = [bitmap(present), pa.py_buffer(edges.astype(np.int32))]
+    wide = np.int64 if pa.types.is_large_list(kind) else np.int32
+    buffers = [bitmap(present), pa.py_buffer(edges.astype(wide))]
     return pa.Array.from_buffers(kind, len(edges) - 1, buffers, children=[values])
+
+
+def refilled(array: pa.Array, kind: pa.DataType, inside: Callable[[pa.Array, pa.Field, str], pa.Array]) -> pa.Array:
+    """A list or a map as one of this type. `inside` makes its items, or its keys and values, given the field of the
+    type that they become, and "[]" for items and values, ".key" for keys. It sees those of this slice alone.
+    """
+    edges = offsets(array)
+    held = items(array).slice(edges[0], edges[-1] - edges[0])
+    if pa.types.is_map(kind):
+        steps = ((0, kind.key_field, ".key"), (1, kind.item_field, "[]"))
+        parts = [inside(held.field(at), field, step) for at, field, step in steps]
+        made = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
+    else:
+        made = inside(held, kind.value_field, "[]")
+    return lists(kind, edges - edges[0], made, valid(array))
+
+
+def leaves(array: pa.Array | pa.ChunkedArray, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.Array]]:
+    """The arrays without parts inside an array, each with its path, in which `[]` stands for items and values of maps.
+
+    Keys of maps are left out, and so is all inside a struct or a list that is null. Each chunk has its own arrays.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        for chunk in array.chunks:
+            yield from leaves(chunk, path)
+    elif pa.types.is_struct(array.type):
+        for field, part in zip(array.type, array.flatten(), strict=True):
+            yield from leaves(part, (*path, field.name))
+    elif pa.types.is_list(array.type):
+        yield from leaves(array.flatten(), (*path, "[]"))
+    elif pa.types.is_map(array.type):
+        entries = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+        yield from leaves(entries.flatten().field(1), (*path, "[]"))
+    else:
+        yield path, array
 
 
 def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.formats.arrays import items, lists, offsets, valid
+from ottla.formats.arrays import refilled
 from ottla.formats.faults import Unresolvable
 
 ALIASES, DEFAULT, NUMBER, MEANING = b"ottla.aliases", b"ottla.default", b"ottla.number", b"ottla.connect"
@@ -25,7 +25,7 @@ Path = tuple[str, ...]
 Stays = Callable[[Path], bool]
 """True if the field at a path keeps its name; items of arrays and maps have `[]` after the name."""
 
-_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = (pa.float32(), pa.float64())
 _DAY_MICROS = 86_400_000_000
 
@@ -108,14 +108,10 @@ def converted(
     if _is_union(target):
         return _wrapped(array, target, exact=exact)
     if pa.types.is_map(target):
-        entries = items(array)
-        values = converted(entries.field(1), target.item_type, source.item_type, exact=exact)
-        fields = [target.key_field, target.item_field]
-        both = pa.StructArray.from_arrays([entries.field(0), values], fields=fields)
-        return lists(target, offsets(array), both, valid(array))
+        parts = {".key": source.key_type, "[]": source.item_type}
+        return refilled(array, target, lambda held, to, step: converted(held, to.type, parts[step], exact=exact))
     if pa.types.is_list(target):
-        inside = converted(items(array), target.value_type, source.value_type, exact=exact)
-        return lists(target, offsets(array), inside, valid(array))
+        return refilled(array, target, lambda held, to, _: converted(held, to.type, source.value_type, exact=exact))
     return _cast(array, target, exact=exact)
 
 
@@ -161,27 +157,30 @@ def lacking(source: pa.DataType, target: pa.DataType, path: str = "value") -> li
 
 
 def _promotes(source: pa.DataType, target: pa.DataType) -> bool:
-    if source == pa.int64() and target == pa.time64("us"):
+    if wider_number(source, target):
         return True
-    if source in _INTEGERS:
-        if target in _INTEGERS:
-            return bool(source.bit_width <= target.bit_width)
-        if pa.types.is_decimal(target):
-            return bool(target.precision - target.scale >= 19)
-        return target in _FLOATS
     if pa.types.is_unsigned_integer(source) and pa.types.is_unsigned_integer(target):
         return bool(source.bit_width <= target.bit_width)
-    if source in _FLOATS:
-        return bool(target == pa.float64())
-    if pa.types.is_decimal(source) and pa.types.is_decimal(target):
-        whole_digits = target.precision - target.scale >= source.precision - source.scale
-        return bool(whole_digits and target.scale >= source.scale)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
         return bool((source.tz is None) == (target.tz is None))
-    if source == pa.time64("us"):
-        return bool(target == pa.int64())
+    if {source, target} == {pa.int64(), pa.time64("us")}:
+        return True
     texts = (pa.string(), pa.binary())
     return source in texts and target in texts
+
+
+def wider_number(source: pa.DataType, target: pa.DataType) -> bool:
+    """True if a number of the source type becomes one of the target: an integer a longer one, a float or a decimal with
+    19 digits before the point, a float a double, a decimal one with as many digits on both sides of the point.
+    """
+    if pa.types.is_decimal(target):
+        digits = target.precision - target.scale
+        if pa.types.is_decimal(source):
+            return bool(digits >= source.precision - source.scale and target.scale >= source.scale)
+        return source in INTEGERS and digits >= 19
+    if source in INTEGERS:
+        return target in _FLOATS or (target in INTEGERS and bool(source.bit_width <= target.bit_width))
+    return source in _FLOATS and bool(target == pa.float64())
 
 
 def _is_union(kind: pa.DataType) -> bool:
@@ -279,7 +278,7 @@ def _wider(one: pa.DataType, other: pa.DataType, path: Path, stays: Stays) -> pa
         return pa.list_(_wider(one.value_type, other.value_type, _items(path), stays))
     if _is_union(one) and _union_member(other, one) is not None:
         return one
-    if pa.float32() in (one, other) and (one in _INTEGERS or other in _INTEGERS):
+    if pa.float32() in (one, other) and (one in INTEGERS or other in INTEGERS):
         return pa.float64()  # a float lacks most whole numbers beyond 2**24
     if _promotes(other, one):
         return one

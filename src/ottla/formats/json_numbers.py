@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.formats.arrays import leaves
+
 LARGEST = 1 << 53
 """The largest whole number up to which a double holds each one."""
 _LONG_WHOLE = re.compile(rb"[\[:,\s]-?[0-9]{16,}\s*[,}\]]")
@@ -29,18 +31,11 @@ class Real(float):
 
 def may_lose_digits(array: pa.Array | pa.ChunkedArray, text: pa.Buffer | memoryview) -> bool:
     """True if Arrow's parser may have made a double of a whole number beyond 2**53 in this text."""
-    return _large_double(array) and _LONG_WHOLE.search(text) is not None
+    doubles = (leaf for _, leaf in leaves(array) if pa.types.is_floating(leaf.type))
+    return any(map(_large, doubles)) and _LONG_WHOLE.search(text) is not None
 
 
-def _large_double(array: pa.Array | pa.ChunkedArray) -> bool:
-    if isinstance(array, pa.ChunkedArray):
-        return any(_large_double(chunk) for chunk in array.chunks)
-    if pa.types.is_struct(array.type):
-        return any(_large_double(array.field(at)) for at in range(array.type.num_fields))
-    if pa.types.is_list(array.type):
-        return _large_double(array.values)
-    if not pa.types.is_floating(array.type):
-        return False
+def _large(array: pa.Array) -> bool:
     ends = pc.min_max(array)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     return low is not None and bool(np.abs([low, high]).max() >= LARGEST)

@@ -1,4 +1,4 @@
-"""The message types that a Protobuf schema defines: its text compiled by protoc inside this process.
+"""The message types that a Protobuf schema defines: its text compiled by the protoc of grpcio-tools in this process.
 
 protoc reads files only, so that the texts stand in a temporary directory while it runs; nothing else in formats/ may
 touch one. A registry's client in Python registers a serialized descriptor in base64 instead of text: read as well.
@@ -6,12 +6,14 @@ touch one. A registry's client in Python registers a serialized descriptor in ba
 
 from __future__ import annotations
 
+import ast
 import base64
 import binascii
 import errno
 import importlib.resources
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from google.protobuf import (
@@ -29,7 +31,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 from google.protobuf.descriptor import Descriptor, FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
 from ottla.formats.faults import SchemaFault
@@ -52,7 +54,68 @@ _WELL_KNOWN = (
     type_pb2,
     wrappers_pb2,
 )
+_RESERVED = range(19_000, 20_000)
 _one_at_a_time = threading.Lock()
+
+
+class Refused(SchemaFault):
+    """protoc's own words on a source."""
+
+
+def run_protoc(main: str, sources: Mapping[str, str]) -> list[FileDescriptorProto]:
+    """The descriptors of the source of this name and all its imports, each behind those it needs.
+
+    Raises `Refused` with protoc's words, and `SchemaFault` where a source can have no such name.
+    """
+    from grpc_tools._protoc_compiler import ProtocErrors, get_protos
+
+    included = importlib.resources.files("grpc_tools") / "_proto"
+    with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as folder, _one_at_a_time:
+        for name, source in {**BUILT_IN, **sources}.items():
+            write_source(Path(folder), name, source)
+        try:
+            modules = get_protos(main.encode(), [folder.encode(), str(included).encode()])
+        except ProtocErrors as fault:
+            raise Refused("; ".join(_sentence(each) for each in fault.errors()) or str(fault)) from None
+    files = [FileDescriptorProto.FromString(_embedded(module)) for _, module in modules]
+    for file in files:
+        _refuse_reserved_numbers(file)
+    return files
+
+
+def _refuse_reserved_numbers(file: FileDescriptorProto) -> None:
+    """`Refused` for numbers that Protobuf keeps for itself: protoc's command refuses them, its library does not."""
+    fields, pending = list(file.extension), list(file.message_type)
+    while pending:
+        message = pending.pop()
+        pending += message.nested_type
+        fields += [*message.field, *message.extension]
+    for field in fields:
+        if field.number in _RESERVED:
+            raise Refused(f"the field {field.name} has the number {field.number}: 19000 to 19999 are reserved")
+
+
+def _sentence(error: object) -> str:
+    """One of protoc's errors; it counts lines and columns from 0."""
+    filename, message = (_text(getattr(error, name)) for name in ("filename", "message"))
+    line, column = getattr(error, "line", -1), getattr(error, "column", -1)
+    return f"{filename} line {line + 1}, column {column + 1}: {message}" if line >= 0 else f"{filename}: {message}"
+
+
+def _text(content: bytes | str) -> str:
+    return content.decode("utf-8", "replace") if isinstance(content, bytes) else content
+
+
+def _embedded(module: bytes) -> bytes:
+    """The serialized descriptor inside a generated Python module."""
+    for node in ast.walk(ast.parse(module)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        if node.func.attr == "AddSerializedFile" and isinstance(node.args[0], ast.Constant):
+            content = node.args[0].value
+            assert isinstance(content, bytes)
+            return content
+    raise Refused("protoc made no descriptor")
 
 
 def compiled(schema: WriterSchema) -> FileDescriptor:
@@ -127,23 +190,10 @@ def _dependency(name: str, references: dict[str, str]) -> FileDescriptorProto:
 
 def _compile(text: str, references: dict[str, str], name: str = MAIN) -> list[FileDescriptorProto]:
     """protoc's descriptors of the text and its imports, each behind those it needs."""
-    from grpc_tools import _protoc_compiler
-
-    included = importlib.resources.files("grpc_tools") / "_proto"
-    with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as made, _one_at_a_time:
-        directory = Path(made)
-        for file, content in {**BUILT_IN, **references, name: text}.items():
-            write_source(directory, file, content)
-        folders = [made.encode(), str(included).encode()]
-        try:
-            _protoc_compiler.get_protos(name.encode(), folders)  # raises with protoc's own words; run_main only prints
-        except _protoc_compiler.ProtocErrors as fault:
-            raise SchemaFault(f"protoc refuses the Protobuf schema: {_words(fault, made)}") from None
-        out = directory / "ottla.descriptors"
-        arguments = ["protoc", f"-I{made}", f"-I{included}", "--include_imports", f"--descriptor_set_out={out}", name]
-        if _protoc_compiler.run_main([argument.encode() for argument in arguments]):
-            raise SchemaFault("protoc refuses the Protobuf schema")
-        return list(FileDescriptorSet.FromString(out.read_bytes()).file)
+    try:
+        return run_protoc(name, {**references, name: text})
+    except Refused as fault:
+        raise SchemaFault(f"protoc refuses the Protobuf schema: {str(fault)[:500]}") from None
 
 
 _OF_NAMES = frozenset({errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
@@ -167,7 +217,3 @@ def write_source(directory: Path, name: str, content: str) -> None:
         if isinstance(fault, OSError) and fault.errno not in _OF_NAMES:
             raise
         raise SchemaFault(f"a Protobuf schema cannot be imported by the name {name[:100]!r}: {fault}") from None
-
-
-def _words(fault: Exception, directory: str) -> str:
-    return " ".join(str(fault).replace(directory + "/", "").split())[:500]

@@ -79,9 +79,9 @@ class Running:
                 await asyncio.wait((work,), timeout=self._grace_ms / 1000)
         finally:
             ending.cancel()
-            if not work.done():
+            while not work.done():  # its clean-up may wait for brokers that are away: then it is cancelled again
                 work.cancel()
-                await asyncio.wait((work,))
+                await asyncio.wait((work,), timeout=self._grace_ms / 1000)
         if work.cancelled():
             log.warning("%s: its work did not end within %d ms and was cancelled", self.name, self._grace_ms)
         error = None if work.cancelled() else work.exception()

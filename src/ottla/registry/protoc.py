@@ -1,17 +1,10 @@
-"""Protobuf sources to descriptors, by the protoc that grpcio-tools brings, inside this process.
-
-protoc reads its imports from a directory, so they are written into a temporary one.
-"""
+"""The Protobuf schemas that clients register, as sources or descriptors: one source, and what protoc makes of it."""
 
 from __future__ import annotations
 
-import ast
 import base64
 import binascii
-import tempfile
 from collections.abc import Mapping
-from importlib.util import find_spec
-from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
@@ -19,13 +12,11 @@ from google.protobuf.message import DecodeError
 from ottla.formats.compatibility import InvalidSchema
 from ottla.formats.faults import SchemaFault
 from ottla.formats.protobuf_compatibility import ProtobufSchema
-from ottla.formats.protobuf_imports import BUILT_IN
 from ottla.formats.protobuf_options import is_linkable
 from ottla.formats.protobuf_text import protobuf_text
-from ottla.formats.protoc import write_source
+from ottla.formats.protoc import run_protoc
 
 _MAIN = "default.proto"
-_RESERVED = range(19_000, 20_000)
 
 
 def parse_protobuf(text: str, imports: Mapping[str, str]) -> tuple[str, ProtobufSchema]:
@@ -75,70 +66,13 @@ def _descriptor(text: str) -> FileDescriptorProto | None:
 
 
 def _compiled(text: str, main: str, imports: Mapping[str, str]) -> ProtobufSchema:
-    with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as folder:
-        for name, source in {**BUILT_IN, **imports, main: text}.items():
-            descriptor = _descriptor(source)
-            try:
-                write_source(Path(folder), name, source if descriptor is None else _printed(descriptor))
-            except SchemaFault as fault:
-                raise InvalidSchema(str(fault)) from fault
-        files = _run(main, folder)
-    _refuse_reserved_numbers(files[main])
-    return ProtobufSchema(files.pop(main), files)
-
-
-def _refuse_reserved_numbers(file: FileDescriptorProto) -> None:
-    """InvalidSchema for numbers that Protobuf keeps for itself: protoc's command refuses them, its library does not."""
-    fields, pending = list(file.extension), list(file.message_type)
-    while pending:
-        message = pending.pop()
-        pending += message.nested_type
-        fields += [*message.field, *message.extension]
-    for field in fields:
-        if field.number in _RESERVED:
-            raise InvalidSchema(f"the field {field.name} has the number {field.number}: 19000 to 19999 are reserved")
-
-
-def _run(main: str, folder: str) -> dict[str, FileDescriptorProto]:
-    """The file and all that it imports, by name."""
-    from grpc_tools._protoc_compiler import ProtocErrors, get_protos
-
-    spec = find_spec("grpc_tools")
-    assert spec is not None and spec.submodule_search_locations
-    library = Path(next(iter(spec.submodule_search_locations)), "_proto")
+    descriptors = {name: _descriptor(source) for name, source in imports.items()}
+    sources = {name: imports[name] if found is None else _printed(found) for name, found in descriptors.items()}
     try:
-        modules = get_protos(main.encode(), [folder.encode(), str(library).encode()])
-    except ProtocErrors as fault:
-        found = "; ".join(_sentence(each) for each in fault.errors())
-        raise InvalidSchema(found or str(fault)) from fault
-    files = {}
-    for _, module in modules:
-        descriptor = FileDescriptorProto.FromString(_embedded(module))
-        files[descriptor.name] = descriptor
-    return files
-
-
-def _sentence(error: object) -> str:
-    """One of protoc's errors; it counts lines and columns from 0."""
-    filename, message = (_text(getattr(error, name)) for name in ("filename", "message"))
-    line, column = getattr(error, "line", -1), getattr(error, "column", -1)
-    return f"{filename} line {line + 1}, column {column + 1}: {message}" if line >= 0 else f"{filename}: {message}"
-
-
-def _text(content: bytes | str) -> str:
-    return content.decode("utf-8", "replace") if isinstance(content, bytes) else content
-
-
-def _embedded(module: bytes) -> bytes:
-    """The serialized descriptor inside a generated Python module."""
-    for node in ast.walk(ast.parse(module)):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        if node.func.attr == "AddSerializedFile" and isinstance(node.args[0], ast.Constant):
-            content = node.args[0].value
-            assert isinstance(content, bytes)
-            return content
-    raise InvalidSchema("protoc made no descriptor")
+        files = {file.name: file for file in run_protoc(main, {**sources, main: text})}
+    except SchemaFault as fault:
+        raise InvalidSchema(str(fault)) from fault
+    return ProtobufSchema(files.pop(main), files)
 
 
 def _stripped(file: FileDescriptorProto) -> bytes:

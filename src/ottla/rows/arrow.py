@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.formats.columns import with_plain_leaves
 from ottla.kernel.seams import Buffer
 from ottla.records.columns import BinaryColumn, Columns, HeaderColumn
 
@@ -68,6 +69,12 @@ def _repeated(text: bytes, rows: int) -> pa.Array:
     """One text for all rows. Built by hand, since `pa.scalar` imports pandas: most of a second in a new worker."""
     offsets = np.arange(rows + 1, dtype=np.int32) * len(text)
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(text * rows)], 0)
+
+
+def binary_scalar(content: bytes) -> pa.Scalar:
+    """One value; not by `pa.scalar`, which imports pandas."""
+    offsets = np.array([0, len(content)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.binary(), 1, [None, pa.py_buffer(offsets), pa.py_buffer(content)])[0]
 
 
 def _numbers(buffer: Buffer | np.ndarray[Any, Any], rows: int, kind: pa.DataType) -> pa.Array:
@@ -139,25 +146,9 @@ def indices(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
 def with_plain_types(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
     """The batch with 32-bit offsets in these columns: `spark.sql.execution.arrow.useLargeVarTypes` makes others."""
     for place, field in enumerate(batch.schema):
-        if field.name in names and (kind := plain_type(field.type)) != field.type:
+        if field.name in names and (kind := with_plain_leaves(field.type)) != field.type:
             batch = batch.set_column(place, field.with_type(kind), batch.column(place).cast(kind))
     return batch
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type with binary and string for their large kinds, at any depth."""
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(plain_type(kind.value_type)))
-    if pa.types.is_map(kind):
-        key, item = (field.with_type(plain_type(field.type)) for field in (kind.key_field, kind.item_field))
-        return pa.map_(key, item, keys_sorted=kind.keys_sorted)
-    return kind
 
 
 def binary_column(array: pa.Array) -> BinaryColumn:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.kernel.ids import TopicPartition
+from ottla.lake.columns import windows
 from ottla.lake.columns.json_columns import EVENT_TIME
 from ottla.lake.columns.layout import Layout
 from ottla.lake.columns.windows import (
@@ -155,3 +156,10 @@ def test_a_filtered_record_counts_in_the_window_of_its_event_time():
     tally = counter.tally()
     assert (tally.windows, tally.rows, tally.filtered) == ((3, 7), (1, 0), (0, 1))
     assert tally.latest == {0: 7 * WINDOW_US}
+
+
+def test_missing_keys_and_values_have_no_bytes_also_in_a_part_of_a_column():
+    column = pa.array([b"ab", None, b"", b"xyz"])
+    assert windows._lengths(column).tolist() == [2, 0, 0, 3]
+    assert windows._lengths(column.slice(1, 2)).tolist() == [0, 0]
+    assert windows._lengths(pa.array([], pa.binary())).tolist() == []

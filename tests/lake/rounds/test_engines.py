@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -71,6 +72,19 @@ def test_an_environment_that_names_a_spark_is_one_that_gives_it(monkeypatch, nam
     assert where_to_run("local", spark=False) == "local"
 
 
+def test_a_session_that_runs_already_is_taken_and_stays(monkeypatch):
+    stopped, told = [], []
+    context = SimpleNamespace(master="local[3]", defaultParallelism=3)
+    session = SimpleNamespace(sparkContext=context, stop=lambda: stopped.append(True))
+    monkeypatch.setattr(engines, "running_session", lambda: session)
+    monkeypatch.setattr(engines, "find_spec", lambda name: object())
+    assert where_to_run(None, spark=False) == "spark"
+    made = Engines("spark", None, KafkaSettings("x"), told.append)
+    assert made.workers(LoadPlan(0, ())).count == 3
+    made.close()
+    assert not stopped and not told
+
+
 def test_spark_that_is_missing_is_named_with_its_installation(monkeypatch):
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
     with pytest.raises(LakeRefused, match=r"--on spark needs Spark: pip install 'ottla\[spark\]'"):
@@ -116,12 +130,13 @@ def test_a_broker_that_tells_no_sizes_leaves_a_guess_by_the_number_of_records(to
     assert sizes.estimated_bytes(topics.cluster, [OffsetRange(topics.new(), 0, 10, 20)]) == 10 * 1024
 
 
-def test_a_small_load_imports_neither_spark_nor_libraries_of_other_lakes(topics, bootstrap, tmp_path):
+def test_a_small_load_imports_neither_spark_nor_pandas_nor_libraries_of_other_lakes(topics, bootstrap, tmp_path):
     topic = topics.new()
     topics.fill(topic, 0, [Record(0, 1_700_000_000_000, None, json.dumps({"id": at}).encode()) for at in range(10)])
     code = (
         "import sys; from ottla.cli.main import main; status = main(sys.argv[1:]);"
-        "print(sorted({'pyspark', 'py4j', 'deltalake', 'pyiceberg', 'obstore', 'hdfs_native'} & {*sys.modules}));"
+        "heavy = {'pyspark', 'py4j', 'pandas', 'deltalake', 'pyiceberg', 'obstore', 'hdfs_native'};"
+        "print(sorted(heavy & {*sys.modules}));"
         "sys.exit(status)"
     )
     environment = {name: text for name, text in os.environ.items() if name not in engines.SET_UP}

@@ -214,6 +214,8 @@ class Producer(ProducerCalls, Awaited):
         return known if known is not None else await self.cluster.run(self._sender.find_partitions(topic, partition))
 
     async def _wait_for_room(self, size: int) -> None:
+        if self._task is not None and not self._closed and self._accumulator.has_room(size):
+            return  # a timeout for each record costs a third of the time
         try:
             async with asyncio.timeout(self.producer_settings.max_block_ms / 1000):
                 await self._changed.wait_for(lambda: self._closed or self._accumulator.has_room(size))

@@ -37,6 +37,8 @@ class GroupSettings:
     heartbeat_interval_ms: int = 3_000
     rebalance_timeout_ms: int = 300_000
     instance_id: str | None = None
+    protocol_type: str = PROTOCOL_TYPE
+    """Members of another kind of group have another one; the coordinator keeps kinds apart."""
 
 
 class Standing(Enum):
@@ -115,7 +117,7 @@ class Membership:
             rebalance_timeout_ms=settings.rebalance_timeout_ms,
             member_id=self.member_id,
             group_instance_id=settings.instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=settings.protocol_type,
             protocols=protocols,
             reason=reason,
         )
@@ -170,7 +172,7 @@ class Membership:
             generation_id=self.generation,
             member_id=self.member_id,
             group_instance_id=self.settings.instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=self.settings.protocol_type,
             protocol_name=self.assignor.name,
             assignments=assignments,
         )

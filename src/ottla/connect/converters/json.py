@@ -104,10 +104,10 @@ class JsonConverter:
         return _encoded(f'{{"schema":{self._schema_text(schema)},"payload":{payload}}}')
 
     def to_connect(self, topic: str, content: bytes | None) -> SchemaAndValue:
-        """The value of bytes, and its schema."""
-        if content is None and (self._fixed is not None or not self._enabled):
+        """The value of bytes, and its schema. No bytes are a tombstone, with schemas too (KAFKA-3832)."""
+        if content is None:
             return SchemaAndValue(self._fixed, None)
-        document = None if not content else _loaded(content)
+        document = _loaded(content) if content else None
         if self._fixed is not None:
             return SchemaAndValue(self._fixed, self.value(self._fixed, document))
         if not self._enabled:

@@ -40,9 +40,10 @@ class RefusedRecords(ConnectException):
 
 
 class SourceTask(ABC):
-    """Reads records from elsewhere. All methods run in one event loop and never beside each other.
+    """Reads records from elsewhere. All methods run in one event loop.
 
-    `read` is cancelled at an await when the task is to end; `close` follows in any case.
+    `read` is cancelled at an await when the task is to end; `close` follows in any case. `commit` may be called while
+    `read` waits.
     """
 
     async def start(self, offsets: OffsetReader) -> None:  # noqa: B027  # many tasks need nothing here
@@ -60,7 +61,7 @@ class SourceTask(ABC):
 
 
 class SinkTask(ABC):
-    """Writes records elsewhere. All methods run in one event loop and never beside each other."""
+    """Writes records elsewhere. All methods run in one event loop, one after the other."""
 
     async def open(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027
         """Learn which partitions come next. Called again whenever they change, after a flush."""
@@ -78,7 +79,7 @@ class SinkTask(ABC):
 
 
 class Connector(ABC):
-    """What there is to know of a connector without running it. Not instantiated."""
+    """A connector, without its tasks. No instance is made."""
 
     kind: ClassVar[Literal["source", "sink"]]
     java_class: ClassVar[str]
@@ -123,6 +124,11 @@ class SinkConnector(Connector):
     """A connector that writes records of topics elsewhere."""
 
     kind = "sink"
+
+    @classmethod
+    def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
+        """The connector's own configuration for each task: they share the partitions as a group."""
+        return [dict(config) for _ in range(most)]
 
     @classmethod
     @abstractmethod

@@ -1,6 +1,6 @@
 """A table's columns become those of the next round: new ones, and those that must be rewritten in older files.
 
-Pure. A type widens by the table `_WIDENINGS`; each other change of a type is refused by a sentence.
+Pure. A type widens by `_widens_to`; each other change of a type is refused by a sentence.
 """
 
 from __future__ import annotations
@@ -9,15 +9,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ottla.formats.arrays import items, lists, offsets, valid
+from ottla.formats.arrays import refilled
+from ottla.formats.columns import alike, leaf_pairs
+from ottla.formats.evolution import INTEGERS, wider_number
 from ottla.lake.stores.base import LakeRefused
-
-_INTEGERS = ("int8", "int16", "int32", "int64")
-_WIDENINGS = frozenset(
-    [(narrow, wide) for place, wide in enumerate(_INTEGERS) for narrow in _INTEGERS[:place]]
-    + [(integer, wide) for integer in _INTEGERS for wide in ("double", "string")]
-    + [("float", "double")]
-)
 
 
 class CannotWiden(LakeRefused):
@@ -50,7 +45,7 @@ def evolve(held: pa.Schema, wanted: pa.Schema) -> Evolution:
         fields[field.name] = merged
         if before is None or _members(merged) != _members(before):
             added.append(field.name)
-        if before is not None and _widens(before, merged):
+        if before is not None and any(narrow != wide for _, narrow, wide in leaf_pairs(before, merged)):
             widened.append(field.name)
     return Evolution(pa.schema(list(fields.items())), tuple(added), tuple(widened))
 
@@ -116,19 +111,8 @@ def _conform(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
                 else _conform(array.field(place), field.type, f"{name}.{field.name}")
             )
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
-    if pa.types.is_list(kind) and pa.types.is_list(array.type):
-        begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        values = _conform(array.values.slice(begin, end - begin), kind.value_type, f"{name}[]")
-        edges = pa.compute.subtract(array.offsets, begin)
-        return pa.ListArray.from_arrays(edges, values, type=kind, mask=array.is_null() if array.null_count else None)
-    if pa.types.is_map(kind) and pa.types.is_map(array.type):
-        entries = items(array)
-        parts = [
-            _conform(entries.field(0), kind.key_type, f"{name}.key"),
-            _conform(entries.field(1), kind.item_type, f"{name}[]"),
-        ]
-        both = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
-        return lists(kind, offsets(array), both, valid(array))
+    if alike(kind, array.type):
+        return refilled(array, kind, lambda held, to, step: _conform(held, to.type, f"{name}{step}"))
     if pa.types.is_decimal(array.type) and pa.types.is_string(kind):
         return pa.array([None if value is None else f"{value:f}" for value in array.to_pylist()], kind)
     try:
@@ -151,7 +135,7 @@ def _merged(before: pa.DataType, after: pa.DataType, name: str) -> pa.DataType:
         return pa.list_(_merged(before.value_type, after.value_type, f"{name}[]"))
     if pa.types.is_map(before) and pa.types.is_map(after) and before.key_type == after.key_type:
         return pa.map_(before.key_type, _merged(before.item_type, after.item_type, f"{name}[]"))
-    if (str(before), str(after)) in _WIDENINGS or _fits(before, after):
+    if _widens_to(before, after):
         return after
     raise CannotWiden(
         name,
@@ -161,27 +145,10 @@ def _merged(before: pa.DataType, after: pa.DataType, name: str) -> pa.DataType:
     )
 
 
-def _fits(before: pa.DataType, after: pa.DataType) -> bool:
-    """True if a decimal, or an integer, becomes a wider decimal, a decimal text, or an integer a float."""
-    if pa.types.is_decimal(after):
-        digits = after.precision - after.scale
-        if pa.types.is_decimal(before):
-            return bool(digits >= before.precision - before.scale and after.scale >= before.scale)
-        return str(before) in _INTEGERS and digits >= 19
-    if pa.types.is_decimal(before):
-        return bool(pa.types.is_string(after))
-    return str(before) in _INTEGERS and pa.types.is_float32(after)
-
-
-def _widens(before: pa.DataType, after: pa.DataType) -> bool:
-    """True if a value of the type changes its own type; new members alone do not count."""
-    if pa.types.is_struct(before) and pa.types.is_struct(after):
-        return any(_widens(field.type, after.field(after.get_field_index(field.name)).type) for field in before)
-    if pa.types.is_list(before) and pa.types.is_list(after):
-        return _widens(before.value_type, after.value_type)
-    if pa.types.is_map(before) and pa.types.is_map(after):
-        return _widens(before.item_type, after.item_type)
-    return bool(before != after)
+def _widens_to(before: pa.DataType, after: pa.DataType) -> bool:
+    """True if a number becomes a wider one, or an integer or a decimal becomes text."""
+    exact = before in INTEGERS or pa.types.is_decimal(before)
+    return wider_number(before, after) or (exact and bool(pa.types.is_string(after)))
 
 
 def _members(kind: pa.DataType) -> tuple[object, ...]:

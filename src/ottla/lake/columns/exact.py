@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.formats.arrays import leaves
+from ottla.formats.columns import places
 from ottla.formats.evolution import aliases
 from ottla.formats.json_numbers import LARGEST
 from ottla.formats.renames import Renames
@@ -94,13 +96,14 @@ def kept_whole(held: pa.Schema, wanted: pa.Schema, column: str) -> pa.Schema | N
 
 def becoming_double(held: pa.Schema, wanted: pa.Schema) -> list[Path]:
     """The paths of whole numbers that are to become doubles."""
-    paths = [path for path in _paths(held) if type_at(held, path) == pa.int64()]
+    paths = [path for path, _ in places(held, ITEM) if type_at(held, path) == pa.int64()]
     return [path for path in paths if type_at(wanted, path) == pa.float64()]
 
 
 def in_table(table: pa.Table) -> set[Path]:
     """The paths of a table's columns with such numbers."""
-    return {path for name in table.column_names for path in _in_array(table.column(name), (name,))}
+    found = (each for name in table.column_names for each in leaves(table.column(name), (name,)))
+    return {path for path, leaf in found if pa.types.is_int64(leaf.type) and _beyond(leaf)}
 
 
 def in_value(value: object, path: Path = ()) -> Iterator[Path]:
@@ -115,37 +118,10 @@ def in_value(value: object, path: Path = ()) -> Iterator[Path]:
         yield path
 
 
-def _in_array(array: pa.Array | pa.ChunkedArray, path: Path) -> Iterator[Path]:
-    if pa.types.is_struct(array.type):
-        for chunk in _chunks(array):
-            for place, member in enumerate(array.type):
-                yield from _in_array(chunk.field(place), (*path, member.name))
-    elif pa.types.is_list(array.type):
-        for chunk in _chunks(array):
-            yield from _in_array(chunk.values, (*path, ITEM))
-    elif pa.types.is_map(array.type):
-        for chunk in _chunks(array):
-            yield from _in_array(chunk.items, (*path, ITEM))
-    elif pa.types.is_int64(array.type):
-        ends = pc.min_max(array)
-        low, high = ends["min"].as_py(), ends["max"].as_py()
-        if low is not None and (low < -LARGEST or high > LARGEST):
-            yield path
-
-
-def _paths(fields: pa.Schema | pa.DataType, before: Path = ()) -> Iterator[Path]:
-    for field in fields:
-        path, kind = (*before, field.name), field.type
-        yield path
-        while pa.types.is_list(kind) or pa.types.is_map(kind):
-            path, kind = (*path, ITEM), kind.value_type if pa.types.is_list(kind) else kind.item_type
-            yield path
-        if pa.types.is_struct(kind):
-            yield from _paths(kind, path)
-
-
-def _chunks(array: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    return list(array.chunks) if isinstance(array, pa.ChunkedArray) else [array]
+def _beyond(array: pa.Array) -> bool:
+    ends = pc.min_max(array)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    return low is not None and bool(low < -LARGEST or high > LARGEST)
 
 
 def _renamed(path: Path, renames: Renames) -> Path:

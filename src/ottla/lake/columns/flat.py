@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ottla.formats.arrays import whole
 from ottla.formats.evolution import aliases
 from ottla.lake.columns.types import Misfit, text_of
 
@@ -44,7 +45,7 @@ def flat_arrays(columns: pa.Table, separator: str) -> list[pa.Array | pa.Chunked
     """The columns of a table in the order of `flat_fields`. A member of an object that is null is null."""
     if not separator:
         return list(columns.columns)
-    return [array for column in columns.columns for array in _parts(_whole(column))]
+    return [array for column in columns.columns for array in _parts(whole(column))]
 
 
 def flat_table(columns: pa.Table, separator: str) -> pa.Table:
@@ -126,7 +127,3 @@ def _parts(array: pa.Array) -> Iterator[pa.Array]:
         return
     for member in array.flatten():
         yield from _parts(member)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

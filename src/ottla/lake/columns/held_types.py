@@ -5,10 +5,9 @@ Pure. No value changes: the type in place holds each of them exactly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 
+from ottla.formats.columns import parts, places, with_leaves
 from ottla.lake.stores.base import LakeRefused
 
 MOST_DIGITS = 38
@@ -24,12 +23,10 @@ def held_type(kind: pa.DataType, format: str) -> pa.DataType:
     A decimal of more than 38 digits is text. Times in nanoseconds are whole numbers of them since 1970 in tables, and
     a time of day is microseconds since midnight in Delta, as in the Spark source.
     """
-    if pa.types.is_struct(kind):
-        return pa.struct([_held(field, format) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(_held(kind.value_field, format))
-    if pa.types.is_map(kind):
-        return pa.map_(_held(kind.key_field, format), _held(kind.item_field, format))
+    return with_leaves(kind, lambda leaf: _held(leaf, format))
+
+
+def _held(kind: pa.DataType, format: str) -> pa.DataType:
     if pa.types.is_decimal(kind) and kind.precision > MOST_DIGITS:
         return pa.string()
     if pa.types.is_null(kind):
@@ -43,22 +40,12 @@ def held_type(kind: pa.DataType, format: str) -> pa.DataType:
 
 def check_types(columns: pa.Schema, format: str) -> None:
     """LakeRefused where a table of the format cannot have one of these columns."""
-    for field in columns:
-        for kind in _leaves(field.type):
-            if not _has(kind, format):
-                raise LakeRefused(
-                    f"column {field.name} has values of the type {kind}, which a table in {format.capitalize()} cannot "
-                    f"hold: leave the field out by --exclude-fields, or load into --format parquet"
-                )
-
-
-def _leaves(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """The types inside a type that are not nested; of an object without members the object itself."""
-    if not pa.types.is_nested(kind) or (pa.types.is_struct(kind) and not kind.num_fields):
-        yield kind
-        return
-    for place in range(kind.num_fields):
-        yield from _leaves(kind.field(place).type)
+    for path, kind in places(columns):
+        if not parts(kind) and not _has(kind, format):  # an object without members has no parts either
+            raise LakeRefused(
+                f"column {path[0]} has values of the type {kind}, which a table in {format.capitalize()} cannot "
+                f"hold: leave the field out by --exclude-fields, or load into --format parquet"
+            )
 
 
 def _has(kind: pa.DataType, format: str) -> bool:
@@ -67,7 +54,3 @@ def _has(kind: pa.DataType, format: str) -> bool:
     if pa.types.is_decimal(kind):
         return bool(kind.precision <= MOST_DIGITS)
     return kind in _COMMON or (format == "iceberg" and kind == pa.time64("us"))
-
-
-def _held(field: pa.Field, format: str) -> pa.Field:
-    return field.with_type(held_type(field.type, format))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.formats.renames import Renames
+from ottla.lake.columns.evolution import conform
 from ottla.lake.columns.exact import in_table, in_value, with_notes
 from ottla.lake.columns.json_parser import Mask, Stumble, parse_objects, parse_texts
 from ottla.lake.columns.json_rows import placed, read_object, type_of
@@ -240,27 +241,7 @@ def _with_nulls(table: pa.Table, rows: pa.Array) -> pa.Table:
 
 def _shaped(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with just the schema's columns, and inside them just its members."""
-    arrays = [_shape(table.column(each.name), each.type) for each in schema]
-    return pa.table(arrays, schema=schema) if arrays else _nulls(schema, table.num_rows)
-
-
-def _shape(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    if isinstance(array, pa.ChunkedArray):
-        # One block is one chunk. Arrow cannot put chunks together where a list of nothing but nulls lies inside.
-        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
-    if array.type == kind:
-        return array
-    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
-        names = {each.name for each in array.type}
-        members = [
-            _shape(array.field(each.name), each.type) if each.name in names else pa.nulls(len(array), each.type)
-            for each in kind
-        ]
-        return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
-    if pa.types.is_list(kind) and pa.types.is_list(array.type):
-        # A null list takes no values, so that the offsets alone do not tell it from an empty one: hence the mask.
-        return pa.ListArray.from_arrays(array.offsets, _shape(array.values, kind.value_type), mask=array.is_null())
-    return array.cast(kind)
+    return conform(table, schema) if schema.names else _nulls(schema, table.num_rows)
 
 
 def _nulls(schema: pa.Schema, rows: int) -> pa.Table:

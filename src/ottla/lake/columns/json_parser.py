@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from ottla.formats.arrays import leaves
 from ottla.formats.json_numbers import may_lose_digits
 from ottla.formats.renames import Renames
 from ottla.lake.columns.json_renames import under_new_names, with_old_names
 from ottla.lake.columns.types import MOST_LEVELS
-from ottla.rows.arrow import numbers
+from ottla.rows.arrow import binary_scalar, numbers
 
 MOST_BYTES = 32 << 20
 """A value larger than this is refused."""
@@ -27,6 +28,7 @@ SUSPICIOUS_BRACKETS = 200
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_NOTHING, _NEWLINE = binary_scalar(b""), binary_scalar(b"\n")
 _ROW = re.compile(r" in row (\d+)$")
 """The end of the parser's message; a value that is two objects makes it one too high, and another way is taken."""
 
@@ -105,22 +107,13 @@ def _is_utf8(values: pa.Array) -> bool:
 
 def _numbers_are_exact(table: pa.Table) -> bool:
     """No double that Arrow made of NaN, of an infinity, or of a whole number beyond 64 bits."""
-    return all(_exact(column) for column in table.columns)
-
-
-def _exact(array: pa.Array | pa.ChunkedArray) -> bool:
-    if isinstance(array, pa.ChunkedArray):
-        return all(_exact(chunk) for chunk in array.chunks)
-    if pa.types.is_floating(array.type):
-        return bool((np.abs(numbers(array.drop_null(), np.float64)) < 2.0**63).all())
-    if pa.types.is_struct(array.type):
-        return all(_exact(array.field(position)) for position in range(array.type.num_fields))
-    return _exact(array.values) if pa.types.is_list(array.type) else True
+    found = (leaf for column in table.columns for _, leaf in leaves(column) if pa.types.is_floating(leaf.type))
+    return all(bool((np.abs(numbers(leaf.drop_null(), np.float64)) < 2.0**63).all()) for leaf in found)
 
 
 def _parse(values: pa.Array, schema: pa.Schema) -> pa.Table:
     """All values by one call of Arrow's parser."""
-    lines = pc.binary_join_element_wise(values, b"", b"\n")
+    lines = pc.binary_join_element_wise(values, _NOTHING, _NEWLINE)
     _, offsets_buffer, data_buffer = lines.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)
     first, last = int(offsets[lines.offset]), int(offsets[lines.offset + len(lines)])

@@ -6,10 +6,11 @@ characters. The field that came first keeps its column, for good; a later one ge
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pyarrow as pa
 
+from ottla.formats.columns import places
 from ottla.lake.columns.json_columns import column_names
 from ottla.lake.columns.names import table_column_names
 from ottla.lake.columns.types import Misfit
@@ -51,20 +52,9 @@ def check_held(topic: str, before: pa.Schema, named: Iterable[str], held: Iterab
 def check_paths(columns: pa.Schema) -> None:
     """Misfit where a field has the name of another one's path: Iceberg's library tells fields by their paths."""
     taken: set[str] = set()
-    for path in _paths(columns):
+    for path in map(".".join, (steps for steps, _ in places(columns))):
         if path in taken:
             raise Misfit(
                 f"field {path}: an Iceberg table cannot have both a field of this name and a member of this path"
             )
         taken.add(path)
-
-
-def _paths(fields: pa.Schema | pa.DataType, before: str = "") -> Iterator[str]:
-    for field in fields:
-        path, kind = f"{before}{field.name}", field.type
-        yield path
-        while pa.types.is_list(kind):
-            path, kind = f"{path}.element", kind.value_type
-            yield path
-        if pa.types.is_struct(kind):
-            yield from _paths(kind, f"{path}.")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ottla.formats.columns import is_list
 from ottla.formats.evolution import aliases
 
 Path = tuple[str, ...]
@@ -51,7 +52,7 @@ def _under(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 def _renamed(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[Move]) -> pa.DataType:
     if pa.types.is_struct(held) and pa.types.is_struct(wanted):
         return _members(held, wanted, path, found)
-    if _is_list(held) and _is_list(wanted):
+    if is_list(held) and is_list(wanted):
         inside = _renamed(held.value_type, wanted.value_type, (*path, "element"), found)
         item = held.value_field.with_type(inside)
         return pa.large_list(item) if pa.types.is_large_list(held) else pa.list_(item)
@@ -80,7 +81,3 @@ def _members(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[Mov
         inside = _renamed(field.type, other.type, (*path, field.name), found)
         fields.append(field.with_name(other.name).with_type(inside))
     return pa.struct(fields)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

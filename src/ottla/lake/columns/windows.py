@@ -13,13 +13,12 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ottla.client.produce.audit_trail import WINDOW_MS
 from ottla.lake.columns.json_columns import EVENT_TIME
 from ottla.lake.columns.layout import Layout
 from ottla.lake.stores.base import LakeRefused
-from ottla.rows.arrow import all_numbers, numbers
+from ottla.rows.arrow import all_numbers, null_mask, numbers
 
 WINDOW_US = WINDOW_MS * 1000
 MOST_WINDOWS = 100_000
@@ -232,4 +231,7 @@ def _columns(stored: object) -> tuple[list[list[int]], list[tuple[int, int]], li
 
 
 def _lengths(column: pa.Array) -> np.ndarray:
-    return numbers(pc.fill_null(pc.binary_length(column), 0), np.int32).astype(np.int64)
+    if not len(column):
+        return np.empty(0, dtype=np.int64)
+    offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + len(column) + 1]
+    return np.where(null_mask(column), 0, np.diff(offsets)).astype(np.int64)

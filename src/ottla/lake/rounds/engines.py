@@ -91,6 +91,8 @@ class Engines:
 
         if find_spec("pyspark") is None:
             raise LakeRefused(f"--on spark needs Spark: pip install 'ottla[spark]', and a Java runtime: {INSTALL}")
+        if self._given is None:
+            self._given = running_session()
         if self._session is None:
             if self._given is None or callable(self._given):
                 self._tell(f"starting Spark: {why}" if why else "starting Spark")
@@ -120,13 +122,16 @@ def where_to_run(on: str | None, *, spark: bool) -> str:
 
 def spark_is_set_up() -> bool:
     """True if this process runs in Spark or has a session, or its environment names a Spark."""
-    if any(os.environ.get(name) for name in SET_UP):
-        return True
+    return any(os.environ.get(name) for name in SET_UP) or running_session() is not None
+
+
+def running_session() -> SparkSession | None:
+    """The session of the program that calls us, where it has one."""
     if "pyspark" not in sys.modules:
-        return False
+        return None
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession() is not None
+    return SparkSession.getActiveSession()
 
 
 def lacking_spark() -> str | None:

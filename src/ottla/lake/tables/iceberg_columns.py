@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from pyiceberg.table.update.schema import UpdateSchema
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, TimeTransform
 from pyiceberg.types import DecimalType, DoubleType, FloatType, IntegerType, LongType, PrimitiveType, StringType
 
+from ottla.formats.columns import leaf_pairs, places
 from ottla.lake.columns.evolution import Evolution, conform, evolve, plain_schema
 from ottla.lake.columns.renamed import Move, moves, renamed_rows, renamed_schema
 from ottla.lake.stores.base import LakeRefused
@@ -160,7 +160,7 @@ class Columns:
 def _check_paths(schema: pa.Schema) -> None:
     """LakeRefused where the name of a column is also the path of a member: the library tells fields by their paths."""
     taken: set[str] = set()
-    for path in _paths(schema):
+    for path in map(".".join, (steps for steps, _ in places(schema))):
         if path in taken:
             raise LakeRefused(
                 f"an Iceberg table cannot have both a column '{path}' and a member of this path in an object: leave "
@@ -169,31 +169,10 @@ def _check_paths(schema: pa.Schema) -> None:
         taken.add(path)
 
 
-def _paths(fields: pa.Schema | pa.DataType, before: str = "") -> Iterator[str]:
-    for field in fields:
-        path, kind = f"{before}{field.name}", field.type
-        yield path
-        while pa.types.is_list(kind) or pa.types.is_map(kind):
-            if pa.types.is_map(kind):
-                yield f"{path}.key"
-            part, kind = ("element", kind.value_type) if pa.types.is_list(kind) else ("value", kind.item_type)
-            path = f"{path}.{part}"
-            yield path
-        if pa.types.is_struct(kind):
-            yield from _paths(kind, f"{path}.")
-
-
 def _widen(update: UpdateSchema, path: tuple[str, ...], before: pa.DataType, after: pa.DataType) -> None:
     """Give each widened leaf below a column its new type; its id stays, so that older snapshots still read."""
-    if pa.types.is_struct(before):
-        for field in before:
-            _widen(update, (*path, field.name), field.type, after.field(after.get_field_index(field.name)).type)
-    elif pa.types.is_list(before):
-        _widen(update, (*path, "element"), before.value_type, after.value_type)
-    elif pa.types.is_map(before):
-        _widen(update, (*path, "value"), before.item_type, after.item_type)
-    elif before != after:
-        decimal = pa.types.is_decimal(after)
-        update.update_column(
-            path, field_type=DecimalType(after.precision, after.scale) if decimal else _TYPES[str(after)]
-        )
+    for steps, narrow, wide in leaf_pairs(before, after, path):
+        if narrow != wide:
+            decimal = pa.types.is_decimal(wide)
+            kind = DecimalType(wide.precision, wide.scale) if decimal else _TYPES[str(wide)]
+            update.update_column(steps, field_type=kind)

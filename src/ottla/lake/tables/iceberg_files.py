@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 
+from ottla.formats.columns import with_plain_leaves
 from ottla.lake.columns.evolution import conform
 
 
@@ -45,20 +46,6 @@ def write(table: Table, metadata: TableMetadata, pieces: Iterable[pa.Table]) -> 
 
 def file_schema(schema: Schema) -> pa.Schema:
     """The columns of a file with their field ids, so that a renamed column is found again."""
-    return pa.schema([_plain(field) for field in schema_to_pyarrow(schema, include_field_ids=True)])
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    """The field with Arrow's common types in place of the large ones; names and ids stay."""
-    kind = field.type
-    if pa.types.is_struct(kind):
-        kind = pa.struct([_plain(member) for member in kind])
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        kind = pa.list_(_plain(kind.value_field))
-    elif pa.types.is_map(kind):
-        kind = pa.map_(_plain(kind.key_field), _plain(kind.item_field))
-    elif pa.types.is_large_string(kind):
-        kind = pa.string()
-    elif pa.types.is_large_binary(kind):
-        kind = pa.binary()
-    return field.with_type(kind)
+    return pa.schema(
+        [field.with_type(with_plain_leaves(field.type)) for field in schema_to_pyarrow(schema, include_field_ids=True)]
+    )

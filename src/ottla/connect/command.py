@@ -1,0 +1,82 @@
+"""`ottla connect`: runs connectors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cli.command import Command, noun
+from ottla.cli.faults import BadInput
+from ottla.cli.options import Given
+from ottla.connect.commands import verbs
+from ottla.connect.commands.asking import CallFailed
+
+if TYPE_CHECKING:
+    from ottla.connect.standalone import Standalone
+
+
+def command(arguments: Sequence[str]) -> int:
+    try:
+        return noun("connect", VERBS, arguments)
+    except CallFailed as fault:
+        sys.stdout.flush()
+        sys.stderr.write(f"ottla: {fault}\n")
+        return 1
+
+
+def _start(given: Given) -> int:
+    from ottla.connect.errors import ConfigException
+    from ottla.connect.standalone import Standalone, read_connector, read_worker
+
+    logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
+    worker_path, *paths = given.words
+    try:
+        if not paths:
+            from ottla.connect.distributed import read_settings, serve
+
+            return asyncio.run(serve(read_settings(worker_path)))
+        worker = read_worker(worker_path)
+        configs = [read_connector(path) for path in paths]
+        return asyncio.run(_serve(lambda: Standalone(worker, configs)))
+    except ConfigException as fault:
+        raise BadInput(str(fault)) from None
+
+
+async def _serve(make: Callable[[], Standalone]) -> int:
+    standalone = make()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _stop, standalone, number)
+    names = ", ".join(task.name for task in standalone.tasks)
+    print(f"ottla connect: running {names}; Ctrl-C ends it", file=sys.stderr, flush=True)
+    return await standalone.run()
+
+
+def _stop(standalone: Standalone, number: int) -> None:
+    """A second signal ends the process at once."""
+    asyncio.get_running_loop().remove_signal_handler(number)
+    print("ottla connect: stopping; what was read is delivered first", file=sys.stderr, flush=True)
+    standalone.stop()
+
+
+VERBS = {
+    "start": Command(
+        "ottla connect start WORKER.properties [CONNECTOR.properties ...]",
+        "Run connectors in this process, as Kafka's connect-standalone does.\n\n"
+        "The files are Kafka's: one of the worker, one for each connector, which may be JSON too. Connectors read from "
+        "elsewhere into topics, or write records of topics elsewhere. Offsets are kept in the worker's "
+        "offset.storage.file.filename. A task that fails for a reason that may pass is begun again; the exit status is "
+        "1 where one has failed for good and all have ended.\n\n"
+        "Without a connector's file the worker is one of a group, as Kafka's connect-distributed: connectors, offsets "
+        "and states are in three topics, and calls over HTTP change them, such as those of `ottla connect create`.",
+        _start,
+        words=(1, 1000),
+        has_json=False,
+        connects=False,
+    ),
+    **verbs.VERBS,
+}

@@ -1,0 +1,1 @@
+"""The verbs of `ottla connect` that speak to a worker over HTTP."""

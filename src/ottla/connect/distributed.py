@@ -1,0 +1,104 @@
+"""A distributed worker as a process: its property file, its REST interface, its signals."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from ottla.cli.faults import text_of
+from ottla.config.option import nearest
+from ottla.config.properties import parse_properties
+from ottla.connect.errors import ConfigException
+from ottla.connect.rest.app import ConnectApp
+from ottla.connect.worker import Worker, WorkerSettings
+from ottla.web.server import listening, serving
+
+_TOPICS: Final = ("config.storage.topic", "status.storage.topic", "offset.storage.topic")
+_IN_USE: Final = (
+    "bootstrap.servers", "group.id", *_TOPICS, "status.storage.partitions", "offset.storage.partitions",
+    "config.storage.replication.factor", "session.timeout.ms", "heartbeat.interval.ms", "listeners",
+    "topic.tracking.enable", "topic.tracking.allow.reset",
+)  # fmt: skip
+_OF_TASKS: Final = (
+    "key.converter", "value.converter", "header.converter", "offset.flush.interval.ms",
+    "task.shutdown.graceful.timeout.ms", "config.providers", "client.id", "request.timeout.ms",
+    "default.api.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms", "security.protocol",
+)  # fmt: skip
+_FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
+                    "consumer.")  # fmt: skip
+DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
+_log = logging.getLogger("ottla.connect")
+
+
+def settings_of(given: Mapping[str, str]) -> WorkerSettings:
+    """The settings of a worker's properties; ConfigException names what is missing or wrong."""
+    for name in ("bootstrap.servers", "group.id", *_TOPICS):
+        if not given.get(name):
+            raise ConfigException(f'Missing required configuration "{name}" which has no default value.')
+    for name in given:
+        if name not in _IN_USE and name not in _OF_TASKS and not name.startswith(_FAMILIES):
+            _log.warning("the option %s has no effect here%s", name, nearest(name, (*_IN_USE, *_OF_TASKS)))
+    if given.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
+        raise ConfigException("security.protocol: a distributed worker speaks PLAINTEXT only as yet")
+    return WorkerSettings(
+        bootstrap=given["bootstrap.servers"],
+        group_id=given["group.id"],
+        config_topic=given["config.storage.topic"],
+        status_topic=given["status.storage.topic"],
+        status_partitions=_number(given, "status.storage.partitions", 5),
+        offset_topic=given["offset.storage.topic"],
+        offset_partitions=_number(given, "offset.storage.partitions", 25),
+        replication_factor=_number(given, "config.storage.replication.factor", -1),
+        session_timeout_ms=_number(given, "session.timeout.ms", 10_000),
+        heartbeat_interval_ms=_number(given, "heartbeat.interval.ms", 3_000),
+        tracks_topics=_flag(given, "topic.tracking.enable"),
+        resets_topics=_flag(given, "topic.tracking.allow.reset"),
+        properties=dict(given),
+    )
+
+
+def read_settings(path: str) -> WorkerSettings:
+    """The settings in a property file."""
+    return settings_of({name: value.strip() for name, value in parse_properties(text_of(path)).items()})
+
+
+def _number(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name, str(default))
+    if text != "-1" and not (text.isdecimal() and int(text) > 0):
+        raise ConfigException(f"Invalid value {text} for configuration {name}: it is a number above 0")
+    return int(text)
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "true").lower()
+    if text not in ("true", "false"):
+        raise ConfigException(f"Invalid value {text} for configuration {name}: it is true or false")
+    return text == "true"
+
+
+async def serve(settings: WorkerSettings) -> int:
+    """Run a worker until a signal asks it to stop."""
+    listener = settings.properties.get("listeners", DEFAULT_LISTENER).split(",")[0].strip()
+    parts = urlsplit(listener)
+    if parts.scheme.lower() != "http":
+        raise ConfigException(f"Invalid value {listener} for configuration listeners: there is http://HOST:PORT here")
+    host = parts.hostname or "0.0.0.0"  # as in Kafka: no host means all addresses
+    bound = listening(host, 8083 if parts.port is None else parts.port)
+    with bound:
+        worker_id = f"{parts.hostname or 'localhost'}:{bound.getsockname()[1]}"
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        async with Worker(settings, worker_id) as worker:
+            app = ConnectApp(worker)
+            worker.set_level = app.loggers.set
+            async with serving(app, bound):
+                print(f"ottla connect ready: http://{worker_id} in group {settings.group_id}", flush=True)
+                await stop.wait()
+                print("ottla connect: stopping; what was read is delivered first", file=sys.stderr, flush=True)
+    return 0

@@ -1,0 +1,1 @@
+"""Connect's decisions: the tables of its topics, the changes that calls make, the work of each worker. Pure."""

@@ -1,0 +1,172 @@
+"""Decide calls: records for the configs topic, or a refusal in Kafka's words. Pure.
+
+Any worker decides, on the topic as it has read it, and appends only where nobody else has appended since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ottla.connect.machine.connector_options import WorkerView
+from ottla.connect.machine.records import (
+    ConfigsRecord,
+    ConnectorConfig,
+    RestartWish,
+    Target,
+    TargetState,
+    TaskConfig,
+    TaskRestartWish,
+    TasksCommit,
+)
+from ottla.connect.machine.refusals import Refused, connector_not_found
+from ottla.connect.machine.state import Config, Configs, Connector
+from ottla.connect.machine.validation import Given, require_valid
+from ottla.connect.plugins.known import AnyConnector
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T]):
+    """An answer, and the records that make it true."""
+
+    answer: T
+    records: Sequence[ConfigsRecord] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """The answer to a changed configuration."""
+
+    connector: Connector
+    created: bool
+
+
+def create(
+    configs: Configs, worker: WorkerView, name: str, given: Given, initial: Target = Target.STARTED
+) -> Decision[Put]:
+    """Make a connector in a state."""
+    config = _named(name, given)
+    require_valid(name, config, worker)
+    if configs.get(name) is not None:
+        raise Refused(409, f"Connector {name} already exists")
+    made = ConnectorConfig(name, _text(config))
+    records: list[ConfigsRecord] = [made] if initial is Target.STARTED else [TargetState(name, initial), made]
+    return Decision(Put(Connector(name, _text(config), initial, ()), created=True), records)
+
+
+def put(configs: Configs, worker: WorkerView, name: str, given: Given) -> Decision[Put]:
+    """Make a connector, or give it another configuration."""
+    config = _named(name, given)
+    require_valid(name, config, worker)
+    known = configs.get(name)
+    target, tasks = (Target.STARTED, ()) if known is None else (known.target, known.tasks)
+    answer = Put(Connector(name, _text(config), target, tasks), created=known is None)
+    return Decision(answer, [ConnectorConfig(name, _text(config))])
+
+
+def patch(configs: Configs, worker: WorkerView, name: str, changes: Given) -> Decision[Put]:
+    """Change some keys of a configuration; None removes one.
+
+    Kafka lets a patch put another name into the configuration; that is refused here, as everywhere else.
+    """
+    known = _existing(configs, name)
+    merged = {**known.config, **{key: value for key, value in changes.items() if value is not None}}
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+    return put(configs, worker, name, merged)
+
+
+def delete(configs: Configs, name: str) -> Decision[None]:
+    """Delete a connector. Its task records stay in the topic, and count for nothing."""
+    _existing(configs, name)
+    return Decision(None, [ConnectorConfig(name, None), TargetState(name, None)])
+
+
+def set_target(configs: Configs, name: str, target: Target) -> Decision[None]:
+    """Pause, resume or stop a connector. A stopped one has no tasks."""
+    known = configs.get(name)
+    if known is None:
+        raise Refused(404, f"Unknown connector {name}")
+    if known.target is target and not (target is Target.STOPPED and known.tasks):
+        return Decision(None)
+    emptied = [TasksCommit(name, 0)] if target is Target.STOPPED else []
+    return Decision(None, [*emptied, TargetState(name, target)])
+
+
+def restart(configs: Configs, name: str, *, include_tasks: bool, only_failed: bool) -> Decision[Connector]:
+    """Restart a connector; with its tasks, or what failed of them."""
+    known = configs.get(name)
+    if known is None:
+        raise Refused(404, f"Unknown connector: {name}")
+    return Decision(known, [RestartWish(name, include_tasks, only_failed)])
+
+
+def restart_task(configs: Configs, name: str, task: int) -> Decision[None]:
+    """Restart one task, wherever it runs."""
+    known = configs.get(name)
+    if known is None:
+        raise Refused(404, f"Unknown connector: {name}")
+    if not 0 <= task < len(known.tasks):
+        raise Refused(404, f"Unknown task: {name}-{task}")
+    return Decision(None, [TaskRestartWish(name, task)])
+
+
+def set_tasks(configs: Configs, name: str, decided_on: Config, tasks: Sequence[Config]) -> Decision[bool]:
+    """The set of a connector's tasks, as its owner made it; nothing where it is as it was or is not wanted now.
+
+    `decided_on`: the configuration that the set was made of. Where the connector has another by now, the owner makes
+    the set again.
+    """
+    known = configs.get(name)
+    if known is None or known.target is not Target.STARTED or known.config != decided_on:
+        return Decision(False)
+    if known.complete and list(known.tasks) == [dict(each) for each in tasks]:
+        return Decision(True)
+    records: list[ConfigsRecord] = [TaskConfig(name, number, dict(each)) for number, each in enumerate(tasks)]
+    return Decision(True, [*records, TasksCommit(name, len(tasks))])
+
+
+def task_configs(plugin: AnyConnector, config: Config) -> list[dict[str, str]]:
+    """The configurations of a connector's tasks, with the keys that Kafka adds; raises what the plugin raises."""
+    most = int(config.get("tasks.max", "1"))
+    added = {"task.class": f"{plugin.java_class.removesuffix('Connector')}Task"}
+    if plugin.kind == "sink":
+        added |= {key: config[key] for key in ("topics", "topics.regex") if config.get(key)}
+    made = plugin.tasks(config, most)
+    if len(made) > most:
+        enforced = config.get("tasks.max.enforce", "true").strip().lower() == "true"
+        if enforced:
+            raise Refused(
+                500,
+                f"The connector {config['name']} made {len(made)} tasks, and tasks.max is {most}; raise it, or set "
+                "tasks.max.enforce=false",
+            )
+    return [{**each, **added} for each in made]
+
+
+def _named(name: str, given: Given) -> dict[str, str | None]:
+    """The configuration with the connector's name; Refused where it has another one."""
+    own = given.get("name", name)
+    if own != name:
+        raise Refused(400, f"Connector name configuration ({own}) doesn't match connector name in the URL ({name})")
+    return {**given, "name": name}
+
+
+def _text(config: Given) -> dict[str, str]:
+    return {key: value for key, value in config.items() if value is not None}
+
+
+def _existing(configs: Configs, name: str) -> Connector:
+    known = configs.get(name)
+    if known is None:
+        raise connector_not_found(name)
+    return known
+
+
+def config_of(configs: Configs, name: str) -> Mapping[str, str]:
+    """A connector's configuration; Refused where there is none."""
+    return _existing(configs, name).config

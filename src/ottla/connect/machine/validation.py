@@ -1,0 +1,150 @@
+"""Check a connector's configuration option by option, as Kafka's `validate` does. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ottla.connect.chain import alias_options
+from ottla.connect.config_def import Checked, ConfigDef, Option, Type
+from ottla.connect.converters import HEADER_CONVERTERS
+from ottla.connect.errors import ConfigException
+from ottla.connect.java.regex import compiled
+from ottla.connect.machine.connector_options import CONVERTER_KINDS, WorkerView, options_of
+from ottla.connect.machine.refusals import Refused
+from ottla.connect.plugin import Plugin, found
+from ottla.connect.plugins.known import AnyConnector, connector
+
+Given = Mapping[str, str | None]
+_NULL: Final = "Null value can not be supplied as the configuration value."
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer of a validation."""
+
+    plugin: AnyConnector
+    checked: Sequence[Checked]
+    unknown: Sequence[str]
+    """Sentences about keys that are no option. They are no errors, as in Kafka; they are worth a warning."""
+
+    @property
+    def errors(self) -> list[str]:
+        """All faults, in the order of the options."""
+        return [error for each in self.checked for error in each.errors]
+
+
+def plugin_of(config: Given) -> AnyConnector:
+    """The connector that a configuration names; Refused if it names none that is known."""
+    name = config.get("connector.class")
+    if not name:
+        shown = ", ".join(f"{key}={value}" for key, value in config.items())
+        raise Refused(400, f"Connector config {{{shown}}} contains no connector type")
+    try:
+        return connector(name)
+    except ConfigException as fault:
+        raise Refused(400, str(fault)) from None
+
+
+def validated(config: Given, worker: WorkerView) -> Verdict:
+    """Check every option of a configuration."""
+    plugin = plugin_of(config)
+    aliases = alias_options({name: value for name, value in config.items() if value is not None})
+    options = ConfigDef(*options_of(plugin.kind, worker), *aliases, *plugin.options())
+    checked = [*options.validate(config), *_converter_options(config)]
+    by_name = {each.option.name: each for each in checked}
+    for kind in CONVERTER_KINDS:
+        if by_name[f"{kind}.converter"].errors:
+            _forget_version(by_name[f"{kind}.converter.plugin.version"])
+    if plugin.kind == "sink":
+        _check_topics(by_name)
+    for name, value in config.items():
+        if value is None:
+            if name not in by_name:
+                by_name[name] = Checked(Option(name, Type.STRING, None))
+                checked.append(by_name[name])
+            by_name[name].errors.append(_NULL)
+    strange = {name: value for name, value in config.items() if not _FREE.match(name)}
+    return Verdict(plugin, checked, options.unknown(strange))
+
+
+_FREE: Final = re.compile(
+    r"(producer|consumer|admin)\.override\.|topic\.creation\.|ottla\.|(key|value|header)\.converter\."
+)
+"""Keys that are not listed one by one: options of clients, of topics that are made, of converters."""
+
+
+def _forget_version(version: Checked) -> None:
+    """A class that is not there has no version."""
+    version.option = replace(version.option, default=None, recommended=tuple)
+    version.value = None
+
+
+def require_valid(name: str, config: Given, worker: WorkerView) -> AnyConnector:
+    """The plugin of a configuration without faults; Refused lists the faults, as Kafka does."""
+    verdict = validated(config, worker)
+    if verdict.errors:
+        errors = "\n".join(verdict.errors)
+        raise Refused(
+            400,
+            f"Connector configuration is invalid and contains the following {len(verdict.errors)} error(s):\n{errors}\n"
+            "You can also find the above list of errors at the endpoint "
+            "`/connector-plugins/{connectorType}/config/validate`",
+        )
+    return verdict.plugin
+
+
+def _converter_options(config: Given) -> list[Checked]:
+    """The options of converters that the configuration names itself; faults name them without the prefix, as Kafka."""
+    checked: list[Checked] = []
+    for kind in CONVERTER_KINDS:
+        prefix, plugin = f"{kind}.converter.", _converter(config.get(f"{kind}.converter"))
+        below = {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
+        for each in plugin.options.validate({"converter.type": kind, **below}) if plugin else ():
+            own = each.option.name
+            option = replace(each.option, name=prefix + own, display=each.option.display or own)
+            checked.append(Checked(option, each.value, each.errors))
+    return checked
+
+
+def _converter(name: str | None) -> Plugin[Any] | None:
+    """The converter of a class; None for an unknown one, of which the check of the class says so."""
+    try:
+        return found(HEADER_CONVERTERS, name) if name else None
+    except ConfigException:
+        return None
+
+
+def _check_topics(checked: Mapping[str, Checked]) -> None:
+    """A sink reads topics or a pattern of topics, and not the topic of its own dead letters."""
+    topics, pattern = checked["topics"], checked["topics.regex"]
+    letters = checked["errors.deadletterqueue.topic.name"].value
+    if topics.value and pattern.value:
+        fault = "topics and topics.regex are mutually exclusive options, but both are set."
+    elif not topics.value and not pattern.value and not pattern.errors:
+        fault = "Must configure one of topics or topics.regex"
+    else:
+        if letters and letters in (topics.value or ()):
+            topics.errors.append(
+                f"The DLQ topic '{letters}' may not be included in the list of topics "
+                f"('topics=[{', '.join(topics.value)}]') consumed by the connector"
+            )
+        elif letters and pattern.value and not pattern.errors and _matches(pattern.value, letters):
+            pattern.errors.append(
+                f"The DLQ topic '{letters}' may not be matched by the regex for the topics "
+                f"('topics.regex={pattern.value}') consumed by the connector"
+            )
+        return
+    topics.errors.append(fault)
+    pattern.errors.append(fault)
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    return compiled(pattern).fullmatch(topic) is not None
+
+
+def groups_of(checked: Sequence[Checked]) -> list[str]:
+    """The groups of a form, in the order in which they are met."""
+    return list(dict.fromkeys(each.option.group for each in checked if each.option.group))

@@ -1,0 +1,89 @@
+"""The tasks that one worker runs: begun, paused, restarted and ended as the tables say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from ottla.connect.machine.assignment import OWNER, Unit
+from ottla.connect.machine.records import Target
+from ottla.connect.machine.state import Config, Configs, Connector
+from ottla.connect.machine.validation import plugin_of
+from ottla.connect.tasks.offsets import OffsetStore
+from ottla.connect.tasks.plan import TaskPlan
+from ottla.connect.tasks.task import run_task
+from ottla.jobs.running_async import Running
+from ottla.jobs.states import Event, State, Status
+
+OnState = Callable[[str, int, Status], None]
+
+
+@dataclass(slots=True)
+class _Task:
+    running: Running
+    configs: tuple[Config, Config]
+    """Those of the connector and of the task, as it was begun."""
+    target: Target
+    job: asyncio.Task[int]
+
+    async def end(self) -> None:
+        if not self.job.done():
+            self.running.ask(Event.STOP)
+        await asyncio.wait((self.job,))
+
+    def restart(self) -> None:
+        if self.job.done():
+            self.job = asyncio.create_task(self.running.run(Event.RESTART))
+        else:
+            self.running.ask(Event.RESTART)
+
+
+class RunningTasks:
+    """All tasks of one worker."""
+
+    def __init__(self, offsets: OffsetStore, properties: Mapping[str, str], on_state: OnState) -> None:
+        self._offsets, self._properties, self._on_state = offsets, properties, on_state
+        self._tasks: dict[Unit, _Task] = {}
+
+    async def agree(self, configs: Configs, units: set[Unit]) -> None:
+        """Run the tasks among these units that the configs topic has, and no others."""
+        wanted = {unit: found for unit in units if (found := _task_of(configs, unit)) is not None}
+        ending: list[Awaitable[None]] = []
+        for unit, task in list(self._tasks.items()):
+            if unit not in wanted or (wanted[unit].config, wanted[unit].tasks[unit.partition]) != task.configs:
+                ending.append(self._tasks.pop(unit).end())
+        await asyncio.gather(*ending)
+        for unit, connector in wanted.items():
+            if unit not in self._tasks:
+                self._tasks[unit] = self._begin(connector, unit.partition)
+            elif self._tasks[unit].target is not connector.target:
+                self._aim(self._tasks[unit], connector.target)
+
+    def restart(self, name: str, task: int | None = None, *, only_failed: bool = False) -> None:
+        """Restart the tasks of a connector that run here, or one of them."""
+        for unit, each in self._tasks.items():
+            if unit.topic != name or task not in (None, unit.partition):
+                continue
+            if not only_failed or each.running.status.state is State.FAILED:
+                each.restart()
+
+    def _begin(self, connector: Connector, number: int) -> _Task:
+        name, config, own = connector.name, connector.config, connector.tasks[number]
+        plan = TaskPlan(name, number, plugin_of(config), config, own, self._properties)
+        running = run_task(plan, self._offsets, lambda status: self._on_state(name, number, status))
+        first = Event.PAUSE if connector.target is Target.PAUSED else Event.RESUME
+        return _Task(running, (config, own), connector.target, asyncio.create_task(running.run(first)))
+
+    def _aim(self, task: _Task, target: Target) -> None:
+        task.target = target
+        if not task.job.done():
+            task.running.ask(Event.PAUSE if target is Target.PAUSED else Event.RESUME)
+
+
+def _task_of(configs: Configs, unit: Unit) -> Connector | None:
+    """The connector of a task that there is."""
+    found = configs.get(unit.topic)
+    if found is None or unit.partition == OWNER or unit.partition >= len(found.tasks):
+        return None
+    return found

@@ -1,0 +1,136 @@
+"""A standalone worker: connectors from files, their tasks in this process, their offsets in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ottla.config.option import nearest
+from ottla.config.properties import parse_properties
+from ottla.connect.chain import alias_options
+from ottla.connect.errors import ConfigException
+from ottla.connect.plugins.known import connector
+from ottla.connect.tasks.clients import bootstrap, producer_of
+from ottla.connect.tasks.conversion import Conversion
+from ottla.connect.tasks.offset_file import OffsetFile
+from ottla.connect.tasks.plan import TaskPlan, common_options, task_configs
+from ottla.connect.tasks.secrets import providers_of, resolved
+from ottla.connect.tasks.task import run_task
+from ottla.connect.tasks.topic_creation import PREFIX, groups_of
+from ottla.jobs.running_async import Running
+from ottla.jobs.states import Event, State
+
+_IN_USE: Final = (
+    "bootstrap.servers", "key.converter", "value.converter", "header.converter", "offset.storage.file.filename",
+    "offset.flush.interval.ms", "topic.creation.enable", "task.shutdown.graceful.timeout.ms", "config.providers",
+    "client.id", "security.protocol", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms",
+    "retry.backoff.ms",
+)  # fmt: skip
+_WITHOUT_EFFECT: Final = (
+    "plugin.path", "plugin.discovery", "listeners", "rest.advertised.host.name", "rest.advertised.port",
+    "rest.advertised.listener", "rest.extension.classes", "admin.listeners", "offset.flush.timeout.ms",
+    "connector.client.config.override.policy", "topic.tracking.enable",
+    "topic.tracking.allow.reset", "response.http.headers.config", "access.control.allow.origin",
+    "access.control.allow.methods", "metric.reporters", "metrics.num.samples", "metrics.sample.window.ms",
+    "metrics.recording.level", "auto.include.jmx.reporter", "client.dns.lookup", "send.buffer.bytes",
+    "receive.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.max.ms",
+    "connections.max.idle.ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
+)  # fmt: skip
+_FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
+                    "consumer.")  # fmt: skip
+_FAMILIES_OF_CONNECTORS: Final[tuple[str, ...]] = (
+    "key.converter.", "value.converter.", "header.converter.", "producer.override.", "consumer.override.",
+)  # fmt: skip
+log = logging.getLogger("ottla.connect")
+
+
+def read_worker(path: str) -> dict[str, str]:
+    """A worker's properties; ConfigException for what cannot be used, a warning for each key without effect."""
+    found = {name: value.strip() for name, value in parse_properties(_text(path)).items()}
+    for name in found:
+        if name in _WITHOUT_EFFECT or name.startswith(("ssl.", "sasl.", "admin.", "metrics.context.")):
+            log.warning("%s: the option %s has no effect here", path, name)
+        elif name not in _IN_USE and not name.startswith(_FAMILIES):
+            log.warning("%s: there is no option %s%s", path, name, nearest(name, (*_IN_USE, *_WITHOUT_EFFECT)))
+    bootstrap(found)
+    if not found.get("offset.storage.file.filename"):
+        raise ConfigException(
+            'Missing required configuration "offset.storage.file.filename" which has no default value.'
+        )
+    for name in ("offset.flush.interval.ms", "topic.creation.enable", "task.shutdown.graceful.timeout.ms"):
+        if not found.get(name, "1").isdecimal() or int(found.get(name, 1)) < 1:
+            raise ConfigException(f"Invalid value {found[name]} for configuration {name}: Value must be at least 1")
+    return found
+
+
+def read_connector(path: str) -> dict[str, str]:
+    """A connector's configuration, as properties, or as JSON: an object of options, or one with name and config."""
+    text = _text(path)
+    if not text.lstrip().startswith("{"):
+        return {name: value.strip() for name, value in parse_properties(text).items()}
+    try:
+        given = json.loads(text)
+    except ValueError as fault:
+        raise ConfigException(f"the file {path} is neither properties nor JSON: {fault}") from None
+    if isinstance(given.get("config"), dict):
+        given = {"name": given.get("name"), **given["config"]}
+    wrong = [name for name, value in given.items() if not isinstance(value, str | int | float)]
+    if wrong:
+        raise ConfigException(f"the file {path}: {wrong[0]} is not text")
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in given.items()}
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigException(f"the file {path} cannot be read: {fault}") from None
+
+
+def plans_of(worker: Mapping[str, str], config: Mapping[str, str]) -> list[TaskPlan]:
+    """The tasks of a connector. All that can be known to be wrong is refused here, before the first record."""
+    if not config.get("connector.class"):
+        raise ConfigException('Missing required configuration "connector.class" which has no default value.')
+    plugin = connector(config["connector.class"])
+    whole = resolved(config, providers_of(worker))
+    made = task_configs(plugin, whole)
+    strange = Conversion(worker, whole).strange
+    producer_of(worker, whole, "check")
+    families = _FAMILIES_OF_CONNECTORS
+    if plugin.kind == "source":
+        groups_of(whole)
+        families += (PREFIX,)
+    known = common_options(plugin).joined(plugin.options(), alias_options(config))
+    own = {name: "" for name in config if not name.startswith(families)}
+    for sentence in [*known.unknown(own), *strange]:
+        log.warning("%s: %s", config["name"], sentence)
+    made = [dict(config) if each == whole else each for each in made]  # a task resolves variables as it begins
+    return [TaskPlan(config["name"], number, plugin, config, each, worker) for number, each in enumerate(made)]
+
+
+class Standalone:
+    """The tasks of all connectors of one process."""
+
+    def __init__(self, worker: Mapping[str, str], configs: Sequence[Mapping[str, str]]) -> None:
+        """Nothing is begun; `ConfigException` for what cannot be used."""
+        names = [config.get("name", "") for config in configs]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigException(f"two connectors have the name {name!r}: give each one of its own")
+        self._offsets = OffsetFile(worker["offset.storage.file.filename"])
+        plans = [plan for config in configs for plan in plans_of(worker, config)]
+        self.tasks: list[Running] = [run_task(plan, self._offsets) for plan in plans]
+
+    async def run(self) -> int:
+        """Run all tasks until they are stopped or have ended; the exit status: 1 where one has failed for good."""
+        return max(await asyncio.gather(*(task.run() for task in self.tasks)), default=0)
+
+    def stop(self) -> None:
+        """Have all tasks end: deliver, flush, keep their offsets."""
+        for task in self.tasks:
+            if task.status.state is not State.FAILED:
+                task.ask(Event.STOP)

@@ -1,0 +1,128 @@
+"""Records between a connector and a topic: transformations and converters, made once for a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, NoReturn
+
+from ottla.client.model import ConsumedRecord
+from ottla.client.model import Header as RawHeader
+from ottla.connect.chain import Chain, Step
+from ottla.connect.converters import CONVERTERS, HEADER_CONVERTERS
+from ottla.connect.converters.common import Converter
+from ottla.connect.errors import ConfigException, ConnectException
+from ottla.connect.plugin import found
+from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
+from ottla.connect.tasks.clients import below
+
+_SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_TIMES: Final = ("CreateTime", "LogAppendTime")
+TOLERABLE: Final = (ConnectException, ValueError, TypeError, LookupError, ArithmeticError)
+"""The errors by which a converter or a transformation refuses a record."""
+
+
+class StageFault(Exception):
+    """One stage refused one record."""
+
+    def __init__(self, stage: str, at_class: str, error: Exception) -> None:
+        super().__init__(f"{stage}: {error}")
+        self.stage, self.at_class, self.error = stage, at_class, error
+
+    @property
+    def java_class(self) -> str:
+        """The class of the error, as dead letters carry it."""
+        kind = type(self.error)
+        return getattr(self.error, "java_class", None) or f"{kind.__module__}.{kind.__qualname__}"
+
+
+class Outgoing(NamedTuple):
+    """A record for the producer."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None
+    partition: int | None
+    headers: list[RawHeader]
+    timestamp: int | None
+
+
+class Conversion:
+    """The chain and the three converters of a task."""
+
+    def __init__(self, worker: Mapping[str, str], config: Mapping[str, str]) -> None:
+        """Make them of the resolved configuration; `ConfigException` names a wrong option."""
+        self.strange: list[str] = []
+        """A sentence for each option of a converter that it does not have."""
+        self._chain = Chain(config)
+        self._key, self._key_class = self._made("key", worker, config)
+        self._value, self._value_class = self._made("value", worker, config)
+        self._header, self._header_class = self._made("header", worker, config)
+
+    def outgoing(self, record: SourceRecord) -> Outgoing | None:
+        """The bytes of a record, None for one that a transformation dropped; StageFault where one stage refused it."""
+        made = self._transformed(record)
+        if made is None:
+            return None
+        stage, at_class = "KEY_CONVERTER", self._key_class
+        try:
+            key = self._key.from_connect(made.topic, made.key_schema, made.key)
+            stage, at_class = "VALUE_CONVERTER", self._value_class
+            value = self._value.from_connect(made.topic, made.value_schema, made.value)
+            stage, at_class = "HEADER_CONVERTER", self._header_class
+            headers = [
+                (each.key, self._header.from_connect(made.topic, each.schema, each.value)) for each in made.headers
+            ]
+        except TOLERABLE as error:
+            raise StageFault(stage, at_class, error) from error
+        return Outgoing(made.topic, value, key, made.partition, headers, made.timestamp)
+
+    def incoming(self, read: ConsumedRecord) -> SinkRecord | None:
+        """The record of a topic, None for one that a transformation dropped; StageFault where one stage refused it."""
+        stage, at_class = "KEY_CONVERTER", self._key_class
+        try:
+            key = self._key.to_connect(read.topic, read.key)
+            stage, at_class = "VALUE_CONVERTER", self._value_class
+            value = self._value.to_connect(read.topic, read.value)
+            stage, at_class = "HEADER_CONVERTER", self._header_class
+            headers = tuple([self._read_header(read.topic, each) for each in read.headers])
+        except TOLERABLE as error:
+            raise StageFault(stage, at_class, error) from error
+        made = self._transformed(
+            SinkRecord(
+                read.topic, read.partition, key.schema, key.value, value.schema, value.value, read.timestamp, headers,
+                read.offset, _TIMES[read.timestamp_type],
+            )
+        )  # fmt: skip
+        assert made is None or isinstance(made, SinkRecord)
+        return made
+
+    def _made(self, part: str, worker: Mapping[str, str], config: Mapping[str, str]) -> tuple[Converter, str]:
+        """The connector's own converter with its own options, or else the worker's with the worker's."""
+        name = f"{part}.converter"
+        source = config if config.get(name) else worker
+        java_class = source.get(name) or (_SIMPLE_HEADERS if part == "header" else None)
+        if java_class is None:
+            raise ConfigException(f'Missing required configuration "{name}" which has no default value.')
+        plugin = found(HEADER_CONVERTERS if part == "header" else CONVERTERS, java_class)
+        options = {key: value for key, value in below(source, f"{name}.").items() if key != "plugin.version"}
+        if "converter.type" in plugin.options.options:
+            options["converter.type"] = part
+        self.strange += [f"{name} {plugin.java_class}: {sentence}" for sentence in plugin.options.unknown(options)]
+        return plugin.make(options), plugin.java_class
+
+    def _read_header(self, topic: str, header: RawHeader) -> Header:
+        found = self._header.to_connect(topic, header[1])
+        return Header(header[0], found.schema, found.value)
+
+    def _transformed(self, record: ConnectRecord) -> ConnectRecord | None:
+        if not self._chain.steps:
+            return record
+        try:
+            made = self._chain.apply_all([record], _refuse)
+        except TOLERABLE as error:  # a defect of ours in a step costs the record, as in Kafka
+            raise StageFault("TRANSFORMATION", "", error) from error
+        return made[0] if made else None
+
+
+def _refuse(_: ConnectRecord, step: Step, fault: ConnectException) -> NoReturn:
+    raise StageFault("TRANSFORMATION", step.java_class, fault) from fault

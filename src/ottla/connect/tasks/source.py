@@ -1,0 +1,191 @@
+"""The work of a source task: read, transform, convert, produce; keep offsets once their records are acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.client import aio
+from ottla.client.errors import may_retry
+from ottla.client.produce.accumulator import Delivered
+from ottla.connect.plugins.base import SourceTask
+from ottla.connect.plugins.common import LETTERS, SOURCE
+from ottla.connect.records import SourceRecord
+from ottla.connect.tasks.clients import bootstrap, producer_of
+from ottla.connect.tasks.conversion import Conversion, Outgoing, StageFault
+from ottla.connect.tasks.offsets import Offset, OffsetStore, Partition, identity
+from ottla.connect.tasks.plan import TaskPlan
+from ottla.connect.tasks.refusals import Original, Refusals
+from ottla.connect.tasks.topic_creation import groups_of, topic_for
+from ottla.jobs.running_async import Run
+from ottla.kernel.errors import ApiError, ErrorCode
+
+log = logging.getLogger("ottla.connect")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsOf:
+    """The offsets of one connector."""
+
+    connector: str
+    store: OffsetStore
+
+    async def read(self, partitions: Sequence[Partition]) -> list[Offset | None]:
+        """The offset of each partition."""
+        return await self.store.read(self.connector, partitions)
+
+
+@dataclass(slots=True)
+class _Sent:
+    record: SourceRecord
+    delivery: asyncio.Future[Delivered] | None
+    """None for a record that was dropped or refused: nothing is awaited."""
+
+
+class SourceWork:
+    """One attempt of a source task."""
+
+    def __init__(self, plan: TaskPlan, config: Mapping[str, str], task: SourceTask, offsets: OffsetStore) -> None:
+        self._plan, self._config, self._task, self._offsets = plan, config, task, offsets
+        self._conversion = Conversion(plan.worker, config)
+        self._interval = int(plan.worker.get("offset.flush.interval.ms", 60_000)) / 1000
+        self._sent: deque[_Sent] = deque()
+        self._acknowledged: dict[str, tuple[Partition, Offset]] = {}
+        self._due = time.monotonic() + self._interval
+        makes = plan.worker.get("topic.creation.enable", "true").lower() != "false"
+        self._groups = groups_of(config) if makes else []
+        self._topics: set[str] = set()
+
+    async def run(self, run: Run) -> None:
+        """Do the work until it is to end, or the source has ended."""
+        async with AsyncExitStack() as opened:
+            opened.push_async_callback(self._task.close)
+            settings, client = producer_of(self._plan.worker, self._config, f"connector-producer-{self._plan.name}")
+            self._producer = await opened.enter_async_context(
+                aio.Producer(bootstrap(self._plan.worker), producer=settings, settings=client)
+            )
+            options = SOURCE.joined(LETTERS).parse(self._config)
+            letters = self._producer if options["errors.deadletterqueue.topic.name"] else None
+            self._refusals = Refusals(options, self._plan.connector, self._plan.number, letters)
+            await self._refusals.prepare()
+            await self._task.start(OffsetsOf(self._plan.connector, self._offsets))
+            run.began()
+            try:
+                await self._loop(run)
+            except Exception:
+                await self._finish()
+                raise
+            await self._finish()
+
+    async def _loop(self, run: Run) -> None:
+        ending = asyncio.ensure_future(run.ending.wait())
+        reading: asyncio.Future[list[SourceRecord] | None] | None = None
+        try:
+            while not run.ending.is_set():
+                reading = reading or asyncio.ensure_future(self._task.read())
+                last = self._sent[-1].delivery if self._sent else None
+                awaited = [each for each in (reading, ending, last) if each is not None]
+                left = max(0.0, self._due - time.monotonic())
+                await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                await self._harvest()
+                if time.monotonic() >= self._due:
+                    await self._keep_offsets()
+                if reading.done():
+                    records, reading = reading.result(), None
+                    if records is None:
+                        return
+                    await self._send(records)
+        finally:
+            ending.cancel()
+            if reading is not None and not reading.done():
+                reading.cancel()
+                await asyncio.wait((reading,))
+
+    async def _send(self, records: Sequence[SourceRecord]) -> None:
+        """Produce records; those that are refused are left out if the tolerance allows it."""
+        for record in records:
+            try:
+                made = self._conversion.outgoing(record)
+            except StageFault:
+                made = await self._again(record)
+            if made is not None and made.topic not in self._topics:
+                await self._make_topic(made.topic)
+            delivery = None if made is None else await self._producer.produce(
+                made.topic, made.value, made.key, partition=made.partition, headers=made.headers,
+                timestamp=made.timestamp,
+            )  # fmt: skip
+            self._sent.append(_Sent(record, delivery))
+
+    async def _make_topic(self, topic: str) -> None:
+        """Make a topic that does not exist, if the connector says how; else the broker may."""
+        wanted = topic_for(self._groups, topic)
+        if wanted is not None:
+            outcome = (await aio.Admin(cluster=self._producer.cluster).create_topics([wanted]))[topic]
+            if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise outcome
+        self._topics.add(topic)
+
+    async def _again(self, record: SourceRecord) -> Outgoing | None:
+        try:
+            return await self._refusals.tried(lambda: self._conversion.outgoing(record))
+        except StageFault as fault:
+            await self._refusals.take(original_of(record), fault)
+            return None
+
+    async def _harvest(self) -> None:
+        """Take the acknowledged records from the front: an offset counts once all records before it are safe.
+
+        A record that failed stays there, so that no offset behind it is ever kept.
+        """
+        known: Partition | None = None
+        place = ""
+        while self._sent and (self._sent[0].delivery is None or self._sent[0].delivery.done()):
+            sent = self._sent[0]
+            error = None if sent.delivery is None else sent.delivery.exception()
+            if error is not None:
+                if not isinstance(error, Exception) or may_retry(error):
+                    raise error
+                await self._refusals.take(original_of(sent.record), StageFault("KAFKA_PRODUCE", "", error))
+            self._sent.popleft()
+            record = sent.record
+            if record.source_partition is not None and record.source_offset is not None:
+                if record.source_partition is not known:
+                    known, place = record.source_partition, identity(self._plan.connector, record.source_partition)
+                self._acknowledged[place] = (record.source_partition, record.source_offset)
+
+    async def _keep_offsets(self) -> None:
+        self._due = time.monotonic() + self._interval
+        await self._refusals.settle()
+        if not self._acknowledged:
+            return
+        kept, self._acknowledged = list(self._acknowledged.values()), {}
+        await self._offsets.write(self._plan.connector, kept)
+        await self._task.commit(kept)
+
+    async def _finish(self) -> None:
+        """Deliver what was read, and keep the offsets of all that was delivered, also where the task has failed."""
+        await self._producer.flush()
+        try:
+            await self._harvest()
+        finally:
+            await self._keep_offsets()
+
+
+def original_of(record: SourceRecord) -> Original:
+    """A source's record for a dead letter: its content as text, and where it was read as headers."""
+    place = (("ottla.source.partition", record.source_partition), ("ottla.source.offset", record.source_offset))
+    headers = tuple((name, json.dumps(each).encode()) for name, each in place if each is not None)
+    return Original(record.topic, record.partition, None, _as_text(record.key), _as_text(record.value), headers)
+
+
+def _as_text(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return str(value).encode("utf-8", "replace")

@@ -1,0 +1,24 @@
+"""Kafka Streams' operations in Python: a topology as a value, the engine that runs it, and a test driver.
+
+Nothing here needs Spark or a broker.
+"""
+
+from ottla.streams.builder import StreamsBuilder
+from ottla.streams.difference import Difference, difference
+from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
+from ottla.streams.graph import Topology
+from ottla.streams.grouped import CogroupedStream, GroupedStream, GroupedTable, WindowedStream
+from ottla.streams.serdes import BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, JSON, TEXT, Serde
+from ottla.streams.stream import Split, Stream
+from ottla.streams.table import GlobalTable, Table
+from ottla.streams.testing import TestRecord, TopologyTest
+from ottla.streams.values import Place, Record, Stamped, Windowed
+from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
+
+__all__ = [
+    "BYTES", "FLOAT32", "FLOAT64", "INT16", "INT32", "INT64", "JSON", "TEXT", "CogroupedStream", "Difference",
+    "GlobalTable", "GroupedStream", "GroupedTable", "JoinWindows", "Place", "ProcessingError", "Record", "Serde",
+    "SerdeError", "SessionWindows", "SlidingWindows", "Split", "Stamped", "Stream", "StreamsBuilder", "Table",
+    "TestRecord", "TimeWindows", "Topology", "TopologyError", "TopologyTest", "Windowed", "WindowedStream",
+    "difference",
+]  # fmt: skip

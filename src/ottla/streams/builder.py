@@ -1,0 +1,89 @@
+"""Builds topologies by Kafka Streams' operations; begin with `stream`, `table` or `global_table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.streams.draft import Draft
+from ottla.streams.engine.tables import Settings, TableSource
+from ottla.streams.graph import TimestampExtractor, Topology
+from ottla.streams.serdes import JSON, TEXT, Serde
+from ottla.streams.stores import KeyValueStore
+from ottla.streams.stream import Stream
+from ottla.streams.table import GlobalTable, Table, source_table
+
+
+class StreamsBuilder:
+    """Holds what is being built; `key` and `value` are the serdes where an operation names none.
+
+    builder = StreamsBuilder()
+    words = builder.stream("lines", value=TEXT).flat_map_values(str.split)
+    words.group_by(lambda _, word: word).count().to_stream().to("counts", value=INT64)
+    topology = builder.build()
+    """
+
+    def __init__(self, *, key: Serde = TEXT, value: Serde = JSON) -> None:
+        self._draft = Draft(key, value)
+
+    def stream(
+        self,
+        topics: str | Iterable[str],
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        timestamp: TimestampExtractor | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """The records of one topic or of several."""
+        named = (topics,) if isinstance(topics, str) else tuple(topics)
+        node = self._draft.numbers.node("KSTREAM-SOURCE-", name)
+        self._draft.source(node, named, key, value, timestamp=timestamp)
+        return Stream(self._draft, node, key or self._draft.key, value or self._draft.value)
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        timestamp: TimestampExtractor | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """A topic as a table: the newest value of each key; kept if it has a `store` or a join looks rows up."""
+        numbers = self._draft.numbers
+        kept = store or numbers.store(topic + "-")
+        source = numbers.node("KSTREAM-SOURCE-", name, "-source")
+        node = numbers.node("KTABLE-SOURCE-", name)
+        self._draft.source(source, (topic,), key, value, timestamp=timestamp)
+        key, value = key or self._draft.key, value or self._draft.value
+        return source_table(self._draft, node, source, key, value, kept, keep=store is not None)
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> GlobalTable:
+        """A topic as a table that every task holds whole."""
+        numbers = self._draft.numbers
+        kept = store or numbers.store(topic + "-")
+        source = numbers.node("KSTREAM-SOURCE-", name, "-source")
+        node = numbers.node("KTABLE-SOURCE-", name)
+        self._draft.source(source, (topic,), key, value, global_store=True)
+        key_serde, value_serde = key or self._draft.key, value or self._draft.value
+        self._draft.store(kept, lambda: KeyValueStore(kept, key_serde, value_serde))
+        self._draft.processor(node, (source,), lambda: TableSource(Settings(kept)), stores=(kept,))
+        return GlobalTable(self._draft, kept)
+
+    def add_store(self, name: str, *, key: Serde | None = None, value: Serde | None = None) -> str:
+        """A store of keys and values for processors of the user's own."""
+        key_serde, value_serde = key or self._draft.key, value or self._draft.value
+        return self._draft.store(name, lambda: KeyValueStore(name, key_serde, value_serde))
+
+    def build(self) -> Topology:
+        """The topology, checked; TopologyError says what to change."""
+        return self._draft.finish()

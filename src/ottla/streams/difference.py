@@ -1,0 +1,122 @@
+"""Says what changed between two versions of a topology, and whether the state of the older one still fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ottla.streams.graph import ProcessorNode, SinkNode, Topology
+from ottla.streams.stores import JoinStore, KeyValueStore, OrderedStore, SessionStore, Store, WindowStore
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`breaking` sentences call for a new application id or a reset; `harmless` ones do not."""
+
+    breaking: tuple[str, ...]
+    harmless: tuple[str, ...]
+
+    @property
+    def needs_new_application_id(self) -> bool:
+        """True if the older version's state or repartition topics do not fit the newer version."""
+        return bool(self.breaking)
+
+
+def difference(older: Topology, newer: Topology) -> Difference:
+    """Compare two versions by the names of stores and topics, which is how state is found again."""
+    breaking = [*_stores(older, newer), *_repartitioned(older, newer), *_sub_topologies(older, newer)]
+    return Difference(tuple(breaking), tuple(_harmless(older, newer)))
+
+
+def _stores(older: Topology, newer: Topology) -> Iterator[str]:
+    was, now = _described(older), _described(newer)
+    for name in was:
+        if name not in now:
+            yield f"the store {name} is gone: its state would be lost{_advice(name)}"
+        elif was[name] != now[name]:
+            yield f"the store {name} was {was[name]} and is {now[name]}"
+    for name in now:
+        if name not in was:
+            yield f"the store {name} is new: it would begin empty in the middle of its input{_advice(name)}"
+
+
+def _repartitioned(older: Topology, newer: Topology) -> Iterator[str]:
+    was, now = _topics(older), _topics(newer)
+    for name in was:
+        if name not in now:
+            yield f"the repartition topic {name} is gone: records that wait in it would be lost{_advice(name)}"
+        elif was[name] != now[name]:
+            yield f"the repartition topic {name} held {was[name]} and holds {now[name]}"
+
+
+def _sub_topologies(older: Topology, newer: Topology) -> Iterator[str]:
+    """State lies by sub-topology: a store that is found under another number is not found."""
+    was, now = _numbers(older), _numbers(newer)
+    for store in was:
+        if store in now and was[store] != now[store]:
+            moved = f"moved from sub-topology {was[store]} to {now[store]}"
+            yield f"the store {store} {moved}: its state would not be found"
+
+
+def _harmless(older: Topology, newer: Topology) -> Iterator[str]:
+    for name in newer.nodes:
+        if name not in older.nodes and not _has_state(newer, name):
+            yield f"the node {name} is new"
+    for name in older.nodes:
+        if name not in newer.nodes and not _has_state(older, name):
+            yield f"the node {name} is gone"
+    for topic in newer.topics():
+        if topic not in older.topics():
+            yield f"the topic {topic} is read now"
+    for topic in older.topics():
+        if topic not in newer.topics():
+            yield f"the topic {topic} is read no more"
+
+
+def _has_state(topology: Topology, name: str) -> bool:
+    node = topology.nodes[name]
+    return bool(node.stores) if isinstance(node, ProcessorNode) else node.repartition
+
+
+def _described(topology: Topology) -> dict[str, str]:
+    return {name: _described_store(make()) for name, make in topology.stores.items()}
+
+
+def _described_store(store: Store) -> str:
+    """The kind of a store with all that its state depends on."""
+    if isinstance(store, OrderedStore):
+        return "a buffer"
+    serdes = f"of {store.key.name} to {store.value.name}"
+    if isinstance(store, KeyValueStore):
+        return f"a key-value store {serdes}"
+    if isinstance(store, JoinStore):
+        return f"a join's store {serdes}, kept for {store.retention_ms} ms"
+    if isinstance(store, SessionStore):
+        return f"a session store {serdes}, kept for {store.retention_ms} ms"
+    assert isinstance(store, WindowStore)
+    return f"a window store {serdes}, of {store.size_ms} ms kept for {store.retention_ms} ms"
+
+
+def _topics(topology: Topology) -> dict[str, str]:
+    sinks = (node for node in topology.nodes.values() if isinstance(node, SinkNode) and node.repartition)
+    return {
+        str(sink.topic): f"{sink.key.name} to {sink.value.name}"
+        + (f" in {sink.partitions} partitions" if sink.partitions else "")
+        for sink in sinks
+    }
+
+
+def _numbers(topology: Topology) -> Mapping[str, int]:
+    return {
+        store: part.number
+        for part in topology.sub_topologies
+        for name in part.nodes
+        if isinstance(node := topology.nodes[name], ProcessorNode)
+        for store in node.stores
+    }
+
+
+def _advice(name: str) -> str:
+    """Numbers move when an operation is added before; names of the user's own do not."""
+    numbered = name.removesuffix("-repartition").removesuffix("-topic").removesuffix("-store")[-10:].isdigit()
+    return "; its name is a number that moved: name it by store= or name=" if numbered else ""

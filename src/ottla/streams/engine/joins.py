@@ -1,0 +1,212 @@
+"""Processors of joins: stream with table, table with table, stream with stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.streams.engine.tables import View
+from ottla.streams.engine.task import Context
+from ottla.streams.values import Change, Record
+
+Joiner = Callable[[Any, Any], Any]
+LEFT, RIGHT = b"\1", b"\0"
+"""The sides of a join, as they are ordered among records of one time."""
+NEVER = 2**62
+
+
+class StreamTableJoin:
+    """Looks up the row that belongs to each record; the table's updates trigger nothing."""
+
+    def __init__(self, view: View, table_key: Callable[[Any, Any], Any], joiner: Joiner, *, left: bool) -> None:
+        self._view, self._table_key, self._joiner, self._left = view, table_key, joiner, left
+
+    def init(self, context: Context) -> None:
+        """Take the way to the table's rows."""
+        self._context = context
+        self._row = self._view(context)
+
+    def process(self, record: Record) -> None:
+        """Join one record; one without a value, or without a key in an inner join, is dropped and counted (KIP-962)."""
+        key = None if record.value is None else self._table_key(record.key, record.value)
+        if record.value is None or (key is None and not self._left):
+            self._context.drop()
+            return
+        row = None if key is None else self._row(key)
+        value = row.value if row else None
+        if value is not None or self._left:
+            self._context.forward(record.with_value(self._joiner(record.value, value)))
+
+
+class TableTableJoin:
+    """One side of a join of tables: an update of this side meets the other side's row."""
+
+    def __init__(
+        self, other: View, joiner: Joiner, send_old: Callable[[], bool], *, keeps_this: bool, keeps_other: bool
+    ) -> None:
+        self._other, self._joiner, self._send_old = other, joiner, send_old
+        self._keeps_this, self._keeps_other = keeps_this, keeps_other
+
+    def init(self, context: Context) -> None:
+        """Take the way to the other side's rows."""
+        self._context = context
+        self._row = self._other(context)
+
+    def process(self, record: Record) -> None:
+        """Send the joined row; an inner join is silent without the other side's row, an outer one without any."""
+        if record.key is None:
+            self._context.drop()
+            return
+        change = record.value
+        row = self._row(record.key)
+        other = row.value if row else None
+        if other is None and (not self._keeps_this or (change.new is None and change.old is None)):
+            return
+        time = record.timestamp if other is None or row is None else max(record.timestamp, row.timestamp)
+        new = self._joined(change.new, other)
+        old = self._joined(change.old, other) if self._send_old() else None
+        self._context.forward(record.with_value(Change(new, old, change.latest)).with_timestamp(time))
+
+    def _joined(self, this: Any, other: Any) -> Any:
+        if this is None and (other is None or not self._keeps_other):
+            return None
+        if other is None and not self._keeps_this:
+            return None
+        return self._joiner(this, other)
+
+
+class JoinMerge:
+    """Sends on the rows of both sides of a join of tables, and keeps them if the result has a store."""
+
+    def __init__(self, store: Callable[[], str | None], send_old: Callable[[], bool]) -> None:
+        self._store_name, self._send_old = store, send_old
+
+    def init(self, context: Context) -> None:
+        """Take the store."""
+        self._context = context
+        name = self._store_name()
+        self._store = context.store(name) if name else None
+
+    def process(self, record: Record) -> None:
+        """Keep one row and send it on."""
+        if self._store is None:
+            self._context.forward(record)
+            return
+        before = self._store.get(record.key)
+        self._store.put(record.key, record.value.new, record.timestamp)
+        old = before.value if before and self._send_old() else None
+        self._context.forward(record.with_value(Change(record.value.new, old, record.value.latest)))
+
+
+class JoinWindow:
+    """Keeps the records of one side of a join of streams."""
+
+    def __init__(self, store: str) -> None:
+        self._store_name = store
+
+    def init(self, context: Context) -> None:
+        """Take the store."""
+        self._context = context
+        self._store = context.store(self._store_name)
+
+    def process(self, record: Record) -> None:
+        """Send one record on to the join and keep it; one without a key is not kept."""
+        self._context.forward(record)
+        if record.key is not None:
+            self._store.add(record.key, record.value, record.timestamp)
+
+
+class StreamStreamJoin:
+    """One side of a join of streams: a record meets those of the other side within the window.
+
+    Records that meet nobody wait in a store that both sides share, until their window and the grace are over;
+    Kafka looks there once a second of the time of day, this engine at every record that moves stream time.
+    """
+
+    def __init__(
+        self,
+        other_store: str,
+        unmatched_store: str | None,
+        joiner: Joiner,
+        *,
+        left: bool,
+        outer: bool,
+        before_ms: int,
+        after_ms: int,
+        grace_ms: int,
+        clock: str,
+    ) -> None:
+        self._other_name, self._unmatched_name, self._joiner = other_store, unmatched_store, joiner
+        self._left, self._outer, self._clock, self._oldest = left, outer, clock, clock + " oldest"
+        self._grace_ms = grace_ms
+        # The window as the left side sees it; the right side looks the other way.
+        self._before_ms, self._after_ms = (before_ms, after_ms) if left else (after_ms, before_ms)
+        self._waits = {LEFT: after_ms, RIGHT: before_ms}
+
+    def init(self, context: Context) -> None:
+        """Take the stores."""
+        self._context = context
+        self._other = context.store(self._other_name)
+        self._unmatched = context.store(self._unmatched_name) if self._unmatched_name else None
+
+    def process(self, record: Record) -> None:
+        """Join one record with all that it meets, oldest first."""
+        now = self._context.times.raise_to(self._clock, record.timestamp)
+        if self._outer and record.key is None and record.value is not None:
+            self._context.forward(record.with_value(self._joined(record.value, None)))
+            return
+        if record.key is None or record.value is None:
+            self._context.drop()
+            return
+        if record.timestamp == now and self._unmatched is not None:
+            self._give_up(record, now)
+        first, last = max(0, record.timestamp - self._before_ms), max(0, record.timestamp + self._after_ms)
+        met = self._other.within(record.key, first, last)
+        for time, value in met:
+            if self._unmatched is not None:
+                self._unmatched.remove(self._waiting_key(RIGHT if self._left else LEFT, time, record.key))
+            joined = record.with_value(self._joined(record.value, value))
+            self._context.forward(joined.with_timestamp(max(record.timestamp, time)))
+        if not met and self._outer:
+            if self._unmatched is None or last < now:
+                self._context.forward(record.with_value(self._joined(record.value, None)))
+            else:
+                self._wait(record)
+
+    def _wait(self, record: Record) -> None:
+        """Keep a record that met nobody, behind those of the same key, side and time."""
+        assert self._unmatched is not None
+        key = self._waiting_key(LEFT if self._left else RIGHT, record.timestamp, record.key)
+        waiting = self._unmatched.get(key) or (record.key, ())
+        self._unmatched.put(record.timestamp, key, (record.key, (*waiting[1], record.value)))
+        self._context.times.set(self._oldest, min(self._oldest_waiting(), record.timestamp))
+
+    def _give_up(self, record: Record, now: int) -> None:
+        """Send the records that can meet nobody any more, by time, side and key, as far as Kafka looks."""
+        if self._oldest_waiting() + self._after_ms + self._grace_ms >= now:
+            return
+        assert self._unmatched is not None
+        oldest = NEVER
+        still_open: set[bytes] = set()
+        for time, waiting, (key, values) in self._unmatched.in_order():
+            side, oldest = waiting[:1], time
+            if len(still_open) == 2:
+                break
+            if time + self._waits[side] + self._grace_ms >= now:
+                still_open.add(side)
+                continue
+            self._unmatched.remove(waiting)
+            for value in values:
+                sent = self._joiner(value, None) if side == LEFT else self._joiner(None, value)
+                self._context.forward(Record(key, sent, time, record.headers))
+        self._context.times.set(self._oldest, oldest)
+
+    def _oldest_waiting(self) -> int:
+        return self._context.times.seen.get(self._oldest, NEVER)
+
+    def _joined(self, this: Any, other: Any) -> Any:
+        return self._joiner(this, other) if self._left else self._joiner(other, this)
+
+    def _waiting_key(self, side: bytes, time: int, key: Any) -> bytes:
+        written: bytes = self._other.key.write(key)
+        return side + written + time.to_bytes(8, "big")

@@ -1,0 +1,339 @@
+"""Runs a topology: records of topics go in one after the other, results and changed entries of stores come out.
+
+Pure: no clock, no file, no random number. The caller brings the records, the batch's number and the time of day,
+and carries the results away. A task sees one partition of every topic, or a bucket of keys, as a task of Kafka does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
+from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
+from ottla.streams.naming import nearest
+from ottla.streams.stores import EntryKey, Store
+from ottla.streams.values import Headers, Place, Record
+
+Clock = Literal["stream", "wall"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A record as a topic holds it, and its place."""
+
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A record for a topic, and the sink that wrote it; `origin` orders the results of one batch."""
+
+    topic: str
+    sink: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+    origin: int
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The records that a batch made, the entries of stores that it changed, and the records that nodes dropped."""
+
+    batch: int
+    outputs: tuple[Output, ...]
+    changes: dict[str, dict[EntryKey, Any]]
+    dropped: dict[str, int]
+
+
+@dataclass(slots=True)
+class Punctuation:
+    """A function that a processor wants called whenever an interval of a clock has passed."""
+
+    clock: Clock
+    interval_ms: int
+    call: Callable[[int], None]
+    name: str
+    due: int
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        """Call it no more."""
+        self.cancelled = True
+
+
+@dataclass(slots=True)
+class Times:
+    """Times that nodes have seen, by name; kept with the state, since what is late depends on them."""
+
+    seen: dict[str, int] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+
+    def raise_to(self, name: str, time: int) -> int:
+        """The newest time seen under a name, this one included."""
+        newest = max(self.seen.get(name, -1), time)
+        self.set(name, newest)
+        return newest
+
+    def set(self, name: str, time: int) -> None:
+        """Keep a time under a name."""
+        if self.seen.get(name) != time:
+            self.seen[name] = time
+            self.changed.add(name)
+
+    def take(self) -> dict[EntryKey, Any]:
+        """The times that changed since the last call."""
+        taken: dict[EntryKey, Any] = {(name,): self.seen[name] for name in sorted(self.changed)}
+        self.changed.clear()
+        return taken
+
+
+class Context:
+    """A processor's view of its task: where to send records, its stores, the time."""
+
+    def __init__(self, task: Task, node: ProcessorNode) -> None:
+        self._task = task
+        self._node = node
+        self.name = node.name
+
+    def forward(self, record: Record, *, to: str | None = None) -> None:
+        """Send a record to every node behind this one, or to the one that `to` names."""
+        self._task.forward(self.name, record, to)
+
+    def store(self, name: str) -> Any:
+        """A store that the node was declared to use."""
+        if name not in self._node.stores and name not in self._task.global_stores:
+            mine = ", ".join(self._node.stores) or "none"
+            raise TopologyError(f"{self.name} does not use the store {name} (it uses: {mine}): add it to stores=")
+        return self._task.stores[name]
+
+    def schedule(self, interval_ms: int, call: Callable[[int], None], *, clock: Clock = "stream") -> Punctuation:
+        """Have `call(time)` called whenever `interval_ms` of stream time or of the time of day has passed."""
+        if interval_ms < 1:
+            raise TopologyError(f"{self.name} schedules every {interval_ms} ms: the least is 1 ms")
+        return self._task.schedule(self.name, interval_ms, call, clock)
+
+    def drop(self) -> None:
+        """Count a record that the node leaves out."""
+        self._task.dropped[self.name] += 1
+
+    @property
+    def place(self) -> Place | None:
+        """The place of the record that is being processed; None in a punctuation."""
+        return self._task.place
+
+    @property
+    def stream_time(self) -> int:
+        """The newest timestamp that the task has read; -1 before the first record."""
+        return self._task.times.seen.get("", -1)
+
+    @property
+    def wall_clock_ms(self) -> int:
+        """The time of day as the caller gave it."""
+        return self._task.wall_clock_ms
+
+    @property
+    def times(self) -> Times:
+        """Times that are kept with the state."""
+        return self._task.times
+
+
+class Task:
+    """One topology at work over its stores, or some sub-topologies of it."""
+
+    def __init__(self, topology: Topology, *, sub_topologies: Iterable[int] | None = None) -> None:
+        wanted = None if sub_topologies is None else set(sub_topologies)
+        names = {
+            name
+            for part in topology.sub_topologies
+            if wanted is None or part.number in wanted or part.is_global
+            for name in part.nodes
+        }
+        self.topology = topology
+        self.stores: dict[str, Store] = {}
+        self.global_stores = global_stores(topology.nodes)
+        self.times = Times()
+        self.dropped: Counter[str] = Counter()
+        self.place: Place | None = None
+        self.wall_clock_ms = 0
+        self._queues: dict[str, deque[Input]] = {}
+        self._heads: list[tuple[int, int, str]] = []
+        self._arrivals = 0
+        self._offsets: Counter[str] = Counter()
+        self._outputs: list[Output] = []
+        self._punctuations: list[Punctuation] = []
+        self._source_of = {t: s for s in topology.sources() if s.name in names for t in s.topics}
+        self._children = {name: tuple(topology.children(name)) for name in topology.nodes if name in names}
+        self._processors: dict[str, Any] = {}
+        made = [node for node in topology.nodes.values() if isinstance(node, ProcessorNode) and node.name in names]
+        for store in dict.fromkeys(store for node in made for store in node.stores):
+            self.stores[store] = topology.stores[store]()
+        for node in made:
+            processor = node.make()
+            self._processors[node.name] = processor
+            processor.init(Context(self, node))
+
+    def run(self, batch: int, records: Iterable[Input], *, wall_clock_ms: int = 0) -> Results:
+        """Process a batch in the order of timestamps and places, wherever the records came from first."""
+        self.wall_clock_ms = max(self.wall_clock_ms, wall_clock_ms)
+        for record in sorted(records, key=lambda r: (r.timestamp, r.place.topic, r.place.partition, r.place.offset)):
+            self.feed(record)
+        self.punctuate_wall_clock()
+        return self.take(batch)
+
+    def feed(self, record: Input) -> None:
+        """Process one record, and everything that it sends through the topology's own topics."""
+        if record.place.topic not in self._source_of:
+            topic = record.place.topic
+            raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
+        self._enqueue(record)
+        self._drain()
+
+    def advance(self, wall_clock_ms: int) -> None:
+        """Move the time of day, and run the punctuations that are due then."""
+        if wall_clock_ms < self.wall_clock_ms:
+            raise ValueError(f"the time of day cannot go back from {self.wall_clock_ms} to {wall_clock_ms}")
+        self.wall_clock_ms = wall_clock_ms
+        self.punctuate_wall_clock()
+
+    def punctuate_wall_clock(self) -> None:
+        """Run the punctuations of the time of day that are due, and everything that they send."""
+        self._punctuate("wall", self.wall_clock_ms)
+        self._drain()
+
+    def take(self, batch: int) -> Results:
+        """The results since the last call."""
+        outputs, self._outputs = tuple(self._outputs), []
+        changes = {name: store.changes.take() for name, store in self.stores.items()}
+        changes[""] = self.times.take()
+        dropped, self.dropped = dict(self.dropped), Counter()
+        return Results(batch, outputs, {name: entries for name, entries in changes.items() if entries}, dropped)
+
+    def restore(self, changes: dict[str, dict[EntryKey, Any]]) -> None:
+        """Take over entries that an earlier task reported as changed."""
+        for name, entries in changes.items():
+            if name:
+                for key, entry in entries.items():
+                    self.stores[name].restore(key, entry)
+                self.stores[name].changes.take()
+            else:
+                self.times.seen.update({key[0]: time for key, time in entries.items()})
+        for punctuation in self._punctuations:
+            punctuation.due = self.times.seen.get(punctuation.name, punctuation.due)
+
+    def forward(self, sender: str, record: Record, to: str | None = None) -> None:
+        """Hand a record to the nodes behind a node, in the order in which they were added."""
+        found = to is None
+        for node in self._children[sender]:
+            if to is not None and node.name != to:
+                continue
+            found = True
+            if isinstance(node, SinkNode):
+                self._write(node, record)
+            else:
+                self._process(node.name, record)
+        if not found:
+            children = ", ".join(node.name for node in self._children[sender]) or "none"
+            raise TopologyError(f"{sender} sends to {to}, which is not behind it (there are: {children})")
+
+    def schedule(self, node: str, interval_ms: int, call: Callable[[int], None], clock: Clock) -> Punctuation:
+        """Keep a punctuation; stream time ones begin at multiples of the interval, as in Kafka."""
+        due = 0 if clock == "stream" else self.wall_clock_ms + interval_ms
+        name = f"{node} {clock} punctuation {len(self._punctuations)}"
+        punctuation = Punctuation(clock, interval_ms, call, name, due)
+        self._punctuations.append(punctuation)
+        return punctuation
+
+    def _process(self, name: str, record: Record) -> None:
+        try:
+            self._processors[name].process(record)
+        except (ProcessingError, TopologyError):
+            raise
+        except Exception as error:
+            at = f" for the record at {self.place}" if self.place else ""
+            raise ProcessingError(f"{name} failed{at}: {type(error).__name__}: {error}") from error
+
+    def _enqueue(self, record: Input) -> None:
+        queue = self._queues.setdefault(record.place.topic, deque())
+        queue.append(record)
+        if len(queue) == 1:
+            self._offer(record)
+
+    def _offer(self, head: Input) -> None:
+        """Let a topic's first record wait for its turn: the earliest one is next, as in a task of Kafka."""
+        self._arrivals += 1
+        heapq.heappush(self._heads, (head.timestamp, self._arrivals, head.place.topic))
+
+    def _drain(self) -> None:
+        while self._heads:
+            queue = self._queues[heapq.heappop(self._heads)[2]]
+            record = queue.popleft()
+            if queue:
+                self._offer(queue[0])
+            self._read(self._source_of[record.place.topic], record)
+            self._punctuate("stream", self.times.seen.get("", -1))
+
+    def _read(self, source: SourceNode, record: Input) -> None:
+        """Deserialise a record, give it its timestamp, and send it on."""
+        try:
+            key, value = source.key.from_bytes(record.key), source.value.from_bytes(record.value)
+        except SerdeError as error:
+            raise ProcessingError(f"{source.name} cannot read the record at {record.place}: {error}") from error
+        read = Record(key, value, record.timestamp, record.headers)
+        if source.timestamp is not None:
+            read = read.with_timestamp(source.timestamp(read, self.times.seen.get("", -1), record.place))
+        if read.timestamp < 0:
+            self.dropped[source.name] += 1
+            return
+        if not source.global_store:
+            self.times.raise_to("", read.timestamp)
+        self.place = record.place
+        self.forward(source.name, read)
+        self.place = None
+
+    def _write(self, sink: SinkNode, record: Record) -> None:
+        topic = sink.topic if isinstance(sink.topic, str) else sink.topic(record)
+        try:
+            key, value = sink.key.to_bytes(record.key), sink.value.to_bytes(record.value)
+        except SerdeError as error:
+            raise ProcessingError(f"{sink.name} cannot write to {topic}: {error}") from error
+        if record.timestamp < 0:
+            raise ProcessingError(f"{sink.name} cannot write to {topic}: the timestamp {record.timestamp} is negative")
+        if not sink.repartition or topic not in self._source_of:
+            origin = len(self._outputs)
+            self._outputs.append(Output(topic, sink.name, key, value, record.timestamp, record.headers, origin))
+        if topic in self._source_of:
+            place = Place(topic, 0, self._offsets[topic])
+            self._offsets[topic] += 1
+            self._enqueue(Input(place, key, value, record.timestamp, record.headers))
+
+    def _punctuate(self, clock: Clock, now: int) -> None:
+        if now < 0:
+            return
+        for punctuation in self._due(clock, now):
+            self.place = None
+            try:
+                punctuation.call(now)
+            except (ProcessingError, TopologyError):
+                raise
+            except Exception as error:
+                raise ProcessingError(f"{punctuation.name} failed: {error}") from error
+        self._punctuations = [p for p in self._punctuations if not p.cancelled]
+
+    def _due(self, clock: Clock, now: int) -> Iterator[Punctuation]:
+        """Punctuations that are due, once each, however many intervals have passed."""
+        for punctuation in sorted((p for p in self._punctuations if p.clock == clock), key=lambda p: p.due):
+            if not punctuation.cancelled and punctuation.due <= now:
+                missed = (now - punctuation.due) // punctuation.interval_ms
+                punctuation.due += (missed + 1) * punctuation.interval_ms
+                self.times.set(punctuation.name, punctuation.due)
+                yield punctuation

@@ -1,0 +1,167 @@
+"""A topology as a value: nodes, the stores that they use, and the sub-topologies that they form.
+
+Names are numbered as Kafka numbers them. Nothing runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ottla.streams.errors import TopologyError
+from ottla.streams.serdes import Serde
+from ottla.streams.stores import StoreMaker
+from ottla.streams.values import Place, Record
+
+TimestampExtractor = Callable[[Record, int, Place], int]
+"""The record as it was read, the stream time so far, its place; a negative result drops the record."""
+TopicOf = str | Callable[[Record], str]
+
+
+class Node(Protocol):
+    """The three kinds of nodes have a name and parents."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parents(self) -> tuple[str, ...]: ...
+
+
+@dataclass(slots=True)
+class SourceNode:
+    """Reads topics: with `repartition` one of the topology's own; with `global_store` every task reads all of it."""
+
+    name: str
+    topics: tuple[str, ...]
+    key: Serde
+    value: Serde
+    timestamp: TimestampExtractor | None = None
+    repartition: bool = False
+    global_store: bool = False
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(slots=True)
+class ProcessorNode:
+    """Makes its processor anew for every task; `stores` grows while the topology is built."""
+
+    name: str
+    parents: tuple[str, ...]
+    make: Callable[[], Any]
+    stores: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SinkNode:
+    """Writes to a topic, or to the topic that a function names for each record."""
+
+    name: str
+    parents: tuple[str, ...]
+    topic: TopicOf
+    key: Serde
+    value: Serde
+    repartition: bool = False
+    partitions: int | None = None
+
+
+AnyNode = SourceNode | ProcessorNode | SinkNode
+
+
+@dataclass(frozen=True, slots=True)
+class SubTopology:
+    """Nodes that run together on one partition, in the order in which they were added."""
+
+    number: int
+    nodes: tuple[str, ...]
+    is_global: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """The result of a builder: checked, and not to be changed."""
+
+    nodes: Mapping[str, AnyNode]
+    stores: Mapping[str, StoreMaker]
+    sub_topologies: tuple[SubTopology, ...]
+
+    def children(self, name: str) -> Iterator[AnyNode]:
+        """The nodes behind a node, in the order in which they were added."""
+        return (node for node in self.nodes.values() if name in node.parents)
+
+    def sources(self) -> Iterator[SourceNode]:
+        """Every source, those of repartition topics too."""
+        return (node for node in self.nodes.values() if isinstance(node, SourceNode))
+
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are read from outside, in order."""
+        return tuple(topic for source in self.sources() if not source.repartition for topic in source.topics)
+
+    def describe(self) -> str:
+        """The topology as text, as Kafka's `Topology.describe()` prints it."""
+        from ottla.streams.describe import described
+
+        return described(self)
+
+
+def assemble(nodes: Mapping[str, AnyNode], stores: Mapping[str, StoreMaker]) -> Topology:
+    """A checked topology; TopologyError says what does not fit."""
+    seen: dict[str, str] = {}
+    for node in nodes.values():
+        if isinstance(node, SourceNode):
+            for topic in node.topics:
+                if topic in seen:
+                    raise TopologyError(f"the topic {topic} is read twice ({seen[topic]}, {node.name}): read it once")
+                seen[topic] = node.name
+        for parent in node.parents:
+            if parent not in nodes:
+                raise TopologyError(f"{node.name} follows {parent}, which is no node of this topology")
+        for store in node.stores if isinstance(node, ProcessorNode) else ():
+            if store not in stores:
+                raise TopologyError(f"{node.name} uses the store {store}; add it by add_store() first")
+    if not seen:
+        raise TopologyError("the topology reads no topic: begin with stream(), table() or global_table()")
+    used = {store for node in nodes.values() if isinstance(node, ProcessorNode) for store in node.stores}
+    for store in stores:
+        if store not in used:
+            raise TopologyError(f"no processor uses the store {store}: name it in stores=")
+    return Topology(dict(nodes), dict(stores), tuple(_sub_topologies(nodes)))
+
+
+def _sub_topologies(nodes: Mapping[str, AnyNode]) -> Iterator[SubTopology]:
+    """Groups of nodes that edges or stores connect, numbered by the order of their first nodes as in Kafka."""
+    leader = {name: name for name in nodes}
+
+    def root(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    first_user: dict[str, str] = {}
+    everywhere = global_stores(nodes)
+    for node in nodes.values():
+        for parent in node.parents:
+            leader[root(node.name)] = root(parent)
+        for store in node.stores if isinstance(node, ProcessorNode) else ():
+            if store not in everywhere:
+                leader[root(node.name)] = root(first_user.setdefault(store, node.name))
+    groups: dict[str, list[str]] = {}
+    for name in nodes:
+        groups.setdefault(root(name), []).append(name)
+    for number, members in enumerate(groups.values()):
+        sources = (node for name in members if isinstance(node := nodes[name], SourceNode))
+        yield SubTopology(number, tuple(members), any(source.global_store for source in sources))
+
+
+def global_stores(nodes: Mapping[str, AnyNode]) -> set[str]:
+    """Stores behind global sources: using one does not connect a node with its source."""
+    global_sources = {name for name, node in nodes.items() if isinstance(node, SourceNode) and node.global_store}
+    return {
+        store
+        for node in nodes.values()
+        if isinstance(node, ProcessorNode) and global_sources & set(node.parents)
+        for store in node.stores
+    }

@@ -1,0 +1,218 @@
+"""Kafka Streams' operations as a user meets them, in TopologyTest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.streams import (
+    INT64,
+    TEXT,
+    JoinWindows,
+    ProcessingError,
+    Record,
+    SessionWindows,
+    StreamsBuilder,
+    TimeWindows,
+    TopologyError,
+    TopologyTest,
+    Windowed,
+)
+
+
+def test_words_are_counted_as_in_kafkas_example() -> None:
+    builder = StreamsBuilder()
+    words = builder.stream("lines", value=TEXT).flat_map_values(str.split, value=TEXT)
+    words.group_by(lambda _, word: word).count(store="counts").to_stream().to("totals")
+    test = TopologyTest(builder.build())
+    test.pipe_input("lines", None, "so it is so", timestamp=7)
+    assert test.read_records("totals") == [("so", 1), ("it", 1), ("is", 1), ("so", 2)]
+    assert test.rows("counts") == {"is": 1, "it": 1, "so": 2}
+    assert test.store("counts").get("so").timestamp == 7
+
+
+def test_a_record_goes_to_the_first_branch_that_wants_it() -> None:
+    builder = StreamsBuilder()
+    split = builder.stream("a").split(name="by-size-")
+    split.branch(lambda _, v: v > 10, name="big").to("big")
+    split.branch(lambda _, v: v > 5, name="middle").to("middle")
+    split.default(name="small").to("small")
+    test = TopologyTest(builder.build())
+    for value in (20, 7, 1):
+        test.pipe_input("a", "k", value, 0)
+    assert [test.read_records(topic) for topic in ("big", "middle", "small")] == [[("k", 20)], [("k", 7)], [("k", 1)]]
+
+
+def test_a_function_may_choose_the_topic_of_each_record() -> None:
+    builder = StreamsBuilder()
+    builder.stream("a").to(lambda record: f"of-{record.key}")
+    test = TopologyTest(builder.build())
+    test.pipe_input("a", "x", 1, 5)
+    (record,) = test.read_outputs("of-x")
+    assert (record.key, record.value, record.timestamp) == ("x", 1, 5)
+
+
+def test_a_late_record_is_left_out_and_counted() -> None:
+    builder = StreamsBuilder()
+    windows = TimeWindows(10, grace_ms=5)
+    builder.stream("a").group_by_key().windowed_by(windows).count(name="counts", store="kept").to_stream().to("out")
+    test = TopologyTest(builder.build())
+    for time in (1, 15, 2, 14):
+        test.pipe_input("a", "k", 0, time)
+    assert test.read_records("out") == [
+        (Windowed("k", 0, 10), 1),
+        (Windowed("k", 10, 20), 1),
+        (Windowed("k", 10, 20), 2),
+    ]
+    assert test.dropped == {"counts": 1}
+
+
+def test_a_session_that_grows_deletes_the_one_it_was() -> None:
+    builder = StreamsBuilder()
+    builder.stream("a").group_by_key().windowed_by(SessionWindows(5)).count().to_stream().to("out")
+    test = TopologyTest(builder.build())
+    test.pipe_input("a", "k", 0, 10)
+    test.pipe_input("a", "k", 0, 14)
+    assert test.read_records("out") == [
+        (Windowed("k", 10, 10), 1), (Windowed("k", 10, 10), None), (Windowed("k", 10, 14), 2),
+    ]  # fmt: skip
+
+
+class Announce:
+    """Tells how many records came, whenever ten milliseconds of a clock have passed."""
+
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
+
+    def init(self, context: Any) -> None:
+        self._context, self._store = context, context.store("seen")
+        context.schedule(10, self._tell, clock=self._clock)
+
+    def process(self, record: Record) -> None:
+        before = self._store.get("all")
+        self._store.put("all", (before.value if before else 0) + 1, record.timestamp)
+
+    def _tell(self, time: int) -> None:
+        if seen := self._store.get("all"):
+            self._context.forward(Record("all", seen.value, time))
+
+
+def announcing(clock: str) -> TopologyTest:
+    builder = StreamsBuilder()
+    builder.add_store("seen", value=INT64)
+    builder.stream("a").process(lambda: Announce(clock), stores=["seen"]).to("out")
+    return TopologyTest(builder.build())
+
+
+def test_a_processors_punctuation_follows_the_time_of_day() -> None:
+    test = announcing("wall")
+    test.pipe_input("a", "k", 0, 500)
+    assert test.read_outputs("out") == []
+    test.advance_wall_clock(9)
+    assert test.read_outputs("out") == []
+    test.advance_wall_clock(1)
+    assert [(r.value, r.timestamp) for r in test.read_outputs("out")] == [(1, 10)]
+
+
+def test_a_processors_punctuation_follows_stream_time() -> None:
+    test = announcing("stream")
+    for time in (3, 9, 10, 19, 45):
+        test.pipe_input("a", "k", 0, time)
+    assert [(r.value, r.timestamp) for r in test.read_outputs("out")] == [(1, 3), (3, 10), (5, 45)]
+
+
+def test_process_values_refuses_another_key() -> None:
+    class Renames:
+        def init(self, context: Any) -> None:
+            self._context = context
+
+        def process(self, record: Record) -> None:
+            self._context.forward(record.with_key("other"))
+
+    builder = StreamsBuilder()
+    builder.stream("a").process_values(Renames).to("out")
+    with pytest.raises(ProcessingError, match="use process\\(\\) to send 'other'"):
+        TopologyTest(builder.build()).pipe_input("a", "k", 0, 0)
+
+
+def test_an_aggregate_that_a_function_changes_in_place_does_not_change_the_row_before() -> None:
+    def add(_key: Any, value: Any, seen: list[Any]) -> list[Any]:
+        seen.append(value)
+        return seen
+
+    builder = StreamsBuilder()
+    lists = builder.stream("a").group_by_key().aggregate(list, add)
+    lists.group_by(lambda _, seen: (str(len(seen)), 1), key=TEXT).count(store="by-length")
+    test = TopologyTest(builder.build())
+    for _ in range(3):
+        test.pipe_input("a", "k", 1, 0)
+    assert test.rows("by-length") == {"1": 0, "2": 0, "3": 1}
+
+
+def test_a_timestamp_extractor_sets_the_time_and_a_negative_one_drops() -> None:
+    builder = StreamsBuilder()
+    builder.stream("a", timestamp=lambda record, stream_time, place: record.value, name="timed").to("out")
+    test = TopologyTest(builder.build())
+    test.pipe_input("a", "k", 42, 7)
+    test.pipe_input("a", "k", -1, 7)
+    assert [record.timestamp for record in test.read_outputs("out")] == [42]
+    assert test.dropped == {"timed": 1}
+
+
+def test_headers_travel_with_a_record() -> None:
+    builder = StreamsBuilder()
+    builder.stream("a").map_values(str, value=TEXT).to("out")
+    test = TopologyTest(builder.build())
+    test.pipe_input("a", "k", 1, 0, headers=(("trace", b"7"),))
+    record = test.read_output("out")
+    assert record is not None
+    assert record.headers == (("trace", b"7"),)
+
+
+def refused(build: Any) -> str:
+    builder = StreamsBuilder()
+    with pytest.raises(TopologyError) as error:
+        build(builder)
+        builder.build()
+    return str(error.value)
+
+
+def test_topologies_that_cannot_be_are_refused_with_the_way_out() -> None:
+    assert "begin with stream(), table() or global_table()" in refused(lambda b: None)
+    assert "the topic a is read twice" in refused(lambda b: (b.stream("a"), b.table("a")))
+    assert "did you mean seen?" in refused(
+        lambda b: (b.add_store("seen"), b.stream("a").process(Announce, stores=["sen"]))
+    )
+    assert "no processor uses the store seen" in refused(lambda b: (b.add_store("seen"), b.stream("a")))
+    assert "windows=JoinWindows.of" in refused(lambda b: b.stream("a").join(b.stream("b"), max))
+    assert "table_key=" in refused(lambda b: b.stream("a").join(b.global_table("b"), max))
+    another = StreamsBuilder()
+    for join in (
+        lambda b: b.stream("a").merge(another.stream("b")),
+        lambda b: b.stream("a").join(another.table("c"), max),
+        lambda b: b.stream("a").join(another.global_table("d"), max, table_key=max),
+        lambda b: b.table("a").outer_join(another.table("e"), max),
+        lambda b: b.table("a").join_on_foreign_key(another.table("f"), max, max),
+        lambda b: b.stream("a").group_by_key().cogroup(max).cogroup(another.stream("g").group_by_key(), max),
+    ):
+        assert "both sides come from different builders" in refused(join)
+    assert "leave store='s' out" in refused(lambda b: b.stream("a").join(b.table("b"), max, store="s"))
+    assert "follows a windowed aggregate" in refused(lambda b: b.table("a").suppress_until_window_closes())
+    assert "is not allowed" in refused(lambda b: b.stream("a b"))
+    assert "advance_ms=20 must be between 1 and the size" in refused(lambda b: TimeWindows(10, 20))
+    assert "ends before it begins" in refused(lambda b: JoinWindows(-5, 1))
+    windowed = refused(lambda b: b.stream("a").group_by_key().windowed_by(SessionWindows(5)).aggregate(int, max))
+    assert "over sessions needs merge=" in windowed
+
+
+def test_a_test_refuses_topics_and_stores_that_the_topology_does_not_have() -> None:
+    builder = StreamsBuilder()
+    builder.stream("orders").group_by_key().count(store="totals").to_stream().to("out")
+    test = TopologyTest(builder.build())
+    with pytest.raises(TopologyError, match="did you mean orders"):
+        test.pipe_input("order", "k", 1, 0)
+    with pytest.raises(TopologyError, match="did you mean totals"):
+        test.store("total")
+    with pytest.raises(TopologyError, match="does not write to the topic ouch"):
+        test.read_output("ouch")
