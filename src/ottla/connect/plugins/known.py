@@ -10,11 +10,15 @@ from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.base import Connector, SinkConnector, SourceConnector
 from ottla.connect.plugins.file_stream import FileStreamSinkConnector, FileStreamSourceConnector
+from ottla.connect.plugins.jdbc.sink import JdbcSinkConnector
+from ottla.connect.plugins.jdbc.source import JdbcSourceConnector
 
 GROUP: Final = "ottla.connect"
 """The group of entry points; each is a class of a connector."""
 AnyConnector = type[SourceConnector] | type[SinkConnector]
-SHIPPED: Final[tuple[AnyConnector, ...]] = (FileStreamSourceConnector, FileStreamSinkConnector)
+SHIPPED: Final[tuple[AnyConnector, ...]] = (
+    FileStreamSourceConnector, FileStreamSinkConnector, JdbcSourceConnector, JdbcSinkConnector,
+)  # fmt: skip
 
 
 @cache

@@ -1,0 +1,1 @@
+"""The JDBC source and sink under Confluent's names and options, over SQLAlchemy instead of Java's drivers."""

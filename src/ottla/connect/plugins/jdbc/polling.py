@@ -1,0 +1,209 @@
+"""The polls of one table: which rows are new, and their records. All of it blocks, in the task's own thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    CursorResult,
+    Engine,
+    Select,
+    String,
+    Table,
+    and_,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    type_coerce,
+)  # fmt: skip
+from sqlalchemy import types as sql
+from sqlalchemy.exc import SQLAlchemyError
+
+from ottla.connect.data import Schema, Struct, struct
+from ottla.connect.errors import ConfigException
+from ottla.connect.plugins.jdbc.anchor import Anchor, Progress
+from ottla.connect.plugins.jdbc.columns import datetime_of, micros_of, read_as
+from ottla.connect.plugins.jdbc.database import clock_of
+from ottla.connect.plugins.jdbc.horizon import Horizon
+from ottla.connect.records import SourceRecord
+
+
+class Poller:
+    """Reads one table, batch after batch and poll after poll."""
+
+    def __init__(self, engine: Engine, table: Table, name: str, options: Mapping[str, Any], kept: Any) -> None:
+        self._engine, self._table, self._options = engine, table, options
+        self._dialect = engine.dialect.name
+        self._zone = ZoneInfo(options["db.timezone"])
+        self._topic = options["topic.prefix"] + table.name
+        self._partition = {"protocol": "1", "table": name}
+        mode = options["mode"]
+        self._id = _incrementing(table, options) if "incrementing" in mode else None
+        self._times = [_column(table, each, options) for each in options["timestamp.column.name"]] \
+            if "timestamp" in mode else []  # fmt: skip
+        self._by_time = bool(self._times)
+        anchor = Anchor.of(kept)
+        if kept is None and self._by_time and options["timestamp.initial"] is not None:
+            anchor = Anchor(None, options["timestamp.initial"] * 1000)
+        self._progress = Progress(anchor, by_time_alone=self._by_time and self._id is None)
+        self._horizon = Horizon(name) if self._dialect == "postgresql" and mode != "bulk" else None
+        self._schema, self._converts = self._columns()
+        self._open: tuple[Connection, CursorResult[Any]] | None = None
+        self.due = 0.0
+
+    def page(self) -> tuple[list[SourceRecord], bool]:
+        """The next rows of this poll, and whether the poll has ended."""
+        try:
+            if self._open is None and not self._begin():
+                return [], True
+            assert self._open is not None
+            rows = self._open[1].fetchmany(self._options["batch.max.rows"])
+        except BaseException:
+            self.close()
+            raise
+        records = [self._record(row) for row in rows]
+        ended = len(rows) < self._options["batch.max.rows"]
+        if ended:
+            self.close()
+            last = self._progress.end()
+            if records:
+                records[-1].source_offset = last
+        return records, ended
+
+    def close(self) -> None:
+        """End the statement and its transaction."""
+        if self._open is not None:
+            connection, self._open = self._open[0], None
+            with suppress(SQLAlchemyError):  # a connection that is lost cannot be closed better
+                connection.close()
+
+    def _begin(self) -> bool:
+        connection = self._engine.connect()
+        try:
+            statement = self._statement(connection)
+            if statement is not None:
+                result = connection.execution_options(
+                    stream_results=True, max_row_buffer=self._options["batch.max.rows"]
+                ).execute(statement)
+                self._open = connection, result
+        finally:
+            if self._open is None:
+                connection.close()
+        return self._open is not None
+
+    def _statement(self, connection: Connection) -> Select[Any] | None:
+        """The rows of a poll in their order, None where none can be read yet."""
+        found = select(*self._table.columns)
+        bound: Any
+        if self._by_time:
+            bound = self._clock(connection)
+        elif self._id is not None:
+            bound = connection.execute(select(func.max(self._id))).scalar()
+        else:
+            return found
+        if self._horizon is not None:
+            bound = self._horizon.passed(connection, bound)
+        if bound is None:
+            return None
+        last = self._progress.anchor
+        if not self._by_time:
+            assert self._id is not None
+            after = [] if last.incrementing is None else [self._id > last.incrementing]
+            return found.where(self._id <= bound, *after).order_by(self._id)
+        moment = self._moment()
+        conditions = [moment < self._bound(bound)]
+        order: list[ColumnElement[Any]] = [moment]
+        if self._id is not None:
+            order.append(self._id)
+        if last.micros is not None:
+            at, later = self._bound(last.micros), moment > self._bound(last.micros)
+            if self._id is not None and last.incrementing is not None:
+                later = or_(later, and_(moment == at, self._id > last.incrementing))
+            conditions.append(later)
+        return found.where(*conditions).order_by(*order)
+
+    def _clock(self, connection: Connection) -> int:
+        """The database's time less the delay. Columns of whole seconds get more rows until the second is over."""
+        found = connection.execute(text(f"SELECT {clock_of(self._dialect)}")).scalar()
+        moment = datetime.fromisoformat(found) if isinstance(found, str) else found
+        assert isinstance(moment, datetime)
+        micros: int = micros_of(moment, ZoneInfo("UTC")) - self._options["timestamp.delay.interval.ms"] * 1000
+        return micros if self._dialect == "postgresql" else micros // 1_000_000 * 1_000_000
+
+    def _moment(self) -> ColumnElement[Any]:
+        columns: list[ColumnElement[Any]] = list(self._times)
+        if self._dialect == "sqlite":  # times are text there, with any number of digits: milliseconds count
+            columns = [func.strftime("%Y-%m-%d %H:%M:%f", type_coerce(each, String)) for each in columns]
+        return columns[0] if len(columns) == 1 else func.coalesce(*columns)
+
+    def _bound(self, micros: int) -> ColumnElement[Any]:
+        kind = self._times[0].type
+        value = datetime_of(micros, self._zone, aware=bool(getattr(kind, "timezone", False)))
+        if self._dialect == "sqlite":
+            return literal(value.isoformat(sep=" ", timespec="milliseconds"), String())
+        return literal(value, kind)
+
+    def _columns(self) -> tuple[Schema, list[Callable[[Any], Any]]]:
+        read = [
+            read_as(
+                each.type, each.name, self._dialect, numbers=self._options["numeric.mapping"],
+                grain=self._options["timestamp.granularity"], db_zone=self._zone,
+            )
+            for each in self._table.columns
+        ]  # fmt: skip
+        fields = [
+            (column.name, schema.but(optional=True) if column.nullable else schema)
+            for column, (schema, _) in zip(self._table.columns, read, strict=True)
+        ]
+        return struct(fields, name=self._table.name), [convert for _, convert in read]
+
+    def _record(self, row: Sequence[Any]) -> SourceRecord:
+        values = [None if value is None else convert(value) for value, convert in zip(row, self._converts, strict=True)]
+        made = SourceRecord(self._topic, value_schema=self._schema, value=Struct(self._schema, values))
+        if self._options["mode"] != "bulk":
+            made.source_partition, made.source_offset = self._partition, self._offset(row)
+        return made
+
+    def _offset(self, row: Sequence[Any]) -> dict[str, Any] | None:
+        by_name = dict(zip(self._table.columns.keys(), row, strict=True))
+        identity = None if self._id is None else int(by_name[self._id.key])
+        moment = next((by_name[each.key] for each in self._times if by_name[each.key] is not None), None)
+        if moment is None:
+            return self._progress.row(identity, None)
+        micros = micros_of(moment, self._zone)
+        return self._progress.row(identity, micros // 1000 * 1000 if self._dialect == "sqlite" else micros)
+
+
+def _column(table: Table, name: str, options: Mapping[str, Any]) -> Any:
+    if name not in table.columns:
+        raise ConfigException(f"the table {table.name} has no column {name}: it has {', '.join(table.columns.keys())}")
+    found = table.columns[name]
+    several = len(options["timestamp.column.name"]) > 1 and name in options["timestamp.column.name"]
+    if options["validate.non.null"] and found.nullable and not several:
+        raise ConfigException(
+            f"the column {name} of {table.name} may be null, and rows without it are never read: declare it NOT NULL, "
+            "or set validate.non.null=false"
+        )
+    if name in options["timestamp.column.name"] and not isinstance(found.type, sql.DateTime):
+        raise ConfigException(f"the column {name} of {table.name} is of the type {found.type}, not a timestamp")
+    return found
+
+
+def _incrementing(table: Table, options: Mapping[str, Any]) -> Any:
+    name = options["incrementing.column.name"]
+    if name:
+        return _column(table, name, options)
+    keys = [each for each in table.primary_key.columns if isinstance(each.type, sql.Integer)]
+    if len(table.primary_key.columns) != 1 or not keys:
+        raise ConfigException(
+            f"the table {table.name} has no primary key of one whole number: name its incrementing.column.name"
+        )
+    return keys[0]
