@@ -222,7 +222,7 @@ class Worker:
             _log.warning("%s: its offsets cannot be set: %s", connector.name, faults[0])
             raise Refused(500, f"Failed to alter consumer group offsets for connector {connector.name}")
 
-    # What the topics say.
+    # Records of the topics.
 
     def _apply_config(self, record: ConfigsRecord) -> None:
         self.configs.apply(record)
