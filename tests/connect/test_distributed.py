@@ -62,3 +62,16 @@ def test_a_worker_process_runs_what_is_created_over_http_and_stops_when_told(tmp
             finally:
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(90) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["w.properties", "--port", "1"], "--port goes without a worker's file"),
+        (["w.properties", "-b", "b:1"], "--bootstrap-server goes without a worker's file"),
+        (["--port", "65536"], "--port 65536 is not a port"),
+    ],
+)
+def test_what_a_file_says_is_not_said_again_on_the_command_line(arguments, said, capsys):
+    assert main(["connect", "start", *arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command import Command, noun
-from ottla.cli.faults import BadInput
-from ottla.cli.options import Given
+from ottla.cli.command import BOOTSTRAP, Command, noun
+from ottla.cli.faults import BadInput, Misuse
+from ottla.cli.options import Given, Option
+from ottla.config.profiles import bootstrap_servers
 from ottla.connect.commands import verbs
 from ottla.connect.commands.asking import CallFailed
+
+_HIGHEST_PORT = 65535
 
 if TYPE_CHECKING:
     from ottla.connect.standalone import Standalone
@@ -33,17 +37,27 @@ def _start(given: Given) -> int:
     from ottla.connect.standalone import Standalone, read_connector, read_worker
 
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
-    worker_path, *paths = given.words
+    alone = sorted({"bootstrap-server", "port"} & given.values.keys())
+    if given.words and alone:
+        raise Misuse(f"--{alone[0]} goes without a worker's file, which says that itself")
+    if (port := given.count("port")) > _HIGHEST_PORT:
+        raise Misuse(f"--port {port} is not a port: ports are 0 to {_HIGHEST_PORT}")
     try:
-        if not paths:
-            from ottla.connect.distributed import read_settings, serve
+        if len(given.words) < 2:
+            from ottla.connect.distributed import read_settings, serve, settings_for
 
-            return asyncio.run(serve(read_settings(worker_path)))
+            settings = read_settings(given.words[0]) if given.words else settings_for(_brokers(given), port)
+            return asyncio.run(serve(settings, with_parent="with-parent" in given))
+        worker_path, *paths = given.words
         worker = read_worker(worker_path)
         configs = [read_connector(path) for path in paths]
         return asyncio.run(_serve(lambda: Standalone(worker, configs)))
     except ConfigException as fault:
         raise BadInput(str(fault)) from None
+
+
+def _brokers(given: Given) -> str:
+    return given.text("bootstrap-server") or bootstrap_servers(os.environ, None).address
 
 
 async def _serve(make: Callable[[], Standalone]) -> int:
@@ -65,16 +79,28 @@ def _stop(standalone: Standalone, number: int) -> None:
 
 VERBS = {
     "start": Command(
-        "ottla connect start WORKER.properties [CONNECTOR.properties ...]",
+        "ottla connect start [WORKER.properties [CONNECTOR.properties ...]]",
         "Run connectors in this process, as Kafka's connect-standalone does.\n\n"
         "The files are Kafka's: one of the worker, one for each connector, which may be JSON too. Connectors read from "
         "elsewhere into topics, or write records of topics elsewhere. Offsets are kept in the worker's "
         "offset.storage.file.filename. A task that fails for a reason that may pass is begun again; the exit status is "
         "1 where one has failed for good and all have ended.\n\n"
         "Without a connector's file the worker is one of a group, as Kafka's connect-distributed: connectors, offsets "
-        "and states are in three topics, and calls over HTTP change them, such as those of `ottla connect create`.",
+        "and states are in three topics, and calls over HTTP change them, such as those of `ottla connect create`. "
+        "Without any file it is such a worker on this machine, with the values of Kafka's example.",
         _start,
-        words=(1, 1000),
+        [
+            BOOTSTRAP,
+            Option(
+                "port",
+                "Without a file: the port of its REST interface; 0 takes a free one.",
+                "N",
+                "Integer",
+                default="8083",
+            ),
+            Option("with-parent", "End when standard input does.", hidden=True),
+        ],
+        words=(0, 1000),
         has_json=False,
         connects=False,
     ),

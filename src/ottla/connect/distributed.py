@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from ottla.config.properties import parse_properties
 from ottla.connect.errors import ConfigException
 from ottla.connect.rest.app import ConnectApp
 from ottla.connect.worker import Worker, WorkerSettings
+from ottla.jobs.parent import parent_watched
 from ottla.web.server import listening, serving
 
 _TOPICS: Final = ("config.storage.topic", "status.storage.topic", "offset.storage.topic")
@@ -31,6 +33,16 @@ _OF_TASKS: Final = (
 )  # fmt: skip
 _FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
                     "consumer.")  # fmt: skip
+OF_ITS_OWN: Final = {
+    "group.id": "connect-cluster",
+    "config.storage.topic": "connect-configs",
+    "status.storage.topic": "connect-status",
+    "offset.storage.topic": "connect-offsets",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "offset.flush.interval.ms": "10000",
+}
+"""A worker that was given no file: the values of Kafka's connect-distributed.properties."""
 DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
 _log = logging.getLogger("ottla.connect")
 
@@ -81,8 +93,13 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
     return text == "true"
 
 
-async def serve(settings: WorkerSettings) -> int:
-    """Run a worker until a signal asks it to stop."""
+def settings_for(bootstrap: str, port: int) -> WorkerSettings:
+    """The settings of a worker without a property file: those of Kafka's example, on one port of this machine."""
+    return settings_of(OF_ITS_OWN | {"bootstrap.servers": bootstrap, "listeners": f"http://127.0.0.1:{port}"})
+
+
+async def serve(settings: WorkerSettings, *, with_parent: bool = False) -> int:
+    """Run a worker until a signal asks it to stop, or until the parent has ended."""
     listener = settings.properties.get("listeners", DEFAULT_LISTENER).split(",")[0].strip()
     parts = urlsplit(listener)
     if parts.scheme.lower() != "http":
@@ -94,7 +111,7 @@ async def serve(settings: WorkerSettings) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with Worker(settings, worker_id) as worker:
+        async with parent_watched(stop) if with_parent else nullcontext(), Worker(settings, worker_id) as worker:
             app = ConnectApp(worker)
             worker.set_level = app.loggers.set
             async with serving(app, bound):

@@ -7,6 +7,7 @@ import errno
 import logging
 import signal
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -54,17 +55,8 @@ def _there(name: str) -> bool:
         return False
 
 
-class _Parent(asyncio.Protocol):
-    """The broker that started this registry, seen through standard input: it holds the other end of that pipe."""
-
-    def __init__(self, gone: asyncio.Event) -> None:
-        self._gone = gone
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        self._gone.set()
-
-
 async def _serve(options: RegistryOptions) -> None:
+    from ottla.jobs.parent import parent_watched
     from ottla.registry.server import opened
     from ottla.registry.service import Registry
     from ottla.web.server import listening, url_of
@@ -79,20 +71,13 @@ async def _serve(options: RegistryOptions) -> None:
         free = "; choose another with --port (0: a free one)" if fault.errno == errno.EADDRINUSE else ""
         raise OSError(f"{fault.strerror}{free}") from fault
     url = url_of(options.host, bound)
-    parent: asyncio.ReadTransport | None = None
-    try:
-        if options.with_parent:
-            parent, _ = await loop.connect_read_pipe(lambda: _Parent(stop), sys.stdin)
+    with bound:
         registry = Registry(
             options.bootstrap_servers,
             topic=options.topic,
             replication_factor=options.replication_factor,
             accept_damage=options.accept_damage,
         )
-        async with opened(registry, bound):
+        async with parent_watched(stop) if options.with_parent else nullcontext(), opened(registry, bound):
             print(f"ottla registry ready: {url} on {options.bootstrap_servers}", flush=True)
             await stop.wait()
-    finally:
-        bound.close()
-        if parent is not None:
-            parent.close()

@@ -46,6 +46,7 @@ class StartOptions:
     listen: str | None = None
     http_port: int | None = None
     registry_port: int | None = None
+    connect_port: int | None = None
     set: Sequence[str] = ()
     config: str | None = None
     log_level: str = "warning"
@@ -93,7 +94,11 @@ def _static_config(options: StartOptions) -> StaticConfig:
             raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
         if not 0 < options.prefer_port < 65536:
             raise ValueError(f"--prefer-port {options.prefer_port} is not a port: it takes 1 to 65535")
-    for name, port in (("--http-port", options.http_port), ("--registry-port", options.registry_port)):
+    for name, port in (
+        ("--http-port", options.http_port),
+        ("--registry-port", options.registry_port),
+        ("--connect-port", options.connect_port),
+    ):
         if port is not None and not 0 <= port < 65536:
             raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
     if options.listen is not None:
@@ -127,8 +132,8 @@ def assignments(texts: Sequence[str]) -> dict[str, str]:
 def _run(options: StartOptions, static: StaticConfig, say: Say) -> int:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
+    from ottla.server.beside import BesideFailed
     from ottla.server.broker_server import BrokerServer, CannotStart
-    from ottla.server.registry_child import RegistryFailed
 
     try:
         http_port = _http_port(options, static)
@@ -141,7 +146,7 @@ def _run(options: StartOptions, static: StaticConfig, say: Say) -> int:
             preferred_port=options.prefer_port,
         )
         loop.run_until_complete(_serve(loop, server, options, say))
-    except (CannotStart, RegistryFailed) as fault:
+    except (CannotStart, BesideFailed) as fault:
         say(f"cannot start: {fault}")
         return 1
     finally:
@@ -161,9 +166,9 @@ def _http_port(options: StartOptions, static: StaticConfig) -> int:
 
 async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, say: Say) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    from ottla.server.registry_child import RegistryChild
+    from ottla.server.beside import Beside
 
-    registry: RegistryChild | None = None
+    beside: list[Beside] = []
     stopping = asyncio.Event()
     for number in stopping_signals():
         loop.add_signal_handler(number, stopping.set)
@@ -176,9 +181,13 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
             say(line, logging.WARNING)
         address = server.client_address
         print(f"ottla {__version__} ready: {address}", flush=True)
-        if options.registry_port is not None:
-            registry = RegistryChild(address, options.registry_port)
-            print(f"ottla registry ready: {await registry.start()}", flush=True)
+        for noun, name, port in (
+            ("registry", "schema registry", options.registry_port),
+            ("connect", "Connect worker", options.connect_port),
+        ):
+            if port is not None:
+                beside.append(Beside(noun, name, address, port))
+                print(f"ottla {noun} ready: {await beside[-1].start()}", flush=True)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
             say(f"ready: {address}; {about}", logging.INFO)
@@ -189,8 +198,8 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
         gc.set_threshold(_GC_AFTER_OBJECTS)
         await stopping.wait()
     finally:
-        if registry is not None:
-            await registry.stop()
+        for each in reversed(beside):
+            await each.stop()
         await server.stop()
 
 

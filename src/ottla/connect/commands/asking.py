@@ -46,7 +46,7 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
         reason = fault.reason if isinstance(fault, URLError) else fault
         raise CallFailed(
             f"no Connect worker answers at {url} ({reason}); name another with --url, or start one: "
-            "`ottla connect start WORKER.properties`"
+            "`ottla start --connect-port 8083`, or `ottla connect start` beside a broker"
         ) from None
     try:
         return json.loads(text) if text else None

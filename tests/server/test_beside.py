@@ -1,4 +1,4 @@
-"""`ottla start --registry-port`: a registry beside a broker, which ends with it in every case."""
+"""`ottla start --registry-port`, `--connect-port`: processes beside a broker, which end with it in every case."""
 
 import json
 import os
@@ -29,29 +29,32 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def answers(url: str) -> bool:
+def answers(url: str, path: str = "subjects") -> bool:
     try:
-        with urllib.request.urlopen(f"{url}/subjects", timeout=60) as answer:
+        with urllib.request.urlopen(f"{url}/{path}", timeout=60) as answer:
             return bool(json.load(answer) == [])
     except (urllib.error.URLError, ConnectionError):
         return False
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_the_registry_answers_and_ends_with_its_broker(tmp_path: Path, end: signal.Signals) -> None:
-    broker = start(tmp_path, "--registry-port", "0")
+@pytest.mark.parametrize(("noun", "path"), [("registry", "subjects"), ("connect", "connectors")])
+def test_a_process_beside_a_broker_answers_and_ends_with_it(
+    noun: str, path: str, tmp_path: Path, end: signal.Signals
+) -> None:
+    broker = start(tmp_path, f"--{noun}-port", "0")
     try:
         assert broker.stdout is not None
         assert " ready: 127.0.0.1:" in broker.stdout.readline()
-        url = broker.stdout.readline().partition("ottla registry ready: ")[2].strip()
-        assert answers(url)
+        url = broker.stdout.readline().partition(f"ottla {noun} ready: ")[2].strip()
+        assert answers(url, path)
     finally:
         os.kill(broker.pid, end)
         _, said = broker.communicate(timeout=60)
     assert "Fatal Python error" not in said
     deadline = time.monotonic() + 300
-    while answers(url):
-        assert time.monotonic() < deadline, "the registry outlived its broker"
+    while answers(url, path):
+        assert time.monotonic() < deadline, "it outlived its broker"
         time.sleep(0.05)
 
 

@@ -1,7 +1,7 @@
-"""`ottla start --registry-port`: the schema registry beside a broker, as a process of its own.
+"""Runs a registry or a Connect worker beside a broker: `ottla start --registry-port`, `--connect-port`.
 
-A process, because comparing a heavy schema would hold up the broker's loop. It ends with the broker, however the broker
-ends: its standard input is a pipe that the kernel closes then.
+Each is a process of its own, because comparing a heavy schema, or a connector, would hold up the broker's loop. It ends
+with the broker, however the broker ends: its standard input is a pipe that the kernel closes then.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ from contextlib import suppress
 SECONDS_TO_STOP = 10.0
 
 
-class RegistryFailed(Exception):
-    """The registry did not start; the sentence is its own."""
+class BesideFailed(Exception):
+    """A process beside the broker did not start; the sentence names it."""
 
 
-class RegistryChild:
-    """One registry for one broker."""
+class Beside:
+    """One process beside a broker: `ottla NOUN start` on its address."""
 
-    def __init__(self, address: str, port: int) -> None:
+    def __init__(self, noun: str, name: str, address: str, port: int) -> None:
+        """`noun`: the command; `name`: the words for it in a sentence."""
+        self._noun = noun
+        self._name = name
         self._address = address
         self._port = port
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> str:
-        """Start the registry and return its URL; RegistryFailed names the reason if it does not start."""
+        """Start the process and return its URL; BesideFailed if it does not start."""
         pipe = asyncio.subprocess.PIPE
-        command = [sys.executable, "-m", "ottla.cli.main", "registry", "start", "--with-parent"]
+        command = [sys.executable, "-m", "ottla.cli.main", self._noun, "start", "--with-parent"]
         self._process = await asyncio.create_subprocess_exec(
             *command, "-b", self._address, "--port", str(self._port), stdin=pipe, stdout=pipe
         )
@@ -37,11 +40,11 @@ class RegistryChild:
         _, said, rest = line.partition(" ready: ")
         if not said:
             await self.stop()
-            raise RegistryFailed("the schema registry did not start; the lines before say why")
+            raise BesideFailed(f"the {self._name} did not start; the lines before say why")
         return rest.split(" ")[0].strip()
 
     async def stop(self) -> None:
-        """End the registry, by force if it does not end in time."""
+        """End the process, by force if it does not end in time."""
         process = self._process
         if process is None or process.returncode is not None:
             return
