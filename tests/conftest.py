@@ -45,7 +45,11 @@ NO_HISTORY = "the repository's history is not here"
 NO_AZURITE = "Azurite is not here"
 """The skip reason of tests of lakes on Azure, on a machine without npm."""
 
-FORESEEN_SKIPS = ("needs to be root", "real input is not here", "this machine has no IPv6", NO_HISTORY, NO_AZURITE)
+NO_POSTGRES = "PostgreSQL is not here"
+"""The skip reason of tests that need a PostgreSQL, where the system's packages cannot be had."""
+
+FORESEEN_SKIPS = ("needs to be root", "real input is not here", "this machine has no IPv6", NO_HISTORY, NO_AZURITE,
+                  NO_POSTGRES)  # fmt: skip
 """Beginnings of the reasons of skips that are allowed everywhere."""
 
 NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.conftest import NO_POSTGRES
 
 
 def _as_another_user() -> dict:
@@ -18,7 +19,7 @@ def _as_another_user() -> dict:
 def postgres():
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found:
-        pytest.skip("PostgreSQL is not installed: tools/setup.sh postgres-if-possible")
+        pytest.skip(NO_POSTGRES)
     bin_directory, home = found[-1].parent, Path(tempfile.mkdtemp(prefix="ottla-postgres-"))
     if os.getuid() == 0:
         shutil.chown(home, "postgres", "postgres")
