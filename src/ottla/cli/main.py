@@ -9,6 +9,7 @@ import io
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
@@ -117,6 +118,7 @@ def run(command: Command, arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code or 0
     except KeyboardInterrupt as fault:
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited")  # the signal came before its first step
         _finish_output()
         return _SIGNALLED + getattr(fault, "number", signal.SIGINT)
     except BrokenPipeError:

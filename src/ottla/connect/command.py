@@ -14,8 +14,8 @@ from ottla.cli.command import BOOTSTRAP, Command, noun
 from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option
 from ottla.config.profiles import bootstrap_servers
-from ottla.connect.commands import verbs
 from ottla.connect.commands.asking import CallFailed
+from ottla.connect.commands.verbs import VERBS as OVER_HTTP
 
 _HIGHEST_PORT = 65535
 
@@ -104,5 +104,5 @@ VERBS = {
         has_json=False,
         connects=False,
     ),
-    **verbs.VERBS,
+    **OVER_HTTP,
 }
