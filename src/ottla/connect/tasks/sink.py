@@ -98,11 +98,8 @@ class SinkWork:
 
     async def _deliver(self, records: Sequence[ConsumedRecord], run: Run) -> None:
         made: list[SinkRecord] = []
-        for read in records:
-            try:
-                record = self._conversion.incoming(read)
-            except StageFault:
-                record = await self._again(read)
+        async for read, one in self._conversion.each(self._conversion.incoming, records):
+            record = await self._again(read) if isinstance(one, StageFault) else one
             if record is not None:
                 made.append(record)
         if made and not await self._put_all(made, records, run):
@@ -114,7 +111,7 @@ class SinkWork:
 
     async def _again(self, read: ConsumedRecord) -> SinkRecord | None:
         try:
-            return await self._refusals.tried(lambda: self._conversion.incoming(read))
+            return await self._refusals.tried(lambda: self._conversion.again(self._conversion.incoming, read))
         except StageFault as fault:
             await self._refusals.take(_original_of(read), fault)
             return None

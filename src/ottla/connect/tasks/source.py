@@ -110,11 +110,8 @@ class SourceWork:
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
         """Produce records; those that are refused are left out if the tolerance allows it."""
-        for record in records:
-            try:
-                made = self._conversion.outgoing(record)
-            except StageFault:
-                made = await self._again(record)
+        async for record, one in self._conversion.each(self._conversion.outgoing, records):
+            made = await self._again(record) if isinstance(one, StageFault) else one
             if made is not None and made.topic not in self._topics:
                 await self._make_topic(made.topic)
             delivery = None if made is None else await self._producer.produce(
@@ -134,7 +131,7 @@ class SourceWork:
 
     async def _again(self, record: SourceRecord) -> Outgoing | None:
         try:
-            return await self._refusals.tried(lambda: self._conversion.outgoing(record))
+            return await self._refusals.tried(lambda: self._conversion.again(self._conversion.outgoing, record))
         except StageFault as fault:
             await self._refusals.take(original_of(record), fault)
             return None
