@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -115,7 +116,7 @@ class Worker:
         )
         converters = {f"{kind}.converter": self.view.converter(kind) for kind in ("key", "value", "header")}
         properties = {"bootstrap.servers": settings.bootstrap, **converters, **given}
-        self._tasks = RunningTasks(self._offsets, properties, self._report_task)
+        self._tasks = RunningTasks(self._offsets, properties, self._report_task, self._report_topics)
         self._writing, self._agreeing = asyncio.Lock(), asyncio.Lock()
         self._stirred = asyncio.Event()
         self._outbox: asyncio.Queue[StatusRecord] = asyncio.Queue()
@@ -308,6 +309,17 @@ class Worker:
             found = self.configs.get(name)
             if found is None or number >= len(found.tasks):
                 self._report(TaskStatus(name, number, None))
+        for name, topic in self.statuses.all_topics():
+            if self.configs.get(name) is None:
+                self._report(TopicInUse(name, topic, discovered_ms=None))
+
+    def _report_topics(self, name: str, number: int, topics: Iterable[str]) -> None:
+        """Report topics that no task of the connector was seen to use before."""
+        if not self.tracks_topics or self.configs.get(name) is None:
+            return
+        for topic in topics:
+            if not self.statuses.uses(name, topic):
+                self._report(TopicInUse(name, topic, number, int(time.time() * 1000)))
 
     def _report_task(self, name: str, number: int, status: JobStatus) -> None:
         if self.configs.get(name) is None:
