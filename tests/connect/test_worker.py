@@ -111,6 +111,19 @@ def test_the_topics_of_a_connector_are_written_once_and_forgotten_with_it(broker
     assert found == [True, False, True]
 
 
+def test_an_unknown_option_of_a_connector_is_named_with_the_nearest(settings, tmp_path, caplog):
+    strange = lines(tmp_path / "none", "strange") | {"batch.sise": "1", "errors.deadletterqueue.topic.name": ""}
+
+    async def story():
+        async with Worker(settings, "a:1") as worker:
+            await made(worker, "strange", strange)
+            await until(lambda: state(worker, "strange") == ("RUNNING", {0: "RUNNING"}))
+
+    asyncio.run(story())
+    named = [each for each in caplog.messages if "Unknown configuration" in each]
+    assert named == ["strange: Unknown configuration 'batch.sise' (did you mean batch.size?)"]
+
+
 def test_a_worker_that_dies_has_its_work_taken_over_with_nothing_lost(broker, settings, tmp_path):
     files = [tmp_path / f"{number}.txt" for number in range(2)]
     for file in files:

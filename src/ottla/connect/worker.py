@@ -42,7 +42,7 @@ from ottla.connect.machine.records import (
 )
 from ottla.connect.machine.refusals import Refused
 from ottla.connect.machine.state import Config, Configs, Connector, Statuses
-from ottla.connect.machine.validation import plugin_of
+from ottla.connect.machine.validation import plugin_of, validated
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import SourceConnector
 from ottla.connect.running import RunningTasks
@@ -286,6 +286,9 @@ class Worker:
             self._made_from.get(name) != found.config or not found.complete or not found.tasks
         ):
             config = found.config
+            if self._made_from.get(name) != config:
+                for sentence in validated(config, self.view).unknown:
+                    _log.warning("%s: %s", name, sentence)
             try:
                 tasks = task_configs(plugin_of(config), config)
             except Exception as fault:  # a plugin may raise anything
