@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 
 import pytest
 
@@ -12,6 +14,7 @@ from ottla.connect.distributed import settings_of
 from ottla.connect.errors import ConfigException
 from ottla.testing import TestBroker
 
+STRING = "org.apache.kafka.connect.storage.StringConverter"
 GIVEN = {
     "bootstrap.servers": "b:1", "group.id": "g", "config.storage.topic": "c", "status.storage.topic": "s",
     "offset.storage.topic": "o",
@@ -62,6 +65,66 @@ def test_a_worker_process_runs_what_is_created_over_http_and_stops_when_told(tmp
             finally:
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(90) == 0
+
+
+def run_worker(path, bootstrap):
+    """A worker process of a group with short sessions; its URL."""
+    text = GIVEN | {
+        "bootstrap.servers": bootstrap, "listeners": "http://127.0.0.1:0", "offset.storage.partitions": "1",
+        "status.storage.partitions": "1", "session.timeout.ms": "6000", "heartbeat.interval.ms": "500",
+        "offset.flush.interval.ms": "100", "key.converter": STRING, "value.converter": STRING,
+    }  # fmt: skip
+    path.write_text("".join(f"{name}={value}\n" for name, value in text.items()))
+    command = [sys.executable, "-m", "ottla.cli.main", "connect", "start", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().split()[3]
+
+
+def answer(url):
+    with urllib.request.urlopen(url, timeout=60) as response:
+        return json.load(response)
+
+
+def running_on(url, names):
+    """The worker of each connector's task; None for one that does not run."""
+    shown = answer(f"{url}/connectors?expand=status")
+    tasks = [(shown.get(name, {}).get("status", {}).get("tasks") or [{"state": None}])[0] for name in names]
+    return [task["worker_id"] if task["state"] == "RUNNING" else None for task in tasks]
+
+
+def until(holds):
+    """Wait for a condition; the test's own timeout ends a wait in vain."""
+    while not holds():
+        time.sleep(0.1)
+
+
+def test_the_tasks_of_a_killed_worker_process_run_on_the_other_with_nothing_lost(tmp_path):
+    names, processes = ["one", "two"], []
+    with TestBroker() as broker:
+        try:
+            urls = []
+            for number in range(2):
+                process, url = run_worker(tmp_path / f"{number}.properties", broker.bootstrap_servers)
+                processes.append(process)
+                urls.append(url)
+            for name in names:
+                (tmp_path / name).write_text(f"{name} before\n")
+                config = {"connector.class": "FileStreamSource", "file": str(tmp_path / name), "topic": "lines"}
+                (tmp_path / f"{name}.json").write_text(json.dumps({"name": name, "config": config}))
+                assert main(["connect", "create", str(tmp_path / f"{name}.json"), "--url", urls[1]]) == 0
+            workers = [url.removeprefix("http://") for url in urls]
+            until(lambda: sorted(map(str, running_on(urls[1], names))) == sorted(workers))
+            processes[0].kill()
+            for name in names:
+                with (tmp_path / name).open("a") as more:
+                    more.write(f"{name} behind\n")
+            until(lambda: running_on(urls[1], names) == [workers[1]] * 2)
+            wanted = {f"{name} {word}".encode() for name in names for word in ("before", "behind")}
+            until(lambda: {record.value for record in broker.records("lines")} == wanted)
+        finally:
+            for process in processes:
+                process.kill()
+                process.communicate()
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,47 @@ def test_a_worker_runs_pauses_stops_and_deletes_a_connector(broker, settings, tm
     assert values(broker, "story") == ["one", "two"]
 
 
+def test_the_topics_of_a_connector_are_written_once_and_forgotten_with_it(broker, settings, tmp_path):
+    read, written, topic = tmp_path / "in.txt", tmp_path / "out.txt", f"used-{next(_names)}"
+    read.write_text("one\ntwo\n")
+    sink = {"connector.class": "FileStreamSink", "file": str(written), "topics": topic}
+
+    async def story():
+        async with Worker(settings, "a:1") as worker:
+            await made(worker, "src", lines(read, topic))
+            await made(worker, "snk", sink)
+            await until(lambda: worker.statuses.topics("src") == worker.statuses.topics("snk") == [topic])
+            with read.open("a") as more:
+                more.write("three\n")
+            await until(lambda: written.exists() and written.read_text() == "one\ntwo\nthree\n")
+            await worker.write(lambda: delete(worker.configs, "snk"))
+            await until(lambda: worker.statuses.topics("snk") == [])
+            assert worker.statuses.topics("src") == [topic]
+            await worker.forget_topics("src")
+            assert worker.statuses.topics("src") == []
+            with read.open("a") as more:
+                more.write("four\n")
+            await until(lambda: worker.statuses.topics("src") == [topic])
+
+    asyncio.run(story())
+    found = [record.value is not None for record in broker.records(settings.status_topic)
+             if record.key == f"status-topic-{topic}:connector-src".encode()]  # fmt: skip
+    assert found == [True, False, True]
+
+
+def test_an_unknown_option_of_a_connector_is_named_with_the_nearest(settings, tmp_path, caplog):
+    strange = lines(tmp_path / "none", "strange") | {"batch.sise": "1", "errors.deadletterqueue.topic.name": ""}
+
+    async def story():
+        async with Worker(settings, "a:1") as worker:
+            await made(worker, "strange", strange)
+            await until(lambda: state(worker, "strange") == ("RUNNING", {0: "RUNNING"}))
+
+    asyncio.run(story())
+    named = [each for each in caplog.messages if "Unknown configuration" in each]
+    assert named == ["strange: Unknown configuration 'batch.sise' (did you mean batch.size?)"]
+
+
 def test_a_worker_that_dies_has_its_work_taken_over_with_nothing_lost(broker, settings, tmp_path):
     files = [tmp_path / f"{number}.txt" for number in range(2)]
     for file in files:

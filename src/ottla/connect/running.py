@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ottla.connect.machine.assignment import OWNER, Unit
@@ -17,6 +17,7 @@ from ottla.jobs.running_async import Running
 from ottla.jobs.states import Event, State, Status
 
 OnState = Callable[[str, int, Status], None]
+OnTopics = Callable[[str, int, Iterable[str]], None]
 
 
 @dataclass(slots=True)
@@ -42,8 +43,11 @@ class _Task:
 class RunningTasks:
     """All tasks of one worker."""
 
-    def __init__(self, offsets: OffsetStore, properties: Mapping[str, str], on_state: OnState) -> None:
-        self._offsets, self._properties, self._on_state = offsets, properties, on_state
+    def __init__(
+        self, offsets: OffsetStore, properties: Mapping[str, str], on_state: OnState, on_topics: OnTopics
+    ) -> None:
+        self._offsets, self._properties = offsets, properties
+        self._on_state, self._on_topics = on_state, on_topics
         self._tasks: dict[Unit, _Task] = {}
 
     async def agree(self, configs: Configs, units: set[Unit]) -> None:
@@ -71,7 +75,12 @@ class RunningTasks:
     def _begin(self, connector: Connector, number: int) -> _Task:
         name, config, own = connector.name, connector.config, connector.tasks[number]
         plan = TaskPlan(name, number, plugin_of(config), config, own, self._properties)
-        running = run_task(plan, self._offsets, lambda status: self._on_state(name, number, status))
+        running = run_task(
+            plan,
+            self._offsets,
+            lambda status: self._on_state(name, number, status),
+            on_topics=lambda topics: self._on_topics(name, number, topics),
+        )
         first = Event.PAUSE if connector.target is Target.PAUSED else Event.RESUME
         return _Task(running, (config, own), connector.target, asyncio.create_task(running.run(first)))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -41,7 +42,7 @@ from ottla.connect.machine.records import (
 )
 from ottla.connect.machine.refusals import Refused
 from ottla.connect.machine.state import Config, Configs, Connector, Statuses
-from ottla.connect.machine.validation import plugin_of
+from ottla.connect.machine.validation import plugin_of, validated
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import SourceConnector
 from ottla.connect.running import RunningTasks
@@ -115,7 +116,7 @@ class Worker:
         )
         converters = {f"{kind}.converter": self.view.converter(kind) for kind in ("key", "value", "header")}
         properties = {"bootstrap.servers": settings.bootstrap, **converters, **given}
-        self._tasks = RunningTasks(self._offsets, properties, self._report_task)
+        self._tasks = RunningTasks(self._offsets, properties, self._report_task, self._report_topics)
         self._writing, self._agreeing = asyncio.Lock(), asyncio.Lock()
         self._stirred = asyncio.Event()
         self._outbox: asyncio.Queue[StatusRecord] = asyncio.Queue()
@@ -285,6 +286,9 @@ class Worker:
             self._made_from.get(name) != found.config or not found.complete or not found.tasks
         ):
             config = found.config
+            if self._made_from.get(name) != config:
+                for sentence in validated(config, self.view).unknown:
+                    _log.warning("%s: %s", name, sentence)
             try:
                 tasks = task_configs(plugin_of(config), config)
             except Exception as fault:  # a plugin may raise anything
@@ -308,6 +312,17 @@ class Worker:
             found = self.configs.get(name)
             if found is None or number >= len(found.tasks):
                 self._report(TaskStatus(name, number, None))
+        for name, topic in self.statuses.all_topics():
+            if self.configs.get(name) is None:
+                self._report(TopicInUse(name, topic, discovered_ms=None))
+
+    def _report_topics(self, name: str, number: int, topics: Iterable[str]) -> None:
+        """Report topics that no task of the connector was seen to use before."""
+        if not self.tracks_topics or self.configs.get(name) is None:
+            return
+        for topic in topics:
+            if not self.statuses.uses(name, topic):
+                self._report(TopicInUse(name, topic, number, int(time.time() * 1000)))
 
     def _report_task(self, name: str, number: int, status: JobStatus) -> None:
         if self.configs.get(name) is None:

@@ -51,6 +51,8 @@ class RegistryConverter:
     """Writes values behind the id of their schema, which it registers; reads what others wrote so."""
 
     KIND: ClassVar[str]
+    calls_out: ClassVar[bool] = True
+    """A task converts in a thread: the registry is asked for schemas, and may be slow."""
     OPTIONS: ClassVar[ConfigDef] = ConfigDef(
         CONVERTER_TYPE,
         Option("schema.registry.url", Type.LIST, importance=Importance.HIGH, doc="The registry's URLs.",

@@ -161,14 +161,18 @@ def _not_blank(name: str, value: Any) -> None:
         raise ConfigException.of(name, value, "String may not be empty")
 
 
-_SINK: Final = (
-    _common_option("topics", Type.LIST, 4, "LONG", "Topics", [], importance="HIGH", doc="The topics to read."),
-    _common_option("topics.regex", Type.STRING, 4, "LONG", "Topics regex", "", importance="HIGH",
-                   check=understood(compiled, "Invalid regex: "), doc="A Java expression for the topics to read."),
+LETTERS: Final = ConfigDef(
     _handling("errors.deadletterqueue.topic.name", Type.STRING, "", 6, "MEDIUM", "Dead Letter Queue Topic Name",
               "The topic of records that could not be handled."),
     _handling("errors.deadletterqueue.topic.replication.factor", Type.SHORT, 3, 7, "MEDIUM",
               "Dead Letter Queue Topic Replication Factor", "Of that topic, where it is made."),
     _handling("errors.deadletterqueue.context.headers.enable", Type.BOOLEAN, False, 8, "MEDIUM",
               "Enable Error Context Headers", "Give the records there headers that say what happened."),
+)  # fmt: skip
+"""Dead letters: options of sinks in Kafka, of sources too here."""
+_SINK: Final = (
+    _common_option("topics", Type.LIST, 4, "LONG", "Topics", [], importance="HIGH", doc="The topics to read."),
+    _common_option("topics.regex", Type.STRING, 4, "LONG", "Topics regex", "", importance="HIGH",
+                   check=understood(compiled, "Invalid regex: "), doc="A Java expression for the topics to read."),
+    *LETTERS,
 )  # fmt: skip

@@ -126,6 +126,14 @@ class Statuses:
         """The topics that a connector was seen to use."""
         return list(self._topics.get(name, {}))
 
+    def all_topics(self) -> list[tuple[str, str]]:
+        """The topics that connectors were seen to use, by connector."""
+        return [(name, topic) for name, topics in self._topics.items() for topic in topics]
+
+    def uses(self, name: str, topic: str) -> bool:
+        """True if the connector was seen to use the topic."""
+        return topic in self._topics.get(name, {})
+
     def apply(self, record: StatusRecord) -> None:
         """Take the next record of the topic."""
         match record:

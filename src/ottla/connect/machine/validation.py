@@ -12,7 +12,7 @@ from ottla.connect.config_def import Checked, ConfigDef, Option, Type
 from ottla.connect.converters import HEADER_CONVERTERS
 from ottla.connect.errors import ConfigException
 from ottla.connect.java.regex import compiled
-from ottla.connect.machine.connector_options import CONVERTER_KINDS, WorkerView, options_of
+from ottla.connect.machine.connector_options import CONVERTER_KINDS, LETTERS, WorkerView, options_of
 from ottla.connect.machine.refusals import Refused
 from ottla.connect.plugin import Plugin, found
 from ottla.connect.plugins.known import AnyConnector, connector
@@ -54,6 +54,9 @@ def validated(config: Given, worker: WorkerView) -> Verdict:
     aliases = alias_options({name: value for name, value in config.items() if value is not None})
     options = ConfigDef(*options_of(plugin.kind, worker), *aliases, *plugin.options())
     checked = [*options.validate(config), *_converter_options(config)]
+    if plugin.kind == "source":  # sources have dead letters here, but not in Kafka's forms
+        checked += [each for each in LETTERS.validate(config) if each.option.name in config]
+        options = options.joined(LETTERS)
     by_name = {each.option.name: each for each in checked}
     for kind in CONVERTER_KINDS:
         if by_name[f"{kind}.converter"].errors:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple, NoReturn
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final, NamedTuple, NoReturn, TypeVar
 
 from ottla.client.model import ConsumedRecord
 from ottla.client.model import Header as RawHeader
@@ -15,6 +16,8 @@ from ottla.connect.plugin import found
 from ottla.connect.records import ConnectRecord, Header, SinkRecord, SourceRecord
 from ottla.connect.tasks.clients import below
 
+R = TypeVar("R")
+M = TypeVar("M")
 _SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 _TIMES: Final = ("CreateTime", "LogAppendTime")
 TOLERABLE: Final = (ConnectException, ValueError, TypeError, LookupError, ArithmeticError)
@@ -57,6 +60,27 @@ class Conversion:
         self._key, self._key_class = self._made("key", worker, config)
         self._value, self._value_class = self._made("value", worker, config)
         self._header, self._header_class = self._made("header", worker, config)
+        made = (self._key, self._value, self._header)
+        self._calls_out = any(getattr(each, "calls_out", False) for each in made)
+
+    async def each(self, convert: Callable[[R], M], records: Sequence[R]) -> AsyncIterator[tuple[R, M | StageFault]]:
+        """Records with what `convert`, one of the two below, makes of them, or the fault of the stage that refused one.
+
+        It is called in a thread where a converter calls out: a registry that is slow must not hold up other tasks.
+        """
+        at = 0
+        while at < len(records):
+            if self._calls_out:
+                made = await asyncio.to_thread(_until_fault, convert, records, at)
+            else:
+                made = _until_fault(convert, records, at)
+            for one in made:
+                yield records[at], one
+                at += 1
+
+    async def again(self, convert: Callable[[R], M], record: R) -> M:
+        """One record anew; StageFault where a stage refuses it."""
+        return await asyncio.to_thread(convert, record) if self._calls_out else convert(record)
 
     def outgoing(self, record: SourceRecord) -> Outgoing | None:
         """The bytes of a record, None for one that a transformation dropped; StageFault where one stage refused it."""
@@ -122,6 +146,17 @@ class Conversion:
         except TOLERABLE as error:  # a defect of ours in a step costs the record, as in Kafka
             raise StageFault("TRANSFORMATION", "", error) from error
         return made[0] if made else None
+
+
+def _until_fault(convert: Callable[[R], M], records: Sequence[R], at: int) -> list[M | StageFault]:
+    """The records from here on, up to the first that is refused: it may be tried again before those behind it."""
+    made: list[M | StageFault] = []
+    for place in range(at, len(records)):
+        try:
+            made.append(convert(records[place]))
+        except StageFault as fault:
+            return [*made, fault]
+    return made
 
 
 def _refuse(_: ConnectRecord, step: Step, fault: ConnectException) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -82,12 +82,12 @@ class Refusals:
         if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise ConnectException(f"the topic {self._topic} for dead letters cannot be made: {outcome}") from outcome
 
-    async def tried(self, step: Callable[[], T]) -> T:
+    async def tried(self, step: Callable[[], Awaitable[T]]) -> T:
         """The result of a step that may refuse its record; a RetriableException is tried again for a while."""
         waits = self.retries.waits_ms()
         while True:
             try:
-                return step()
+                return await step()
             except StageFault as fault:
                 wait = next(waits, None) if isinstance(fault.error, RetriableException) else None
                 if wait is None:

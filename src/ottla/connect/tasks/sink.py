@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from ottla.client import aio
@@ -32,7 +32,14 @@ log = logging.getLogger("ottla.connect")
 class SinkWork:
     """One attempt of a sink task."""
 
-    def __init__(self, plan: TaskPlan, config: Mapping[str, str], task: SinkTask) -> None:
+    def __init__(
+        self,
+        plan: TaskPlan,
+        config: Mapping[str, str],
+        task: SinkTask,
+        on_topics: Callable[[Iterable[str]], None] = lambda topics: None,
+    ) -> None:
+        self._on_topics = on_topics
         self._plan, self._config, self._task = plan, config, task
         self._conversion = Conversion(plan.worker, config)
         self._options = SINK.parse(config)
@@ -98,11 +105,9 @@ class SinkWork:
 
     async def _deliver(self, records: Sequence[ConsumedRecord], run: Run) -> None:
         made: list[SinkRecord] = []
-        for read in records:
-            try:
-                record = self._conversion.incoming(read)
-            except StageFault:
-                record = await self._again(read)
+        self._on_topics({read.topic for read in records})
+        async for read, one in self._conversion.each(self._conversion.incoming, records):
+            record = await self._again(read) if isinstance(one, StageFault) else one
             if record is not None:
                 made.append(record)
         if made and not await self._put_all(made, records, run):
@@ -114,7 +119,7 @@ class SinkWork:
 
     async def _again(self, read: ConsumedRecord) -> SinkRecord | None:
         try:
-            return await self._refusals.tried(lambda: self._conversion.incoming(read))
+            return await self._refusals.tried(lambda: self._conversion.again(self._conversion.incoming, read))
         except StageFault as fault:
             await self._refusals.take(_original_of(read), fault)
             return None

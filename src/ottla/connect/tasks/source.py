@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +45,8 @@ class OffsetsOf:
 @dataclass(slots=True)
 class _Sent:
     record: SourceRecord
+    topic: str | None
+    """The topic that it was sent to."""
     delivery: asyncio.Future[Delivered] | None
     """None for a record that was dropped or refused: nothing is awaited."""
 
@@ -52,7 +54,15 @@ class _Sent:
 class SourceWork:
     """One attempt of a source task."""
 
-    def __init__(self, plan: TaskPlan, config: Mapping[str, str], task: SourceTask, offsets: OffsetStore) -> None:
+    def __init__(
+        self,
+        plan: TaskPlan,
+        config: Mapping[str, str],
+        task: SourceTask,
+        offsets: OffsetStore,
+        on_topics: Callable[[Iterable[str]], None] = lambda topics: None,
+    ) -> None:
+        self._on_topics = on_topics
         self._plan, self._config, self._task, self._offsets = plan, config, task, offsets
         self._conversion = Conversion(plan.worker, config)
         self._interval = int(plan.worker.get("offset.flush.interval.ms", 60_000)) / 1000
@@ -110,18 +120,15 @@ class SourceWork:
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
         """Produce records; those that are refused are left out if the tolerance allows it."""
-        for record in records:
-            try:
-                made = self._conversion.outgoing(record)
-            except StageFault:
-                made = await self._again(record)
+        async for record, one in self._conversion.each(self._conversion.outgoing, records):
+            made = await self._again(record) if isinstance(one, StageFault) else one
             if made is not None and made.topic not in self._topics:
                 await self._make_topic(made.topic)
             delivery = None if made is None else await self._producer.produce(
                 made.topic, made.value, made.key, partition=made.partition, headers=made.headers,
                 timestamp=made.timestamp,
             )  # fmt: skip
-            self._sent.append(_Sent(record, delivery))
+            self._sent.append(_Sent(record, None if made is None else made.topic, delivery))
 
     async def _make_topic(self, topic: str) -> None:
         """Make a topic that does not exist, if the connector says how; else the broker may."""
@@ -134,7 +141,7 @@ class SourceWork:
 
     async def _again(self, record: SourceRecord) -> Outgoing | None:
         try:
-            return await self._refusals.tried(lambda: self._conversion.outgoing(record))
+            return await self._refusals.tried(lambda: self._conversion.again(self._conversion.outgoing, record))
         except StageFault as fault:
             await self._refusals.take(original_of(record), fault)
             return None
@@ -146,6 +153,7 @@ class SourceWork:
         """
         known: Partition | None = None
         place = ""
+        topics: set[str] = set()
         while self._sent and (self._sent[0].delivery is None or self._sent[0].delivery.done()):
             sent = self._sent[0]
             error = None if sent.delivery is None else sent.delivery.exception()
@@ -153,12 +161,15 @@ class SourceWork:
                 if not isinstance(error, Exception) or may_retry(error):
                     raise error
                 await self._refusals.take(original_of(sent.record), StageFault("KAFKA_PRODUCE", "", error))
+            elif sent.topic is not None:
+                topics.add(sent.topic)
             self._sent.popleft()
             record = sent.record
             if record.source_partition is not None and record.source_offset is not None:
                 if record.source_partition is not known:
                     known, place = record.source_partition, identity(self._plan.connector, record.source_partition)
                 self._acknowledged[place] = (record.source_partition, record.source_offset)
+        self._on_topics(topics)
 
     async def _keep_offsets(self) -> None:
         self._due = time.monotonic() + self._interval

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ottla.connect.plugins.base import SinkTask
 from ottla.connect.tasks.offsets import OffsetStore
@@ -19,8 +19,12 @@ def run_task(
     offsets: OffsetStore,
     on_state: Callable[[Status], None] = lambda status: None,
     policy: RestartPolicy | None = None,
+    on_topics: Callable[[Iterable[str]], None] = lambda topics: None,
 ) -> Running:
-    """The task as a job that is not begun: `await it.run()`, and `it.ask(Event.PAUSE)` and so on meanwhile."""
+    """The task as a job that is not begun: `await it.run()`, and `it.ask(Event.PAUSE)` and so on meanwhile.
+
+    `on_topics` is told the topics of each list of records that the task has read or delivered.
+    """
 
     async def work(run: Run) -> None:
         providers = providers_of(plan.worker)
@@ -28,9 +32,9 @@ def run_task(
         config = {**resolved(plan.connector_config, providers), **own}
         task = plan.plugin.task(own)
         if isinstance(task, SinkTask):
-            await SinkWork(plan, config, task).run(run)
+            await SinkWork(plan, config, task, on_topics).run(run)
         else:
-            await SourceWork(plan, config, task, offsets).run(run)
+            await SourceWork(plan, config, task, offsets, on_topics).run(run)
 
     grace_ms = int(plan.worker.get("task.shutdown.graceful.timeout.ms", 5_000))
     return Running(plan.name, work, policy=policy, fault_of=plan.fault_of, on_state=on_state, grace_ms=grace_ms)
