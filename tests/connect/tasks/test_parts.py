@@ -118,12 +118,16 @@ def test_a_misspelt_option_of_a_connector_is_named_with_the_nearest(caplog):
         ({"connector.class": "FileStreamSink", "topics": "a", "topics.regex": "b"}, "mutually exclusive"),
         (
             {"connector.class": "FileStreamSink", "topics.regex": "a.*", "errors.deadletterqueue.topic.name": "a-dead"},
-            "it would read its letters",
+            "may not be matched by the regex",
         ),
-        ({"exactly.once.support": "required"}, "at least once here"),
+        ({"exactly.once.support": "required"}, "does not have exactly-once source support"),
         ({"batch.size": "0"}, "Value must be at least 1"),
         ({"value.converter": "JsonConvertr"}, "did you mean JsonConverter"),
         ({"errors.tolerance": "some"}, "one of: none, all"),
+        ({"errors.retry.timeout": "-2"}, "Value must be at least -1"),
+        ({"errors.retry.delay.max.ms": "0"}, "Value must be at least 1"),
+        ({"errors.deadletterqueue.topic.replication.factor": "x"}, "errors.deadletterqueue.topic.replication.factor"),
+        ({"connector.class": "FileStreamSink", "topics": "a,,b"}, "a topic has no name"),
     ],
 )
 def test_a_configuration_that_cannot_run_is_refused_before_the_first_record(change, sentence):
