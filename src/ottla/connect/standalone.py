@@ -7,9 +7,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
-from ottla.config.option import nearest
 from ottla.config.properties import parse_properties
 from ottla.connect.errors import ConfigException
 from ottla.connect.machine.connector_options import WorkerView
@@ -23,46 +21,22 @@ from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import providers_of, resolved
 from ottla.connect.tasks.task import run_task
 from ottla.connect.tasks.topic_creation import groups_of
+from ottla.connect.tasks.worker_options import check
 from ottla.jobs.running_async import Running
 from ottla.jobs.states import Event, State
 
-_IN_USE: Final = (
-    "bootstrap.servers", "key.converter", "value.converter", "header.converter", "offset.storage.file.filename",
-    "offset.flush.interval.ms", "topic.creation.enable", "task.shutdown.graceful.timeout.ms", "config.providers",
-    "client.id", "security.protocol", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms",
-    "retry.backoff.ms",
-)  # fmt: skip
-_WITHOUT_EFFECT: Final = (
-    "plugin.path", "plugin.discovery", "listeners", "rest.advertised.host.name", "rest.advertised.port",
-    "rest.advertised.listener", "rest.extension.classes", "admin.listeners", "offset.flush.timeout.ms",
-    "connector.client.config.override.policy", "topic.tracking.enable",
-    "topic.tracking.allow.reset", "response.http.headers.config", "access.control.allow.origin",
-    "access.control.allow.methods", "metric.reporters", "metrics.num.samples", "metrics.sample.window.ms",
-    "metrics.recording.level", "auto.include.jmx.reporter", "client.dns.lookup", "send.buffer.bytes",
-    "receive.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.max.ms",
-    "connections.max.idle.ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
-)  # fmt: skip
-_FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
-                    "consumer.")  # fmt: skip
 log = logging.getLogger("ottla.connect")
 
 
 def read_worker(path: str) -> dict[str, str]:
     """A worker's properties; ConfigException for what cannot be used, a warning for each key without effect."""
     found = {name: value.strip() for name, value in parse_properties(_text(path)).items()}
-    for name in found:
-        if name in _WITHOUT_EFFECT or name.startswith(("ssl.", "sasl.", "admin.", "metrics.context.")):
-            log.warning("%s: the option %s has no effect here", path, name)
-        elif name not in _IN_USE and not name.startswith(_FAMILIES):
-            log.warning("%s: there is no option %s%s", path, name, nearest(name, (*_IN_USE, *_WITHOUT_EFFECT)))
+    check(found, ("offset.storage.file.filename",))
     bootstrap(found)
     if not found.get("offset.storage.file.filename"):
         raise ConfigException(
             'Missing required configuration "offset.storage.file.filename" which has no default value.'
         )
-    for name in ("offset.flush.interval.ms", "topic.creation.enable", "task.shutdown.graceful.timeout.ms"):
-        if not found.get(name, "1").isdecimal() or int(found.get(name, 1)) < 1:
-            raise ConfigException(f"Invalid value {found[name]} for configuration {name}: Value must be at least 1")
     return found
 
 

@@ -157,6 +157,15 @@ def test_a_worker_file_without_brokers_is_refused_and_a_strange_key_is_named(tmp
     assert "there is no option value.convertr (did you mean value.converter?)" in caplog.text
 
 
+def test_a_worker_may_leave_the_making_of_topics_to_the_broker(tmp_path):
+    path = tmp_path / "worker.properties"
+    path.write_text("bootstrap.servers=b:1\noffset.storage.file.filename=/tmp/o\ntopic.creation.enable=false\n")
+    assert read_worker(str(path))["topic.creation.enable"] == "false"
+    path.write_text("bootstrap.servers=b:1\noffset.storage.file.filename=/tmp/o\ntopic.creation.enable=1\n")
+    with pytest.raises(ConfigException, match=r"topic\.creation\.enable: it is true or false"):
+        read_worker(str(path))
+
+
 @pytest.mark.parametrize(
     "text",
     [
