@@ -25,7 +25,8 @@ GIVEN = {
     ("more", "said"),
     [
         ({"group.id": ""}, '"group.id"'), ({"status.storage.partitions": "x"}, "status.storage.partitions"),
-        ({"topic.tracking.enable": "maybe"}, "topic.tracking.enable"), ({"security.protocol": "SSL"}, "PLAINTEXT"),
+        ({"topic.tracking.enable": "maybe"}, "topic.tracking.enable"),
+        ({"offset.flush.interval.ms": "soon"}, "offset.flush.interval.ms"), ({"security.protocol": "SSL"}, "PLAINTEXT"),
     ],
 )  # fmt: skip
 def test_a_property_that_cannot_be_used_is_named(more, said):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import sys
 from collections.abc import Mapping
@@ -12,27 +11,19 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ottla.cli.faults import text_of
-from ottla.config.option import nearest
 from ottla.config.properties import parse_properties
 from ottla.connect.errors import ConfigException
 from ottla.connect.rest.app import ConnectApp
+from ottla.connect.tasks.worker_options import check, flag, number
 from ottla.connect.worker import Worker, WorkerSettings
 from ottla.jobs.parent import parent_watched
 from ottla.web.server import listening, serving
 
 _TOPICS: Final = ("config.storage.topic", "status.storage.topic", "offset.storage.topic")
-_IN_USE: Final = (
-    "bootstrap.servers", "group.id", *_TOPICS, "status.storage.partitions", "offset.storage.partitions",
-    "config.storage.replication.factor", "session.timeout.ms", "heartbeat.interval.ms", "listeners",
-    "topic.tracking.enable", "topic.tracking.allow.reset",
+_OWN: Final = (
+    "group.id", *_TOPICS, "status.storage.partitions", "offset.storage.partitions", "config.storage.replication.factor",
+    "session.timeout.ms", "heartbeat.interval.ms", "listeners", "topic.tracking.enable", "topic.tracking.allow.reset",
 )  # fmt: skip
-_OF_TASKS: Final = (
-    "key.converter", "value.converter", "header.converter", "offset.flush.interval.ms",
-    "task.shutdown.graceful.timeout.ms", "config.providers", "client.id", "request.timeout.ms",
-    "default.api.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms", "security.protocol",
-)  # fmt: skip
-_FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
-                    "consumer.")  # fmt: skip
 OF_ITS_OWN: Final = {
     "group.id": "connect-cluster",
     "config.storage.topic": "connect-configs",
@@ -44,7 +35,6 @@ OF_ITS_OWN: Final = {
 }
 """A worker that was given no file: the values of Kafka's connect-distributed.properties."""
 DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
-_log = logging.getLogger("ottla.connect")
 
 
 def settings_of(given: Mapping[str, str]) -> WorkerSettings:
@@ -52,9 +42,7 @@ def settings_of(given: Mapping[str, str]) -> WorkerSettings:
     for name in ("bootstrap.servers", "group.id", *_TOPICS):
         if not given.get(name):
             raise ConfigException(f'Missing required configuration "{name}" which has no default value.')
-    for name in given:
-        if name not in _IN_USE and name not in _OF_TASKS and not name.startswith(_FAMILIES):
-            _log.warning("the option %s has no effect here%s", name, nearest(name, (*_IN_USE, *_OF_TASKS)))
+    check(given, _OWN)
     if given.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
         raise ConfigException("security.protocol: a distributed worker speaks PLAINTEXT only as yet")
     return WorkerSettings(
@@ -62,14 +50,14 @@ def settings_of(given: Mapping[str, str]) -> WorkerSettings:
         group_id=given["group.id"],
         config_topic=given["config.storage.topic"],
         status_topic=given["status.storage.topic"],
-        status_partitions=_number(given, "status.storage.partitions", 5),
+        status_partitions=number(given, "status.storage.partitions", 5),
         offset_topic=given["offset.storage.topic"],
-        offset_partitions=_number(given, "offset.storage.partitions", 25),
-        replication_factor=_number(given, "config.storage.replication.factor", -1),
-        session_timeout_ms=_number(given, "session.timeout.ms", 10_000),
-        heartbeat_interval_ms=_number(given, "heartbeat.interval.ms", 3_000),
-        tracks_topics=_flag(given, "topic.tracking.enable"),
-        resets_topics=_flag(given, "topic.tracking.allow.reset"),
+        offset_partitions=number(given, "offset.storage.partitions", 25),
+        replication_factor=number(given, "config.storage.replication.factor", -1),
+        session_timeout_ms=number(given, "session.timeout.ms", 10_000),
+        heartbeat_interval_ms=number(given, "heartbeat.interval.ms", 3_000),
+        tracks_topics=flag(given, "topic.tracking.enable"),
+        resets_topics=flag(given, "topic.tracking.allow.reset"),
         properties=dict(given),
     )
 
@@ -77,20 +65,6 @@ def settings_of(given: Mapping[str, str]) -> WorkerSettings:
 def read_settings(path: str) -> WorkerSettings:
     """The settings in a property file."""
     return settings_of({name: value.strip() for name, value in parse_properties(text_of(path)).items()})
-
-
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
-    text = given.get(name, str(default))
-    if text != "-1" and not (text.isdecimal() and int(text) > 0):
-        raise ConfigException(f"Invalid value {text} for configuration {name}: it is a number above 0")
-    return int(text)
-
-
-def _flag(given: Mapping[str, str], name: str) -> bool:
-    text = given.get(name, "true").lower()
-    if text not in ("true", "false"):
-        raise ConfigException(f"Invalid value {text} for configuration {name}: it is true or false")
-    return text == "true"
 
 
 def settings_for(bootstrap: str, port: int) -> WorkerSettings:

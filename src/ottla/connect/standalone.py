@@ -7,63 +7,36 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
-from ottla.config.option import nearest
 from ottla.config.properties import parse_properties
-from ottla.connect.chain import alias_options
 from ottla.connect.errors import ConfigException
-from ottla.connect.plugins.known import connector
+from ottla.connect.machine.connector_options import WorkerView
+from ottla.connect.machine.decide import task_configs
+from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.validation import validated
 from ottla.connect.tasks.clients import bootstrap, producer_of
 from ottla.connect.tasks.conversion import Conversion
 from ottla.connect.tasks.offset_file import OffsetFile
-from ottla.connect.tasks.plan import TaskPlan, common_options, task_configs
+from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import providers_of, resolved
 from ottla.connect.tasks.task import run_task
-from ottla.connect.tasks.topic_creation import PREFIX, groups_of
+from ottla.connect.tasks.topic_creation import groups_of
+from ottla.connect.tasks.worker_options import check
 from ottla.jobs.running_async import Running
 from ottla.jobs.states import Event, State
 
-_IN_USE: Final = (
-    "bootstrap.servers", "key.converter", "value.converter", "header.converter", "offset.storage.file.filename",
-    "offset.flush.interval.ms", "topic.creation.enable", "task.shutdown.graceful.timeout.ms", "config.providers",
-    "client.id", "security.protocol", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms",
-    "retry.backoff.ms",
-)  # fmt: skip
-_WITHOUT_EFFECT: Final = (
-    "plugin.path", "plugin.discovery", "listeners", "rest.advertised.host.name", "rest.advertised.port",
-    "rest.advertised.listener", "rest.extension.classes", "admin.listeners", "offset.flush.timeout.ms",
-    "connector.client.config.override.policy", "topic.tracking.enable",
-    "topic.tracking.allow.reset", "response.http.headers.config", "access.control.allow.origin",
-    "access.control.allow.methods", "metric.reporters", "metrics.num.samples", "metrics.sample.window.ms",
-    "metrics.recording.level", "auto.include.jmx.reporter", "client.dns.lookup", "send.buffer.bytes",
-    "receive.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.max.ms",
-    "connections.max.idle.ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
-)  # fmt: skip
-_FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
-                    "consumer.")  # fmt: skip
-_FAMILIES_OF_CONNECTORS: Final[tuple[str, ...]] = (
-    "key.converter.", "value.converter.", "header.converter.", "producer.override.", "consumer.override.",
-)  # fmt: skip
 log = logging.getLogger("ottla.connect")
 
 
 def read_worker(path: str) -> dict[str, str]:
     """A worker's properties; ConfigException for what cannot be used, a warning for each key without effect."""
     found = {name: value.strip() for name, value in parse_properties(_text(path)).items()}
-    for name in found:
-        if name in _WITHOUT_EFFECT or name.startswith(("ssl.", "sasl.", "admin.", "metrics.context.")):
-            log.warning("%s: the option %s has no effect here", path, name)
-        elif name not in _IN_USE and not name.startswith(_FAMILIES):
-            log.warning("%s: there is no option %s%s", path, name, nearest(name, (*_IN_USE, *_WITHOUT_EFFECT)))
+    check(found, ("offset.storage.file.filename",))
     bootstrap(found)
     if not found.get("offset.storage.file.filename"):
         raise ConfigException(
             'Missing required configuration "offset.storage.file.filename" which has no default value.'
         )
-    for name in ("offset.flush.interval.ms", "topic.creation.enable", "task.shutdown.graceful.timeout.ms"):
-        if not found.get(name, "1").isdecimal() or int(found.get(name, 1)) < 1:
-            raise ConfigException(f"Invalid value {found[name]} for configuration {name}: Value must be at least 1")
     return found
 
 
@@ -95,21 +68,27 @@ def plans_of(worker: Mapping[str, str], config: Mapping[str, str]) -> list[TaskP
     """The tasks of a connector. All that can be known to be wrong is refused here, before the first record."""
     if not config.get("connector.class"):
         raise ConfigException('Missing required configuration "connector.class" which has no default value.')
-    plugin = connector(config["connector.class"])
     whole = resolved(config, providers_of(worker))
-    made = task_configs(plugin, whole)
+    try:
+        verdict = validated(whole, WorkerView())
+        if verdict.errors:
+            raise ConfigException(verdict.errors[0])
+        made = task_configs(verdict.plugin, whole)
+    except Refused as refusal:
+        raise ConfigException(refusal.message) from None
     strange = Conversion(worker, whole).strange
     producer_of(worker, whole, "check")
-    families = _FAMILIES_OF_CONNECTORS
-    if plugin.kind == "source":
+    if verdict.plugin.kind == "source":
         groups_of(whole)
-        families += (PREFIX,)
-    known = common_options(plugin).joined(plugin.options(), alias_options(config))
-    own = {name: "" for name in config if not name.startswith(families)}
-    for sentence in [*known.unknown(own), *strange]:
+    for sentence in [*verdict.unknown, *strange]:
         log.warning("%s: %s", config["name"], sentence)
-    made = [dict(config) if each == whole else each for each in made]  # a task resolves variables as it begins
-    return [TaskPlan(config["name"], number, plugin, config, each, worker) for number, each in enumerate(made)]
+    own = [_unresolved(each, config, whole) for each in made]
+    return [TaskPlan(config["name"], number, verdict.plugin, config, each, worker) for number, each in enumerate(own)]
+
+
+def _unresolved(made: Mapping[str, str], config: Mapping[str, str], whole: Mapping[str, str]) -> dict[str, str]:
+    """A task's configuration with the connector's variables in it: a task resolves them as it begins."""
+    return {name: config[name] if whole.get(name) == value else value for name, value in made.items()}
 
 
 class Standalone:

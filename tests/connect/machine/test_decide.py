@@ -83,8 +83,9 @@ def test_tasks_that_compaction_put_before_their_connector_count():
 
 
 def test_a_sink_has_as_many_tasks_as_there_may_be_with_the_keys_that_kafka_adds():
-    made = task_configs(plugin_of(SINK), SINK)
-    assert made == [{**SINK, "task.class": "org.apache.kafka.connect.file.FileStreamSinkTask"}] * 2
+    named = {**SINK, "name": "k"}
+    made = task_configs(plugin_of(SINK), named)
+    assert made == [{**named, "task.class": "org.apache.kafka.connect.file.FileStreamSinkTask"}] * 2
 
 
 def test_stopping_empties_the_set_of_tasks_before_the_target_state():

@@ -118,12 +118,16 @@ def test_a_misspelt_option_of_a_connector_is_named_with_the_nearest(caplog):
         ({"connector.class": "FileStreamSink", "topics": "a", "topics.regex": "b"}, "mutually exclusive"),
         (
             {"connector.class": "FileStreamSink", "topics.regex": "a.*", "errors.deadletterqueue.topic.name": "a-dead"},
-            "it would read its letters",
+            "may not be matched by the regex",
         ),
-        ({"exactly.once.support": "required"}, "at least once here"),
+        ({"exactly.once.support": "required"}, "does not have exactly-once source support"),
         ({"batch.size": "0"}, "Value must be at least 1"),
         ({"value.converter": "JsonConvertr"}, "did you mean JsonConverter"),
         ({"errors.tolerance": "some"}, "one of: none, all"),
+        ({"errors.retry.timeout": "-2"}, "Value must be at least -1"),
+        ({"errors.retry.delay.max.ms": "0"}, "Value must be at least 1"),
+        ({"errors.deadletterqueue.topic.replication.factor": "x"}, "errors.deadletterqueue.topic.replication.factor"),
+        ({"connector.class": "FileStreamSink", "topics": "a,,b"}, "a topic has no name"),
     ],
 )
 def test_a_configuration_that_cannot_run_is_refused_before_the_first_record(change, sentence):
@@ -151,6 +155,15 @@ def test_a_worker_file_without_brokers_is_refused_and_a_strange_key_is_named(tmp
         read_worker(str(path))
     assert "the option listeners has no effect here" in caplog.text
     assert "there is no option value.convertr (did you mean value.converter?)" in caplog.text
+
+
+def test_a_worker_may_leave_the_making_of_topics_to_the_broker(tmp_path):
+    path = tmp_path / "worker.properties"
+    path.write_text("bootstrap.servers=b:1\noffset.storage.file.filename=/tmp/o\ntopic.creation.enable=false\n")
+    assert read_worker(str(path))["topic.creation.enable"] == "false"
+    path.write_text("bootstrap.servers=b:1\noffset.storage.file.filename=/tmp/o\ntopic.creation.enable=1\n")
+    with pytest.raises(ConfigException, match=r"topic\.creation\.enable: it is true or false"):
+        read_worker(str(path))
 
 
 @pytest.mark.parametrize(

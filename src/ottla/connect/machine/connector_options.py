@@ -39,6 +39,15 @@ def options_of(kind: Literal["source", "sink"], worker: WorkerView) -> ConfigDef
     return ConfigDef(*_common(worker), *ours)
 
 
+def values_of(kind: Literal["source", "sink"], config: Mapping[str, str]) -> dict[str, Any]:
+    """The values of the options in common, with dead letters for both kinds; ConfigException for the first fault."""
+    options = options_of(kind, WorkerView())
+    values = (options.joined(LETTERS) if kind == "source" else options).parse(config)
+    between(-1)("errors.retry.timeout", values["errors.retry.timeout"])  # Kafka's validation takes any number
+    between(1)("errors.retry.delay.max.ms", values["errors.retry.delay.max.ms"])
+    return values
+
+
 def _common(worker: WorkerView) -> list[Option]:
     options = [
         _common_option("name", Type.STRING, 1, "MEDIUM", "Connector name", check=_name, importance="HIGH",
@@ -161,6 +170,11 @@ def _not_blank(name: str, value: Any) -> None:
         raise ConfigException.of(name, value, "String may not be empty")
 
 
+def _no_blank(name: str, value: Any) -> None:
+    if value and "" in value:
+        raise ConfigException.of(name, value, "a topic has no name")
+
+
 LETTERS: Final = ConfigDef(
     _handling("errors.deadletterqueue.topic.name", Type.STRING, "", 6, "MEDIUM", "Dead Letter Queue Topic Name",
               "The topic of records that could not be handled."),
@@ -171,7 +185,8 @@ LETTERS: Final = ConfigDef(
 )  # fmt: skip
 """Dead letters: options of sinks in Kafka, of sources too here."""
 _SINK: Final = (
-    _common_option("topics", Type.LIST, 4, "LONG", "Topics", [], importance="HIGH", doc="The topics to read."),
+    _common_option("topics", Type.LIST, 4, "LONG", "Topics", [], importance="HIGH", check=_no_blank,
+                   doc="The topics to read."),
     _common_option("topics.regex", Type.STRING, 4, "LONG", "Topics regex", "", importance="HIGH",
                    check=understood(compiled, "Invalid regex: "), doc="A Java expression for the topics to read."),
     *LETTERS,

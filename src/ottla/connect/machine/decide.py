@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ottla.connect.machine.connector_options import WorkerView
+from ottla.connect.machine.connector_options import WorkerView, values_of
 from ottla.connect.machine.records import (
     ConfigsRecord,
     ConnectorConfig,
@@ -132,19 +132,18 @@ def set_tasks(configs: Configs, name: str, decided_on: Config, tasks: Sequence[C
 
 def task_configs(plugin: AnyConnector, config: Config) -> list[dict[str, str]]:
     """The configurations of a connector's tasks, with the keys that Kafka adds; raises what the plugin raises."""
-    most = int(config.get("tasks.max", "1"))
+    common = values_of(plugin.kind, config)
+    most = common["tasks.max"]
     added = {"task.class": f"{plugin.java_class.removesuffix('Connector')}Task"}
     if plugin.kind == "sink":
         added |= {key: config[key] for key in ("topics", "topics.regex") if config.get(key)}
     made = plugin.tasks(config, most)
-    if len(made) > most:
-        enforced = config.get("tasks.max.enforce", "true").strip().lower() == "true"
-        if enforced:
-            raise Refused(
-                500,
-                f"The connector {config['name']} made {len(made)} tasks, and tasks.max is {most}; raise it, or set "
-                "tasks.max.enforce=false",
-            )
+    if len(made) > most and common["tasks.max.enforce"]:
+        raise Refused(
+            500,
+            f"The connector {config['name']} made {len(made)} tasks, and tasks.max is {most}; raise it, or set "
+            "tasks.max.enforce=false",
+        )
     return [{**each, **added} for each in made]
 
 

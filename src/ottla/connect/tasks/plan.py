@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import ConfigException
-from ottla.connect.plugins.common import SINK, SOURCE, check_topics
 from ottla.connect.plugins.known import AnyConnector
 from ottla.jobs.running import error_fault
 from ottla.jobs.states import Fault
@@ -40,27 +38,3 @@ class TaskPlan:
             return Fault(fault.reason, fault.trace)
         may_pass = fault.may_pass or any(self.plugin.restarts(each) for each in causes)
         return Fault(fault.reason, fault.trace, may_pass=may_pass)
-
-
-def task_configs(plugin: AnyConnector, config: Mapping[str, str]) -> list[dict[str, str]]:
-    """The configurations of a connector's tasks; ConfigException where the configuration cannot be used."""
-    common = common_options(plugin).parse(config)
-    if plugin.kind == "sink":
-        check_topics(common["topics"], common["topics.regex"], common["errors.deadletterqueue.topic.name"])
-    elif common["exactly.once.support"].lower() == "required":
-        raise ConfigException(
-            "exactly.once.support=required: source records are delivered at least once here; take it out to run so"
-        )
-    plugin.options().parse(config)
-    made = plugin.tasks(config, common["tasks.max"])
-    if len(made) > common["tasks.max"] and common["tasks.max.enforce"]:
-        raise ConfigException(
-            f"The connector {common['name']} has generated {len(made)} tasks, which is more than tasks.max, "
-            f"{common['tasks.max']}: raise it, or set tasks.max.enforce to false"
-        )
-    return made
-
-
-def common_options(plugin: AnyConnector) -> ConfigDef:
-    """The options that the connector has as one of its kind."""
-    return SINK if plugin.kind == "sink" else SOURCE

@@ -11,8 +11,8 @@ from ottla.client import aio
 from ottla.client.model import CommittedOffset, ConsumedRecord
 from ottla.connect.errors import RetriableException
 from ottla.connect.java.regex import compiled
+from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import RefusedRecords, SinkTask
-from ottla.connect.plugins.common import SINK
 from ottla.connect.records import SinkRecord
 from ottla.connect.tasks.clients import bootstrap, consumer_of, producer_of
 from ottla.connect.tasks.conversion import Conversion, StageFault
@@ -42,7 +42,7 @@ class SinkWork:
         self._on_topics = on_topics
         self._plan, self._config, self._task = plan, config, task
         self._conversion = Conversion(plan.worker, config)
-        self._options = SINK.parse(config)
+        self._options = values_of("sink", config)
         self._interval = int(plan.worker.get("offset.flush.interval.ms", 60_000)) / 1000
         self._due = time.monotonic() + self._interval
         self._put: dict[TopicPartition, int] = {}

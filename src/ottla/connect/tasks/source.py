@@ -15,8 +15,8 @@ from typing import Any
 from ottla.client import aio
 from ottla.client.errors import may_retry
 from ottla.client.produce.accumulator import Delivered
+from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import SourceTask
-from ottla.connect.plugins.common import LETTERS, SOURCE
 from ottla.connect.records import SourceRecord
 from ottla.connect.tasks.clients import bootstrap, producer_of
 from ottla.connect.tasks.conversion import Conversion, Outgoing, StageFault
@@ -81,7 +81,7 @@ class SourceWork:
             self._producer = await opened.enter_async_context(
                 aio.Producer(bootstrap(self._plan.worker), producer=settings, settings=client)
             )
-            options = SOURCE.joined(LETTERS).parse(self._config)
+            options = values_of("source", self._config)
             letters = self._producer if options["errors.deadletterqueue.topic.name"] else None
             self._refusals = Refusals(options, self._plan.connector, self._plan.number, letters)
             await self._refusals.prepare()

@@ -1,0 +1,63 @@
+"""The worker's options that its tasks use, alike for a worker alone and one of a group; which ones have no effect."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ottla.config.option import nearest
+from ottla.connect.errors import ConfigException
+
+_OF_TASKS: Final = (
+    "bootstrap.servers", "key.converter", "value.converter", "header.converter", "offset.flush.interval.ms",
+    "topic.creation.enable", "task.shutdown.graceful.timeout.ms", "config.providers", "client.id", "security.protocol",
+    "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms",
+)  # fmt: skip
+_WITHOUT_EFFECT: Final = (
+    "plugin.path", "plugin.discovery", "listeners", "rest.advertised.host.name", "rest.advertised.port",
+    "rest.advertised.listener", "rest.extension.classes", "admin.listeners", "offset.flush.timeout.ms",
+    "connector.client.config.override.policy", "topic.tracking.enable",
+    "topic.tracking.allow.reset", "response.http.headers.config", "access.control.allow.origin",
+    "access.control.allow.methods", "metric.reporters", "metrics.num.samples", "metrics.sample.window.ms",
+    "metrics.recording.level", "auto.include.jmx.reporter", "client.dns.lookup", "send.buffer.bytes",
+    "receive.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.max.ms",
+    "connections.max.idle.ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
+)  # fmt: skip
+_FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
+                    "consumer.")  # fmt: skip
+_FAMILIES_WITHOUT_EFFECT: Final = ("ssl.", "sasl.", "admin.", "metrics.context.")
+_log = logging.getLogger("ottla.connect")
+
+
+def check(given: Mapping[str, str], own: Sequence[str]) -> None:
+    """Refuse values that tasks cannot use; warn of each option without effect. `own`: the worker's besides."""
+    in_use = (*own, *_OF_TASKS)
+    for name in given:
+        if name in in_use or name.startswith(_FAMILIES):
+            continue
+        if name in _WITHOUT_EFFECT or name.startswith(_FAMILIES_WITHOUT_EFFECT):
+            _log.warning("the option %s has no effect here", name)
+        else:
+            _log.warning("there is no option %s%s", name, nearest(name, (*in_use, *_WITHOUT_EFFECT)))
+    number(given, "offset.flush.interval.ms", 60_000)
+    number(given, "task.shutdown.graceful.timeout.ms", 5_000)
+    flag(given, "topic.creation.enable")
+
+
+def number(given: Mapping[str, str], name: str, default: int) -> int:
+    """A number above 0."""
+    text = given.get(name, str(default))
+    if text == str(default):
+        return default
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise ConfigException(f"Invalid value {text} for configuration {name}: it is a number above 0")
+    return int(text)
+
+
+def flag(given: Mapping[str, str], name: str) -> bool:
+    """`true`, which is the default, or `false`."""
+    text = given.get(name, "true").lower()
+    if text not in ("true", "false"):
+        raise ConfigException(f"Invalid value {text} for configuration {name}: it is true or false")
+    return text == "true"
