@@ -111,10 +111,7 @@ class SourceWork:
     async def _send(self, records: Sequence[SourceRecord]) -> None:
         """Produce records; those that are refused are left out if the tolerance allows it."""
         for record in records:
-            try:
-                made = self._conversion.outgoing(record)
-            except StageFault:
-                made = await self._again(record)
+            made = await self._outgoing(record)
             if made is not None and made.topic not in self._topics:
                 await self._make_topic(made.topic)
             delivery = None if made is None else await self._producer.produce(
@@ -131,6 +128,15 @@ class SourceWork:
             if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise outcome
         self._topics.add(topic)
+
+    async def _outgoing(self, record: SourceRecord) -> Outgoing | None:
+        if record.fault is not None:
+            await self._refusals.take(original_of(record), StageFault("TASK_POLL", "", record.fault))
+            return None
+        try:
+            return self._conversion.outgoing(record)
+        except StageFault:
+            return await self._again(record)
 
     async def _again(self, record: SourceRecord) -> Outgoing | None:
         try:
