@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -150,7 +151,7 @@ class DirectorySourceTask(SourceTask):
         for partition, offset in offsets:
             if offset.get("done"):
                 version = Version(offset["size"], offset["modified_ns"])
-                await self._apart(lambda name=partition["file"], version=version: self._clear(name, version))
+                await self._apart(partial(self._clear, partition["file"], version))
 
     async def close(self) -> None:
         """Close the file, once a read in progress has ended."""
