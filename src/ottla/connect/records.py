@@ -81,7 +81,7 @@ class SourceRecord(ConnectRecord):
     source_partition: dict[str, Any] | None = None
     source_offset: dict[str, Any] | None = None
     fault: Exception | None = None
-    """Why the source could make no record of this value, which is what it read. `errors.*` say what becomes of it."""
+    """The reason for which the value, as it was read, can be no record. The task treats it by `errors.*`."""
 
     def copied(self) -> SourceRecord:
         """A record of its own with the same parts."""

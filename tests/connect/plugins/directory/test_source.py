@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ottla.connect.errors import ConfigException, ConnectException
+from ottla.connect.errors import ConfigException, RetriableException
 from ottla.connect.plugins.directory.source import DirectorySourceConnector
 
 
@@ -201,19 +201,28 @@ def test_rows_of_parquet_are_objects(tmp_path):
     [
         ({"after": "archive"}, "go together"),
         ({"archive_directory": "/x"}, "go together"),
+        ({"after": "archive", "archive_directory": "."}, "it is input.directory"),
         ({"input_pattern": "../*"}, "relative to input.directory"),
         ({"csv_delimiter": ";;"}, "one character"),
         ({"format": "xml"}, "must be one of: lines, jsonl, csv"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path, options, why):
+def test_options_that_make_no_sense_are_refused(tmp_path, monkeypatch, options, why):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigException, match=why):
         DirectorySourceConnector.tasks(Watched(tmp_path, **options).config, 1)
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ConnectException, match="no is no directory"):
+    with pytest.raises(RetriableException, match=r"input.directory cannot be read: .*/no"):
         Watched(tmp_path / "no").read(1)
+
+
+def test_a_file_whose_offset_counts_all_its_items_is_cleared_away(tmp_path):
+    (tmp_path / "a").write_text("1\n")
+    watched = Watched(tmp_path, after="delete")
+    watched.kept.offsets["a"] = {"position": 1}
+    asyncio.run(watched.settled(lambda: not (tmp_path / "a").exists()))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which files are ready."""
+"""Files become ready to be read."""
 
 from ottla.connect.plugins.directory.waiting import Version, Waiting
 

@@ -145,7 +145,9 @@ def test_answers_that_may_pass(status, may_pass):
 @pytest.mark.parametrize(
     ("options", "why"),
     [({"http.url": "ftp://h"}, "write http://HOST/PATH"), ({"http.url": "http://h/${kex}"}, "is unknown"),
-     ({"http.headers": "X"}, "write NAME: VALUE"), ({"http.auth": "bearer"}, "http.secret alone"),
+     ({"http.headers": "X"}, "write NAME: VALUE"), ({"http.url": "http://h/a b"}, "without blanks"),
+     ({"http.url": "http://h:x/"}, "Port"), ({"http.auth": "bearer", "http.secret": "a\nb"}, "is no token"),
+      ({"http.auth": "bearer"}, "http.secret alone"),
      ({"http.secret": "s"}, "none neither")],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused(options, why):

@@ -19,7 +19,7 @@ from ottla.cli.faults import BadInput, Misuse
 from ottla.connect import data
 from ottla.connect.checks import between, non_empty_text, one_of
 from ottla.connect.config_def import ConfigDef, Importance, Option, Type
-from ottla.connect.errors import ConfigException, ConnectException
+from ottla.connect.errors import ConfigException, ConnectException, RetriableException
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import (
     Config,
@@ -97,6 +97,9 @@ def _checked(config: Config) -> dict[str, Any]:
     options = DirectorySourceConnector.OPTIONS.parse(config)
     if (options["after"] == ARCHIVE) != bool(options["archive.directory"]):
         raise ConfigException("after=archive and archive.directory go together: set both or neither")
+    watched, archive = options["input.directory"], options["archive.directory"]
+    if archive and Path(archive).resolve() == Path(watched).resolve():
+        raise ConfigException.of("archive.directory", archive, "it is input.directory: files would be read again")
     if Path(options["input.pattern"]).is_absolute() or ".." in Path(options["input.pattern"]).parts:
         raise ConfigException.of("input.pattern", options["input.pattern"], "it is relative to input.directory")
     return options
@@ -120,8 +123,8 @@ class DirectorySourceTask(SourceTask):
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
-        self._directory = Path(options["input.directory"]).absolute()
-        self._archive = Path(options["archive.directory"]).absolute() if options["archive.directory"] else None
+        self._directory = Path(options["input.directory"]).resolve()
+        self._archive = Path(options["archive.directory"]).resolve() if options["archive.directory"] else None
         self._waiting = Waiting(by_time=options["order"] == "time")
         self._queue: deque[tuple[str, Version]] = deque()
         self._reading: _Reading | None = None
@@ -130,8 +133,7 @@ class DirectorySourceTask(SourceTask):
     async def start(self, offsets: OffsetReader) -> None:
         """Keep the reader of offsets: each file's own is asked for when the file is there."""
         self._offsets = offsets
-        if not await self._apart(self._directory.is_dir):
-            raise ConnectException(f"input.directory={self._directory} is no directory: make it, or name another")
+        await self._apart(self._visit)
 
     async def read(self) -> list[SourceRecord] | None:
         """The next records of the file whose turn it is."""
@@ -170,13 +172,21 @@ class DirectorySourceTask(SourceTask):
             return
         await self._apart(lambda: self._open(name, version, kept["position"] if kept else 0))
 
+    def _visit(self) -> None:
+        """Raise unless the directory can be read: a pattern finds nothing in one that is gone."""
+        try:
+            os.scandir(self._directory).close()
+        except OSError as fault:
+            raise RetriableException(f"input.directory cannot be read: {fault}. Make it, or name another") from None
+
     def _look(self) -> list[tuple[str, Version]]:
+        self._visit()
         marker = self._options["done.marker"]
         found: dict[str, Version] = {}
         for path in self._directory.glob(self._options["input.pattern"]):
             name = path.relative_to(self._directory)
             hidden = any(part.startswith(".") for part in name.parts)
-            archived = self._archive is not None and self._archive != self._directory and self._archive in path.parents
+            archived = self._archive is not None and self._archive in path.parents[: len(name.parts)]
             if hidden or archived or (marker and (path.name.endswith(marker) or not _marked(path, marker).exists())):
                 continue
             version = _version(path)
@@ -196,8 +206,9 @@ class DirectorySourceTask(SourceTask):
         if skipped < count:
             raise BadInput(f"{reading.name} has {skipped} items, and {count} of it are in Kafka")
         reading.held = next(reading.items, None)
-        if reading.held is None:
+        if reading.held is None:  # an empty file, or one whose offset counts all items
             self._finished(reading)
+            self._clear(reading.name, reading.version)
 
     def _batch(self) -> list[SourceRecord]:
         made: list[SourceRecord] = []
@@ -233,8 +244,6 @@ class DirectorySourceTask(SourceTask):
     def _finished(self, reading: _Reading) -> None:
         self._waiting.settle(reading.name, reading.version)
         self._reading = None
-        if not reading.position:
-            self._clear(reading.name, reading.version)  # an empty file has no record to wait for
 
     def _record(self, reading: _Reading, item: Item, *, done: bool) -> SourceRecord:
         reading.position += 1

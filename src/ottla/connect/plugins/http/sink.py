@@ -33,6 +33,9 @@ def _url(address: str) -> None:
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or "$" in parts.netloc or "@" in parts.netloc:
         raise ValueError("write http://HOST/PATH or https://HOST/PATH; the host has no variable and no password")
+    if not _plain(address) or " " in address or "#" in address:
+        raise ValueError("an address is ASCII without blanks and without #: write others as %XX")
+    _ = parts.port  # raises ValueError unless it is a number
     if strange := [each for each in _VARIABLE.findall(address) if each not in ("topic", "key")]:
         raise ValueError(f"${{{strange[0]}}} is unknown: there are ${{topic}} and ${{key}}")
 
@@ -40,8 +43,12 @@ def _url(address: str) -> None:
 def _headers(name: str, value: Any) -> None:
     for each in value or ():
         header, colon, content = each.partition(":")
-        if not colon or not _TOKEN.fullmatch(header) or "\n" in content or "\r" in content:
-            raise ConfigException.of(name, "[hidden]", "write NAME: VALUE, with commas between")
+        if not colon or not _TOKEN.fullmatch(header) or not _plain(content):
+            raise ConfigException.of(name, "[hidden]", "write NAME: VALUE in ASCII, with commas between")
+
+
+def _plain(content: str) -> bool:
+    return content.isascii() and content.isprintable()
 
 
 class HttpSinkConnector(SinkConnector):
@@ -88,6 +95,8 @@ def _checked(config: Config) -> dict[str, Any]:
     wanted = {"none": (False, False), "basic": (True, True), "bearer": (False, True)}[options["http.auth"]]
     if wanted != (options["http.user"] is not None, options["http.secret"] is not None):
         raise ConfigException("http.auth=basic needs http.user and http.secret, bearer http.secret alone, none neither")
+    if options["http.auth"] == "bearer" and not _plain(options["http.secret"].value):
+        raise ConfigException("http.secret is no token: a token is printable ASCII without line ends")
     return options
 
 
