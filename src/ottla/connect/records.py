@@ -80,12 +80,14 @@ class SourceRecord(ConnectRecord):
 
     source_partition: dict[str, Any] | None = None
     source_offset: dict[str, Any] | None = None
+    fault: Exception | None = None
+    """The reason for which the value, as it was read, can be no record. The task treats it by `errors.*`."""
 
     def copied(self) -> SourceRecord:
         """A record of its own with the same parts."""
         return SourceRecord(
             self.topic, self.partition, self.key_schema, self.key, self.value_schema, self.value, self.timestamp,
-            self.headers, self.source_partition, self.source_offset,
+            self.headers, self.source_partition, self.source_offset, self.fault,
         )  # fmt: skip
 
 

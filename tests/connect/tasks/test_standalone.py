@@ -360,3 +360,20 @@ def test_a_source_makes_its_topic_as_its_options_say(worker, bootstrap, tmp_path
     assert asyncio.run(ended(standalone, lambda: lines(written) == ["one"])) == 0
     with Admin(bootstrap) as admin:
         assert len(admin.cluster.partitions(name)) == 3
+
+
+def test_a_bad_line_of_a_directory_is_a_dead_letter_and_its_file_is_archived(worker, bootstrap, tmp_path, name):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("id,name\n1,one\n2\n3,three\n")
+    config = {
+        "name": name, "connector.class": "DirectorySource", "topic": name, "format": "csv", "poll.interval.ms": "20",
+        "input.directory": str(tmp_path / "in"), "after": "archive", "archive.directory": str(tmp_path / "old"),
+        "value.converter": JSON, "value.converter.schemas.enable": "false", "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": f"{name}-dead",
+        "errors.deadletterqueue.topic.replication.factor": "1",
+    }  # fmt: skip
+    standalone = Standalone(worker, [config])
+    assert asyncio.run(ended(standalone, (tmp_path / "old" / "a.csv").exists)) == 0
+    found = values(bootstrap, name, 2)
+    assert [each.value for each in found] == [b'{"id":"1","name":"one"}', b'{"id":"3","name":"three"}']
+    assert [each.value for each in values(bootstrap, f"{name}-dead", 1)] == [b"2\n"]

@@ -126,6 +126,9 @@ class CsvRows:
         csv.field_size_limit(sys.maxsize)
         self._reader = csv.reader(self._lines(), delimiter=delimiter, strict=True)
         self._delimiter = delimiter
+        self._taken: list[str] = []
+        self._broken = False
+        """True once no line can follow."""
 
     def blocks(self) -> Iterator[list[Row]]:
         """The rows, given on whenever all lines that have come are read."""
@@ -142,6 +145,26 @@ class CsvRows:
             yield rows
             raise
         yield rows
+
+    def each(self) -> Iterator[Row | BadInput]:
+        """The rows one by one; a bad row is its fault, and the rows behind it follow. A bad header is raised."""
+        header = self._checked_header()
+        while True:
+            try:
+                fields = self._next()
+                if fields is None:
+                    return
+                if fields or len(header) == 1:
+                    yield self._row(header, fields or [""])
+            except BadInput as fault:
+                if self._broken:
+                    raise
+                yield fault
+
+    @property
+    def text(self) -> str:
+        """The lines of the last row, as they stood in the file."""
+        return "".join(self._taken)
 
     def _checked_header(self) -> Sequence[str]:
         header = self._next()
@@ -167,20 +190,30 @@ class CsvRows:
         return Row(place, dict(zip(header, fields, strict=True)))
 
     def _next(self) -> list[str] | None:
+        self._taken.clear()
         try:
             return next(self._reader, None)
         except csv.Error as fault:
             raise BadInput(f"{self._source.name}, line {self._reader.line_num}: {fault}") from None
 
+    def _blocks(self) -> Iterator[list[bytes]]:
+        try:
+            yield from line_blocks(self._source, keep_returns=True)
+        except BadInput:
+            self._broken = True
+            raise
+
     def _lines(self) -> Iterator[str]:
         number = 0
-        for lines in line_blocks(self._source, keep_returns=True):
+        for lines in self._blocks():
             self._waiting = lines[::-1]
             while self._waiting:
                 number += 1
                 line = self._waiting.pop()
                 try:
-                    yield line.decode() + "\n"
+                    self._taken.append(line.decode() + "\n")
                 except UnicodeDecodeError:
+                    self._broken = True
                     place = f"{self._source.name}, line {number}"
                     raise BadInput(f"{place} is not text in UTF-8: {_shown(line)}") from None
+                yield self._taken[-1]

@@ -9,7 +9,9 @@ from typing import Final
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.base import Connector, SinkConnector, SourceConnector
+from ottla.connect.plugins.directory.source import DirectorySourceConnector
 from ottla.connect.plugins.file_stream import FileStreamSinkConnector, FileStreamSourceConnector
+from ottla.connect.plugins.http.sink import HttpSinkConnector
 from ottla.connect.plugins.jdbc.sink import JdbcSinkConnector
 from ottla.connect.plugins.jdbc.source import JdbcSourceConnector
 
@@ -18,6 +20,7 @@ GROUP: Final = "ottla.connect"
 AnyConnector = type[SourceConnector] | type[SinkConnector]
 SHIPPED: Final[tuple[AnyConnector, ...]] = (
     FileStreamSourceConnector, FileStreamSinkConnector, JdbcSourceConnector, JdbcSinkConnector,
+    DirectorySourceConnector, HttpSinkConnector,
 )  # fmt: skip
 
 

@@ -84,6 +84,8 @@ class Conversion:
 
     def outgoing(self, record: SourceRecord) -> Outgoing | None:
         """The bytes of a record, None for one that a transformation dropped; StageFault where one stage refused it."""
+        if record.fault is not None:
+            raise StageFault("TASK_POLL", "", record.fault) from record.fault
         made = self._transformed(record)
         if made is None:
             return None

@@ -140,6 +140,9 @@ class SourceWork:
         self._topics.add(topic)
 
     async def _again(self, record: SourceRecord) -> Outgoing | None:
+        if record.fault is not None:  # the connector could not read it, which no repetition mends
+            await self._refusals.take(original_of(record), StageFault("TASK_POLL", "", record.fault))
+            return None
         try:
             return await self._refusals.tried(lambda: self._conversion.again(self._conversion.outgoing, record))
         except StageFault as fault:

@@ -1,0 +1,1 @@
+"""The HTTP sink: records become requests to a web service."""

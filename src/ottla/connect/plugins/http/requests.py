@@ -1,0 +1,79 @@
+"""Requests over one connection that is kept open, and the meaning of their answers."""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+_OF_ALL = frozenset({401, 403})
+"""Answers about the options of the connector rather than about a record."""
+_SHOWN_BYTES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The service's answer; status 0 if there was none."""
+
+    status: int
+    reason: str
+    retry_after_ms: int = 0
+
+    @property
+    def taken(self) -> bool:
+        """True if the service has the records."""
+        return 200 <= self.status < 300
+
+    @property
+    def may_pass(self) -> bool:
+        """True if the same request may be taken later."""
+        return self.status in (0, 408, 429) or self.status >= 500
+
+    @property
+    def is_of_all(self) -> bool:
+        """True if every other record would get the same answer."""
+        return self.status in _OF_ALL or self.status < 400
+
+
+class Service:
+    """A web service. Its methods block."""
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self.name = f"{parts.scheme}://{parts.netloc}"
+        self.target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(parts.hostname, parts.port, timeout=timeout_s)
+
+    def ask(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """Send one request and read its answer to the end."""
+        try:
+            self._connection.request(method, target, body, dict(headers))
+            found = self._connection.getresponse()
+            content = found.read()
+        except (OSError, http.client.HTTPException) as fault:
+            self._connection.close()
+            return Answer(0, f"no answer ({fault or type(fault).__name__})")
+        shown = content[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
+        if 300 <= found.status < 400:
+            shown = f"it moved to {found.headers.get('Location')}: set http.url to that"
+        after = retry_after_ms(found.headers.get("Retry-After", ""), now_s=time.time())
+        return Answer(found.status, f"{found.status} {found.reason}: {shown}", after)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+
+def retry_after_ms(text: str, *, now_s: float) -> int:
+    """The wait that a service asks for, in seconds or as a date; 0 if it asks for none that is understood."""
+    if text.isascii() and text.isdigit():
+        return int(text) * 1000
+    try:
+        return max(0, int((parsedate_to_datetime(text).timestamp() - now_s) * 1000))
+    except ValueError:
+        return 0
