@@ -31,6 +31,7 @@ MAY_PRINT = (
     "registry/command.py",
     "connect/command.py",
     "connect/distributed.py",
+    "streams/command.py",
 )
 # protoc reads schemas from files alone; the handler of signals writes to stderr by a call that takes no lock.
 MAY_CALL_FILES = (

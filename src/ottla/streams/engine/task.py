@@ -150,7 +150,15 @@ class Context:
 class Task:
     """One topology at work over its stores, or some sub-topologies of it."""
 
-    def __init__(self, topology: Topology, *, sub_topologies: Iterable[int] | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        sub_topologies: Iterable[int] | None = None,
+        loops_back: bool = True,
+        wall_clock_ms: int = 0,
+    ) -> None:
+        """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it."""
         wanted = None if sub_topologies is None else set(sub_topologies)
         names = {
             name
@@ -164,7 +172,8 @@ class Task:
         self.times = Times()
         self.dropped: Counter[str] = Counter()
         self.place: Place | None = None
-        self.wall_clock_ms = 0
+        self.wall_clock_ms = wall_clock_ms
+        self._loops_back = loops_back
         self._queues: dict[str, deque[Input]] = {}
         self._heads: list[tuple[int, int, str]] = []
         self._arrivals = 0
@@ -190,12 +199,13 @@ class Task:
         self.punctuate_wall_clock()
         return self.take(batch)
 
-    def feed(self, record: Input) -> None:
-        """Process one record, and everything that it sends through the topology's own topics."""
-        if record.place.topic not in self._source_of:
+    def feed(self, *records: Input) -> None:
+        """Process records, each topic's in their order and the earliest first; and all that they send to own topics."""
+        for record in records:
             topic = record.place.topic
-            raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
-        self._enqueue(record)
+            if topic not in self._source_of:
+                raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
+            self._enqueue(record)
         self._drain()
 
     def advance(self, wall_clock_ms: int) -> None:
@@ -308,10 +318,11 @@ class Task:
             raise ProcessingError(f"{sink.name} cannot write to {topic}: {error}") from error
         if record.timestamp < 0:
             raise ProcessingError(f"{sink.name} cannot write to {topic}: the timestamp {record.timestamp} is negative")
-        if not sink.repartition or topic not in self._source_of:
+        returns = self._loops_back and topic in self._source_of
+        if not sink.repartition or not returns:
             origin = len(self._outputs)
             self._outputs.append(Output(topic, sink.name, key, value, record.timestamp, record.headers, origin))
-        if topic in self._source_of:
+        if returns:
             place = Place(topic, 0, self._offsets[topic])
             self._offsets[topic] += 1
             self._enqueue(Input(place, key, value, record.timestamp, record.headers))

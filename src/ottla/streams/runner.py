@@ -1,0 +1,280 @@
+"""Runs a topology in this process over a cluster's topics: reads, processes, and commits, exactly once.
+
+A batch is one transaction: results, changed entries of stores and the offsets that were read become visible together.
+Instances of one application id are members of one consumer group, and share the tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ottla.client import (
+    Admin,
+    ApiError,
+    CommittedOffset,
+    ConsumedRecord,
+    Consumer,
+    ErrorCode,
+    Producer,
+    ProducerFenced,
+    TopicPartition,
+    TransactionMustAbort,
+)
+from ottla.client.model import LATEST
+from ottla.streams.changelog import from_record, to_record
+from ottla.streams.engine.task import Input, Results, Task
+from ottla.streams.errors import TopologyError
+from ottla.streams.graph import Topology
+from ottla.streams.layout import TIMES, Layout, layout
+from ottla.streams.naming import checked
+from ottla.streams.serdes import INT64
+from ottla.streams.stores import EntryKey
+from ottla.streams.values import Place
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+TaskId = tuple[int, int]
+"""A sub-topology and a partition."""
+Restored = dict[TaskId, dict[str, dict[EntryKey, Any]]]
+_POLL_MS = 200
+_log = logging.getLogger(__name__)
+_OVERTAKEN = {
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.PRODUCER_FENCED,
+}
+"""Errors that say that another instance may have the tasks."""
+
+
+def run(
+    topology: Topology,
+    *,
+    application_id: str,
+    bootstrap: str | Sequence[str] = "localhost:9092",
+    max_poll_records: int = 500,
+    session_timeout_ms: int = 10_000,
+    transaction_timeout_ms: int = 10_000,
+    replication_factor: int = -1,
+    stop: threading.Event | None = None,
+) -> None:
+    """Run until SIGTERM, Ctrl-C or `stop`; the batch at work is committed first.
+
+    `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
+    Raises ProcessingError where a function of the user's fails (the batch leaves nothing), TopologyError for a topology
+    that the runner cannot run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
+    """
+    checked(application_id)
+    stop = stop or threading.Event()
+    with Admin(bootstrap) as admin:
+        plan = _prepared(admin, topology, application_id, replication_factor)
+    with _stopped_by_signals(stop):
+        while not stop.is_set():
+            consumer = Consumer(
+                bootstrap,
+                group_id=application_id,
+                assignors="range",  # gives equal partitions of all topics to one member
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                isolation_level="read_committed",
+                max_poll_records=max_poll_records,
+                session_timeout_ms=session_timeout_ms,
+                heartbeat_interval_ms=max(1, min(3_000, session_timeout_ms // 3)),
+            )
+            producer = Producer(
+                bootstrap,
+                transactional_id=f"{application_id}-{uuid.uuid4()}",
+                transaction_timeout_ms=transaction_timeout_ms,
+            )
+            with producer, consumer:
+                _Instance(topology, plan, bootstrap, consumer, producer).work(stop)
+
+
+class _Instance:
+    """One member of the group with its tasks, until it is stopped or another member may have its tasks."""
+
+    def __init__(
+        self, topology: Topology, plan: Layout, bootstrap: str | Sequence[str], consumer: Consumer, producer: Producer
+    ) -> None:
+        self._topology, self._plan, self._bootstrap = topology, plan, bootstrap
+        self._consumer, self._producer = consumer, producer
+        self._read = plan.read()
+        self._tasks: dict[TaskId, Task] = {}
+        self._changed = False
+        self._batch = 0
+
+    def work(self, stop: threading.Event) -> None:
+        """Read, process and commit until stopped, or until a commit is refused because the group has moved on."""
+        self._producer.init_transactions()
+        self._consumer.subscribe(sorted(self._read), on_assign=self._note, on_revoke=self._note)
+        while not stop.is_set():
+            records = self._consumer.poll(_POLL_MS)
+            if self._changed:
+                self._restore()
+            try:
+                self._process(records)
+            except (TransactionMustAbort, ProducerFenced, ApiError) as fault:
+                if not _overtaken(fault):
+                    raise
+                _log.warning("another instance may have the tasks of this one; restoring them first: %s", fault)
+                return
+
+    def _note(self, _: Sequence[TopicPartition]) -> None:
+        """Tasks end with every change of the assignment: other instances may have changed their state meanwhile."""
+        self._tasks.clear()
+        self._changed = True
+
+    def _restore(self) -> None:
+        """Make the tasks of the assigned partitions, with the state that is committed."""
+        assigned = self._consumer.assignment
+        for partition in sorted(assigned):
+            self._consumer.position(partition)  # waits for an open transaction that commits its offset
+        ids = {(self._plan.part_of[self._read[one.topic]], one.partition) for one in assigned}
+        now_ms = int(time.time() * 1000)
+        self._tasks = {
+            (part, partition): Task(self._topology, sub_topologies=[part], loops_back=False, wall_clock_ms=now_ms)
+            for part, partition in sorted(ids)
+        }
+        for task_id, changes in _committed_state(self._bootstrap, self._plan, self._tasks).items():
+            self._tasks[task_id].restore(changes)
+        self._changed = False
+
+    def _process(self, records: list[ConsumedRecord]) -> None:
+        """One batch, in one transaction if it made or read anything."""
+        inputs: dict[TaskId, list[Input]] = {}
+        offsets: dict[TopicPartition, CommittedOffset] = {}
+        for record in records:
+            topic = self._read[record.topic]
+            place = Place(topic, record.partition, record.offset)
+            read = Input(place, record.key, record.value, record.timestamp, record.headers)
+            inputs.setdefault((self._plan.part_of[topic], record.partition), []).append(read)
+            offsets[TopicPartition(record.topic, record.partition)] = CommittedOffset(record.offset + 1)
+        now_ms = int(time.time() * 1000)
+        made: list[tuple[TaskId, Results]] = []
+        for task_id, task in self._tasks.items():
+            task.feed(*inputs.get(task_id, ()))
+            task.advance(max(now_ms, task.wall_clock_ms))
+            results = task.take(self._batch)
+            if results.outputs or results.changes:
+                made.append((task_id, results))
+        self._batch += 1
+        if not offsets and not made:
+            return
+        with self._producer.transaction():
+            for task_id, results in made:
+                self._write(task_id, results, now_ms)
+            if offsets:
+                self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
+
+    def _write(self, task_id: TaskId, results: Results, now_ms: int) -> None:
+        part, partition = task_id
+        for output in results.outputs:
+            topic = self._plan.topic(output.topic)
+            self._producer.produce(topic, output.value, output.key, headers=output.headers, timestamp=output.timestamp)
+        for store, entries in results.changes.items():
+            topic = self._plan.changelog(store or TIMES)
+            for key, entry in entries.items():
+                if store:
+                    data, value, at = to_record(self._tasks[task_id].stores[store], key, entry)
+                else:
+                    data, value, at = f"{part} {key[0]}".encode(), INT64.write(entry), None
+                stamp = now_ms if at is None else at
+                self._producer.produce(topic, value, data, partition=partition, timestamp=stamp)
+
+
+def _overtaken(fault: Exception) -> bool:
+    cause = fault.__cause__ if isinstance(fault, TransactionMustAbort) else fault
+    return isinstance(cause, ProducerFenced) or (isinstance(cause, ApiError) and cause.code in _OVERTAKEN)
+
+
+def _committed_state(bootstrap: str | Sequence[str], plan: Layout, tasks: dict[TaskId, Task]) -> Restored:
+    """The entries in the changelogs of these tasks.
+
+    They are read up to their very ends: behind an open transaction of an instance that died there may be committed
+    entries of the one that followed, so that one waits until the cluster has ended it.
+    """
+    wanted: dict[TopicPartition, tuple[str, TaskId]] = {}
+    for (part, partition), task in tasks.items():
+        for store in task.stores:
+            wanted[TopicPartition(plan.changelog(store), partition)] = store, (part, partition)
+        wanted[TopicPartition(plan.changelog(TIMES), partition)] = TIMES, (part, partition)
+    restored: Restored = {task_id: {} for task_id in tasks}
+    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        consumer.assign(list(wanted))
+        consumer.seek_to_beginning()
+        ends = consumer.cluster.list_offsets(sorted(wanted), LATEST)
+        while any(consumer.position(partition) < end.offset for partition, end in ends.items()):
+            for record in consumer.poll(_POLL_MS):
+                store, task_id = wanted[TopicPartition(record.topic, record.partition)]
+                assert record.key is not None
+                if store != TIMES:
+                    kept = tasks[task_id].stores[store]
+                    key, entry = from_record(kept, record.key, record.value, record.timestamp)
+                    restored[task_id].setdefault(store, {})[key] = entry
+                    continue
+                number, _, name = record.key.decode().partition(" ")
+                owner = int(number), record.partition
+                if owner in restored:
+                    restored[owner].setdefault("", {})[(name,)] = INT64.from_bytes(record.value)
+    return restored
+
+
+def _prepared(admin: Admin, topology: Topology, application_id: str, replication_factor: int) -> Layout:
+    """The layout; topics of the application's own are made where they do not exist."""
+    topics = admin.list_topics()
+    if missing := [topic for topic in topology.topics() if topic not in topics]:
+        raise TopologyError(f"the topic {missing[0]} does not exist: make it first (ottla topic create {missing[0]})")
+    plan = layout(topology, application_id, {topic: len(topics[topic].partitions) for topic in topology.topics()})
+    own = {plan.topic(name): (count, {"retention.ms": "-1"}) for name, count in plan.repartitions.items()}
+    own |= {plan.changelog(name): (count, {"cleanup.policy": "compact"}) for name, count in plan.changelogs.items()}
+    for topic, (count, configs) in own.items():
+        if topic not in topics:
+            try:
+                admin.create_topic(
+                    topic, count, replication_factor, {**configs, "message.timestamp.type": "CreateTime"}
+                )
+                continue
+            except ApiError as fault:
+                if fault.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
+            topics = admin.list_topics()
+        if (there := len(topics[topic].partitions)) != count:
+            raise TopologyError(
+                f"the application's topic {topic} has {there} partitions, and the topology needs {count} now: run it "
+                "under another application id, or delete the application's topics and its group"
+            )
+    return plan
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C set `stop`, where this is the main thread; a second signal acts as it did before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def stop_once(_: int, __: FrameType | None) -> None:
+        stop.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, stop_once)
+    try:
+        yield
+    finally:
+        restore()

@@ -1,0 +1,41 @@
+"""Tasks and topics of an application, and the topologies that are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.streams import JoinWindows, StreamsBuilder, TopologyError
+from ottla.streams.layout import TIMES, layout
+
+
+def test_a_repartition_topic_has_as_many_partitions_as_those_who_write_to_it() -> None:
+    builder = StreamsBuilder()
+    builder.stream("a").group_by(lambda _, v: v).count(store="kept").to_stream().to("b")
+    plan = layout(builder.build(), "app", {"a": 3})
+    assert (plan.tasks, plan.repartitions) == ({0: 3, 1: 3}, {"kept-repartition": 3})
+    assert plan.changelogs == {"kept": 3, TIMES: 3}
+    assert plan.read() == {"a": "a", "app-kept-repartition": "kept-repartition"}
+    assert plan.changelog("kept") == "app-kept-changelog"
+
+
+def test_joined_topics_with_different_partitions_are_refused_by_name() -> None:
+    builder = StreamsBuilder()
+    builder.stream("a").join(builder.table("b"), lambda one, two: [one, two]).to("c")
+    with pytest.raises(TopologyError, match="a has 3, b has 2"):
+        layout(builder.build(), "app", {"a": 3, "b": 2})
+
+
+def test_stores_that_have_no_bytes_yet_are_refused_by_name() -> None:
+    builder = StreamsBuilder()
+    other = builder.stream("b")
+    builder.stream("a").left_join(other, lambda one, two: [one, two], windows=JoinWindows(5, 5)).to("c")
+    with pytest.raises(TopologyError, match=r"cannot keep the store KSTREAM-OUTERSHARED-.*-store yet"):
+        layout(builder.build(), "app", {"a": 1, "b": 1})
+
+
+def test_a_global_table_is_refused_by_name() -> None:
+    builder = StreamsBuilder()
+    rows = builder.global_table("b")
+    builder.stream("a").join(rows, lambda one, two: [one, two], table_key=lambda key, _: key).to("c")
+    with pytest.raises(TopologyError, match="reads b as a global table"):
+        layout(builder.build(), "app", {"a": 1, "b": 1})

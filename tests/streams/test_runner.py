@@ -1,0 +1,126 @@
+"""Topologies run over a broker: exactly once, also through kill -9 and a restart."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ottla.client import Admin, Producer
+from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, run
+from ottla.testing import TestBroker
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "wordcount.py"
+OPTIONS = {"group.min.session.timeout.ms": 100, "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
+
+
+@pytest.fixture
+def broker() -> Iterator[TestBroker]:
+    with TestBroker(OPTIONS) as made:
+        with Admin(made.bootstrap_servers) as admin:
+            admin.create_topic("word-lines", 2)
+            admin.create_topic("word-counts", 1)
+        yield made
+
+
+def words() -> Topology:
+    builder = StreamsBuilder(value=TEXT)
+    split = builder.stream("word-lines").flat_map_values(str.split)
+    split.group_by(lambda _, word: word).count(store="counts").to_stream().map_values(str).to("word-counts")
+    return builder.build()
+
+
+def write(broker: TestBroker, *lines: str) -> None:
+    with Producer(broker.bootstrap_servers) as producer:
+        for at, line in enumerate(lines):
+            producer.produce("word-lines", line, partition=at % 2)
+
+
+def counted(broker: TestBroker, at_least: int) -> list[tuple[str, int]]:
+    records = broker.records("word-counts", at_least=at_least, isolation_level="read_committed", timeout=60)
+    return [((record.key or b"").decode(), int(record.value or b"")) for record in records]
+
+
+@contextmanager
+def running(broker: TestBroker) -> Iterator[None]:
+    stop, failed = threading.Event(), []
+
+    def work() -> None:
+        try:
+            run(words(), application_id="app", bootstrap=broker.bootstrap_servers, stop=stop)
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(60)
+    assert not failed
+    assert not thread.is_alive()
+
+
+def test_words_are_counted_through_a_repartition_topic_and_a_restart_goes_on_counting(broker: TestBroker) -> None:
+    write(broker, "so it is", "so")
+    with running(broker):
+        assert sorted(counted(broker, 4)) == [("is", 1), ("it", 1), ("so", 1), ("so", 2)]
+    assert broker.records("app-counts-repartition")
+    changelog = {record.key: record.value for record in broker.records("app-counts-changelog")}
+    assert changelog[b"so"] == INT64.write(2)
+    write(broker, "so")
+    with running(broker):
+        assert counted(broker, 5)[4:] == [("so", 3)]
+
+
+def started(broker: TestBroker) -> subprocess.Popen[bytes]:
+    code = (
+        "import sys; from ottla.streams import run; from ottla.streams.command import found_topology; "
+        "run(found_topology(sys.argv[1]), application_id='app', bootstrap=sys.argv[2], max_poll_records=20, "
+        "session_timeout_ms=1000, transaction_timeout_ms=1000)"
+    )
+    return subprocess.Popen([sys.executable, "-c", code, str(EXAMPLE), broker.bootstrap_servers], env=os.environ)
+
+
+def test_a_kill_in_the_middle_counts_no_word_twice_and_none_less(broker: TestBroker) -> None:
+    write(broker, *["one two one"] * 200)
+    first = started(broker)
+    try:
+        counted(broker, 30)
+    finally:
+        first.kill()
+        first.wait()
+    write(broker, *["one two one"] * 200)
+    second = started(broker)
+    try:
+        found = counted(broker, 1200)
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(60) == 0
+    finally:
+        second.kill()
+        second.wait()
+    assert [count for word, count in found if word == "one"] == list(range(1, 801))
+    assert [count for word, count in found if word == "two"] == list(range(1, 401))
+
+
+def test_a_failing_function_ends_the_run_with_its_node_and_place_and_leaves_nothing(broker: TestBroker) -> None:
+    builder = StreamsBuilder(value=TEXT)
+    builder.stream("word-lines").map_values(lambda line: line[9], name="ninth").to("word-counts")
+    write(broker, "long enough", "short")
+    with pytest.raises(ProcessingError, match=r"ninth failed for the record at word-lines-1@0: IndexError"):
+        run(builder.build(), application_id="app", bootstrap=broker.bootstrap_servers)
+
+
+def test_a_topic_that_does_not_exist_is_named(broker: TestBroker) -> None:
+    builder = StreamsBuilder()
+    builder.stream("word-linse").to("word-counts")
+    with pytest.raises(TopologyError, match="topic word-linse does not exist"):
+        run(builder.build(), application_id="app", bootstrap=broker.bootstrap_servers)
