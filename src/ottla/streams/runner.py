@@ -164,6 +164,7 @@ class _Instance:
             read = Input(place, record.key, record.value, record.timestamp, record.headers)
             inputs.setdefault((self._plan.part_of[topic], record.partition), []).append(read)
             offsets[TopicPartition(record.topic, record.partition)] = CommittedOffset(record.offset + 1)
+        assert inputs.keys() <= self._tasks.keys()
         now_ms = int(time.time() * 1000)
         made: list[tuple[TaskId, Results]] = []
         for task_id, task in self._tasks.items():
