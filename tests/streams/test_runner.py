@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ottla.client import Admin, Producer
-from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, run
+from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, run, runner
 from ottla.testing import TestBroker
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "wordcount.py"
@@ -79,6 +79,29 @@ def test_words_are_counted_through_a_repartition_topic_and_a_restart_goes_on_cou
     write(broker, "so")
     with running(broker):
         assert counted(broker, 5)[4:] == [("so", 3)]
+
+
+def test_two_instances_share_the_work_and_one_goes_on_when_the_other_ends(broker: TestBroker) -> None:
+    with running(broker):
+        write(broker, *["a b c d e f"] * 20)
+        with running(broker):
+            counted(broker, 120)
+            write(broker, *["a b c d e f"] * 20)
+            counted(broker, 240)
+        write(broker, *["a b c d e f"] * 20)
+        found = counted(broker, 360)
+    for letter in "abcdef":
+        assert [count for word, count in found if word == letter] == list(range(1, 61))
+
+
+def test_records_of_repartition_topics_are_deleted_once_they_are_committed(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "PURGE_S", 0.0)
+    write(broker, "so it is")
+    with running(broker):
+        counted(broker, 3)
+        broker.wait_for(lambda: not broker.records("app-counts-repartition"), what="the records were deleted")
 
 
 def started(broker: TestBroker) -> subprocess.Popen[bytes]:

@@ -45,6 +45,8 @@ TaskId = tuple[int, int]
 """A sub-topology and a partition."""
 Restored = dict[TaskId, dict[str, dict[EntryKey, Any]]]
 _POLL_MS = 200
+PURGE_S = 30.0
+"""The time between two deletions of what was read of repartition topics, as in Kafka."""
 _log = logging.getLogger(__name__)
 _OVERTAKEN = {
     ErrorCode.ILLEGAL_GENERATION,
@@ -112,6 +114,8 @@ class _Instance:
         self._tasks: dict[TaskId, Task] = {}
         self._changed = False
         self._batch = 0
+        self._done: dict[TopicPartition, int] = {}
+        self._purged_at = time.monotonic()
 
     def work(self, stop: threading.Event) -> None:
         """Read, process and commit until stopped, or until a commit is refused because the group has moved on."""
@@ -123,6 +127,7 @@ class _Instance:
                 self._restore()
             try:
                 self._process(records)
+                self._purge()
             except (TransactionMustAbort, ProducerFenced, ApiError) as fault:
                 if not _overtaken(fault):
                     raise
@@ -159,6 +164,7 @@ class _Instance:
             read = Input(place, record.key, record.value, record.timestamp, record.headers)
             inputs.setdefault((self._plan.part_of[topic], record.partition), []).append(read)
             offsets[TopicPartition(record.topic, record.partition)] = CommittedOffset(record.offset + 1)
+        assert inputs.keys() <= self._tasks.keys()
         now_ms = int(time.time() * 1000)
         made: list[tuple[TaskId, Results]] = []
         for task_id, task in self._tasks.items():
@@ -175,6 +181,19 @@ class _Instance:
                 self._write(task_id, results, now_ms)
             if offsets:
                 self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
+
+        self._done |= {at: one.offset for at, one in offsets.items() if self._read[at.topic] in self._plan.repartitions}
+
+    def _purge(self) -> None:
+        """Delete the records of repartition topics that are committed; a failure is only told."""
+        if not self._done or time.monotonic() < self._purged_at + PURGE_S:
+            return
+        self._purged_at = time.monotonic()
+        outcomes = Admin(cluster=self._consumer.cluster).delete_records(self._done)
+        for partition, outcome in outcomes.items():
+            if isinstance(outcome, Exception):
+                _log.warning("could not delete what was read of %s-%d: %s", *partition, outcome)
+        self._done.clear()
 
     def _write(self, task_id: TaskId, results: Results, now_ms: int) -> None:
         part, partition = task_id
