@@ -129,8 +129,9 @@ def test_two_of_three_snapshots_of_the_last_run_lead_nothing_before_the_third_br
     for number in (1, 2):
         three.put_back(three.directory(number))
     three.start((1, 2))
+    until(lambda: three.described(1)[0] == NO_LEADER)
+    until(lambda: all(three.cluster.brokers[number].log().count(OLDER) == 1 for number in (1, 2)))
     assert three.described(1)[0] == NO_LEADER
-    assert [three.cluster.brokers[number].log().count(OLDER) for number in (1, 2)] == [1, 1]
     three.start((3,))
     three.all_in_sync()
     assert three.read() == three.acknowledged
