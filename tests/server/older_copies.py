@@ -89,11 +89,12 @@ class Copied:
         return int((self.directory(number) / "age").read_bytes().split(b"\n")[1].removeprefix(b"age="))
 
     def stored_age(self, number: int) -> int:
-        """The age of a broker's directory as the metadata store has it."""
+        """The age of a broker's directory as the metadata store has it; -1 before it is first noted there."""
         said = (self.directory(number) / "meta.properties").read_text().splitlines()
         (name,) = [line.partition("=")[2] for line in said if line.startswith("directory.id=")]
-        (file,) = self.copies.parent.rglob(f"brokers/{name}.age")
-        return int.from_bytes(file.read_bytes()[:8], "little")
+        for file in self.copies.parent.rglob(f"brokers/{name}.age"):
+            return int.from_bytes(file.read_bytes()[:8], "little")
+        return -1
 
     def directory(self, number: int) -> Path:
         directory = self.cluster.brokers[number].directory

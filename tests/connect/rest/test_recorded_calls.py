@@ -160,7 +160,8 @@ async def replayed() -> dict[int, tuple[tuple[int, Any], tuple[int, Any]]]:
     return different
 
 
-def test_every_recorded_call_is_answered_alike_but_for_those_in_the_table() -> None:
+def test_every_recorded_call_is_answered_alike_but_for_those_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.Logger.manager, "loggerDict", {})  # other tests' libraries have loggers too
     level = logging.getLogger().level
     logging.getLogger().setLevel(logging.INFO)
     try:
