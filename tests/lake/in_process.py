@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -57,6 +58,13 @@ class Load:
             return SimpleNamespace(schema=schemas.__getitem__)
 
         self._monkeypatch.setattr(values, "registry", find)
+
+    @contextlib.contextmanager
+    def earlier(self, name: str, value: Any) -> Iterator[None]:
+        """An earlier version of ottla, in which a name had this value."""
+        with self._monkeypatch.context() as patch:
+            patch.setattr(name, value)
+            yield
 
     def round(self, payloads: Sequence[bytes | None]) -> None:
         """Load values in one round; raises LakeRefused as the loader does."""

@@ -25,6 +25,7 @@ from ottla.formats.arrays import from_numbers, lists
 from ottla.formats.evolution import described
 from ottla.formats.faults import BadPayload, SchemaFault
 from ottla.formats.protobuf_imports import WELL_KNOWN
+from ottla.formats.protobuf_options import params
 
 MOST_COLUMNS = 5_000
 UINT64 = pa.decimal128(20, 0)
@@ -36,6 +37,9 @@ WRAPPERS = frozenset(
 )
 AS_JSON = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
 TIMESTAMP = "google.protobuf.Timestamp"
+_DECIMAL = "confluent.type.Decimal"
+_CONNECT = frozenset({_DECIMAL, "google.type.Date", "google.type.TimeOfDay"})
+_ANY_SCALE = {"scale", "value"}
 _READ_SPECIALLY = WRAPPERS | AS_JSON | {TIMESTAMP}
 _SCALARS = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(),
@@ -90,7 +94,8 @@ class _Columns:
             found = self._field(each)
             if found is not None:
                 default = None if each.has_presence else found.build([_absent(each)])
-                fields.append(described(pa.field(each.name, found.type), default=default, number=each.number))
+                column = pa.field(each.name, found.type)
+                fields.append(described(column, default=default, number=each.number, meaning=_meaning(each)))
                 builds.append(_member(each, found))
         self.open.pop()
         if not fields:
@@ -163,6 +168,20 @@ def _member(field: FieldDescriptor, column: Column) -> Build:
         return set_ones.take(pa.array(places, mask=~present))
 
     return messages_inside
+
+
+def _meaning(field: FieldDescriptor) -> str:
+    """Kafka Connect's name of the type, by the message that its converter writes for it; a decimal's with its scale."""
+    if field.is_repeated:
+        return ""
+    if field.message_type is None:
+        return params(field).get("connect.name", "")
+    name = field.message_type.full_name
+    if name == _DECIMAL and "scale" in (given := params(field)):
+        return f"{name} {given['scale']}"
+    if name.rpartition(".")[2] == "VariableScaleDecimal" and set(field.message_type.fields_by_name) == _ANY_SCALE:
+        return "io.debezium.data.VariableScaleDecimal"
+    return name if name in _CONNECT else ""
 
 
 def _repeated(one: Column) -> Column:
