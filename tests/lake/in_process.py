@@ -41,7 +41,8 @@ class Load:
         self.catalog = f"sqlite:///{folder}/catalog.db"
         if format == "iceberg":
             options["catalog"] = self.catalog
-        self.settings = load_settings([TOPIC], self.folder, {"format": format, "partition_by": "none", **options})
+        self._options = {"format": format, "partition_by": "none", **options}
+        self.settings = load_settings([TOPIC], self.folder, self._options)
         self.store = open_store(self.settings.url)
         self.committed = Commit()
         self.letters: list[str] = []
@@ -58,6 +59,10 @@ class Load:
             return SimpleNamespace(schema=schemas.__getitem__)
 
         self._monkeypatch.setattr(values, "registry", find)
+
+    def goes_on(self, **options: Any) -> None:
+        """Later rounds have these options, too."""
+        self.settings = load_settings([TOPIC], self.folder, self._options | options)
 
     @contextlib.contextmanager
     def earlier(self, name: str, value: Any) -> Iterator[None]:
