@@ -32,10 +32,10 @@ def test_all_files_are_full_together_and_the_offset_behind_them_may_be_committed
 
 def test_a_record_that_goes_into_no_file_is_committable_once_no_file_is_open():
     filling = a_filling()
-    filling.skip(4)
+    filling.pass_over(4)
     assert filling.committable == 5
     filling.add("a", 5, None, None)
-    filling.skip(6)
+    filling.pass_over(6)
     assert filling.committable == 5
 
 

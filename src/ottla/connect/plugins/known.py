@@ -17,13 +17,14 @@ from ottla.connect.plugins.file_stream import FileStreamSinkConnector, FileStrea
 from ottla.connect.plugins.http.sink import HttpSinkConnector
 from ottla.connect.plugins.jdbc.sink import JdbcSinkConnector
 from ottla.connect.plugins.jdbc.source import JdbcSourceConnector
+from ottla.connect.plugins.search.sink import SearchSinkConnector
 
 GROUP: Final = "ottla.connect"
 """The group of entry points; each is a class of a connector."""
 AnyConnector = type[SourceConnector] | type[SinkConnector]
 SHIPPED: Final[tuple[AnyConnector, ...]] = (
     FileStreamSourceConnector, FileStreamSinkConnector, JdbcSourceConnector, JdbcSinkConnector,
-    DirectorySourceConnector, HttpSinkConnector,
+    DirectorySourceConnector, HttpSinkConnector, SearchSinkConnector,
 )  # fmt: skip
 OFFERED: Final = tuple(
     EntryPoint(value.rpartition(":")[2], value, GROUP)

@@ -90,7 +90,7 @@ class Filling:
         self.count += 1
         self.next_offset = offset + 1
 
-    def skip(self, offset: int) -> None:
+    def pass_over(self, offset: int) -> None:
         """Pass over a record that goes into no file."""
         self.next_offset = offset + 1
 

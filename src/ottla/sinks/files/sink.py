@@ -116,7 +116,7 @@ class FileSinkTask(SinkTask):
         try:
             time_ms = self._checked(record, now_ms)
             if record.value is None and self._plan.null_values == "ignore":
-                files.filling.skip(record.offset)
+                files.filling.pass_over(record.offset)
                 return
             folder = self._plan.folder_of(record, time_ms or 0)
             schema = record.value_schema
@@ -125,7 +125,7 @@ class FileSinkTask(SinkTask):
             self._encode(files, folder, record)
         except DataException as fault:
             self._refused.append((record, fault))
-            files.filling.skip(record.offset)
+            files.filling.pass_over(record.offset)
             return
         files.filling.add(folder, record.offset, schema, time_ms)
         if files.filling.is_full:
