@@ -56,6 +56,12 @@ class SourceTask(ABC):
     async def commit(self, offsets: Sequence[Offset]) -> None:  # noqa: B027
         """Learn that all records up to these offsets are in Kafka, and the offsets kept."""
 
+    def acknowledged(self, records: Sequence[SourceRecord]) -> None:  # noqa: B027
+        """Learn that these records, as `read` gave them, are in Kafka or were left out by `errors.*`.
+
+        It is called at once, long before `commit`: a task whose senders wait for an answer gives it here.
+        """
+
     async def close(self) -> None:  # noqa: B027
         """Give back what the task holds."""
 

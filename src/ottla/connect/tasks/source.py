@@ -157,6 +157,7 @@ class SourceWork:
         known: Partition | None = None
         place = ""
         topics: set[str] = set()
+        settled: list[SourceRecord] = []
         while self._sent and (self._sent[0].delivery is None or self._sent[0].delivery.done()):
             sent = self._sent[0]
             error = None if sent.delivery is None else sent.delivery.exception()
@@ -168,11 +169,19 @@ class SourceWork:
                 topics.add(sent.topic)
             self._sent.popleft()
             record = sent.record
+            settled.append(record)
             if record.source_partition is not None and record.source_offset is not None:
                 if record.source_partition is not known:
                     known, place = record.source_partition, identity(self._plan.connector, record.source_partition)
                 self._acknowledged[place] = (record.source_partition, record.source_offset)
         self._on_topics(topics)
+        if settled:
+            await self._tell(settled)
+
+    async def _tell(self, settled: Sequence[SourceRecord]) -> None:
+        """Tell the task which records are safe: a dead letter is, once it is acknowledged too."""
+        await self._refusals.settle()
+        self._task.acknowledged(settled)
 
     async def _keep_offsets(self) -> None:
         self._due = time.monotonic() + self._interval
