@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ottla.cli.faults import text_of
 from ottla.config.properties import parse_properties
+from ottla.connect.checks import one_of
 from ottla.connect.errors import ConfigException
 from ottla.connect.rest.app import ConnectApp
 from ottla.connect.tasks.worker_options import check, flag, number
@@ -23,6 +24,7 @@ _TOPICS: Final = ("config.storage.topic", "status.storage.topic", "offset.storag
 _OWN: Final = (
     "group.id", *_TOPICS, "status.storage.partitions", "offset.storage.partitions", "config.storage.replication.factor",
     "session.timeout.ms", "heartbeat.interval.ms", "listeners", "topic.tracking.enable", "topic.tracking.allow.reset",
+    "exactly.once.source.support",
 )  # fmt: skip
 OF_ITS_OWN: Final = {
     "group.id": "connect-cluster",
@@ -56,10 +58,19 @@ def settings_of(given: Mapping[str, str]) -> WorkerSettings:
         replication_factor=number(given, "config.storage.replication.factor", -1),
         session_timeout_ms=number(given, "session.timeout.ms", 10_000),
         heartbeat_interval_ms=number(given, "heartbeat.interval.ms", 3_000),
+        exactly_once=_exactly_once(given) == "enabled",
         tracks_topics=flag(given, "topic.tracking.enable"),
         resets_topics=flag(given, "topic.tracking.allow.reset"),
         properties=dict(given),
     )
+
+
+def _exactly_once(given: Mapping[str, str]) -> str:
+    """`preparing` has no effect of its own: all workers here leave out what a transaction did not commit."""
+    name = "exactly.once.source.support"
+    text = given.get(name, "disabled")
+    one_of("DISABLED", "PREPARING", "ENABLED", any_case=True)(name, text)
+    return text.lower()
 
 
 def read_settings(path: str) -> WorkerSettings:

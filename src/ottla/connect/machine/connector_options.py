@@ -39,9 +39,14 @@ def options_of(kind: Literal["source", "sink"], worker: WorkerView) -> ConfigDef
     return ConfigDef(*_common(worker), *ours)
 
 
-def values_of(kind: Literal["source", "sink"], config: Mapping[str, str]) -> dict[str, Any]:
-    """The values of the options in common, with dead letters for both kinds; ConfigException for the first fault."""
-    options = options_of(kind, WorkerView())
+def values_of(
+    kind: Literal["source", "sink"], config: Mapping[str, str], *, exactly_once: bool = True
+) -> dict[str, Any]:
+    """The values of the options in common, with dead letters for both kinds; ConfigException for the first fault.
+
+    Without `exactly_once` a connector that requires it is at fault.
+    """
+    options = options_of(kind, WorkerView(exactly_once=exactly_once))
     values = (options.joined(LETTERS) if kind == "source" else options).parse(config)
     between(-1)("errors.retry.timeout", values["errors.retry.timeout"])  # Kafka's validation takes any number
     between(1)("errors.retry.delay.max.ms", values["errors.retry.delay.max.ms"])

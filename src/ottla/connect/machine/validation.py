@@ -15,6 +15,7 @@ from ottla.connect.java.regex import compiled
 from ottla.connect.machine.connector_options import CONVERTER_KINDS, LETTERS, WorkerView, options_of
 from ottla.connect.machine.refusals import Refused
 from ottla.connect.plugin import Plugin, found
+from ottla.connect.plugins.base import SourceConnector
 from ottla.connect.plugins.known import AnyConnector, connector
 
 Given = Mapping[str, str | None]
@@ -61,7 +62,9 @@ def validated(config: Given, worker: WorkerView) -> Verdict:
     for kind in CONVERTER_KINDS:
         if by_name[f"{kind}.converter"].errors:
             _forget_version(by_name[f"{kind}.converter.plugin.version"])
-    if plugin.kind == "sink":
+    if issubclass(plugin, SourceConnector):
+        _check_transactions(plugin, config, by_name)
+    else:
         _check_topics(by_name)
     for name, value in config.items():
         if value is None:
@@ -118,6 +121,30 @@ def _converter(name: str | None) -> Plugin[Any] | None:
         return found(HEADER_CONVERTERS, name) if name else None
     except ConfigException:
         return None
+
+
+def _check_transactions(plugin: type[SourceConnector], config: Given, checked: Mapping[str, Checked]) -> None:
+    """A connector that must deliver exactly once can, and one that is to end transactions does; in Kafka's words."""
+    text = {name: value for name, value in config.items() if value is not None}
+    wanted, boundary = checked["exactly.once.support"], checked["transaction.boundary"]
+    if str(wanted.value).lower() == "required" and not wanted.errors:
+        able = plugin.exactly_once(text)
+        if able is None:
+            wanted.errors.append(
+                "The connector does not implement the API required for preflight validation of exactly-once source "
+                "support. Please consult the documentation for the connector to determine whether it supports "
+                'exactly-once semantics, and then consider reconfiguring the connector to use the value "requested" '
+                "for this property (which will disable this preflight check and allow the connector to be created)."
+            )
+        elif not able:
+            wanted.errors.append(
+                "The connector does not support exactly-once semantics with the provided configuration."
+            )
+    if str(boundary.value).lower() == "connector" and not boundary.errors and not plugin.defines_transactions(text):
+        boundary.errors.append(
+            "The connector does not support connector-defined transaction boundaries with the given configuration. "
+            "Please reconfigure it to use a different transaction boundary definition."
+        )
 
 
 def _check_topics(checked: Mapping[str, Checked]) -> None:

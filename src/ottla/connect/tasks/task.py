@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ottla.connect.plugins.base import SinkTask
+from ottla.connect.tasks.exactly_once import ExactlyOnce, ExactlyOnceWork
 from ottla.connect.tasks.offsets import OffsetStore
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import providers_of, resolved
@@ -20,10 +21,12 @@ def run_task(
     on_state: Callable[[Status], None] = lambda status: None,
     policy: RestartPolicy | None = None,
     on_topics: Callable[[Iterable[str]], None] = lambda topics: None,
+    once: ExactlyOnce | None = None,
 ) -> Running:
     """The task as a job that is not begun: `await it.run()`, and `it.ask(Event.PAUSE)` and so on meanwhile.
 
-    `on_topics` is told the topics of each list of records that the task has read or delivered.
+    `on_topics` is told the topics of each list of records that the task has read or delivered. With `once` a source
+    writes in transactions, with the offsets that `once` names.
     """
 
     async def work(run: Run) -> None:
@@ -33,6 +36,8 @@ def run_task(
         task = plan.plugin.task(own)
         if isinstance(task, SinkTask):
             await SinkWork(plan, config, task, on_topics).run(run)
+        elif once is not None:
+            await ExactlyOnceWork(plan, config, task, once, on_topics).run(run)
         else:
             await SourceWork(plan, config, task, offsets, on_topics).run(run)
 
