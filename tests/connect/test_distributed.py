@@ -13,6 +13,7 @@ from ottla.cli.main import main
 from ottla.client import Admin, Consumer, TopicPartition
 from ottla.connect.distributed import settings_of
 from ottla.connect.errors import ConfigException
+from ottla.connect.rest.listener import address_of
 from ottla.testing import TestBroker
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -41,6 +42,30 @@ def test_a_property_without_effect_is_named_with_the_nearest(caplog):
     assert len(caplog.messages) == 1
     assert "group.ib" in caplog.messages[0]
     assert "group.id" in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("listeners", "said"),
+    [
+        ("https://:8443", "there is http://HOST:PORT here"), ("http://a:1,http://b:2", "at one address"),
+        ("http://a:x", "Port could not be cast"),
+    ],
+)  # fmt: skip
+def test_listeners_that_there_are_not_here_are_refused(listeners, said):
+    with pytest.raises(ConfigException, match=said):
+        address_of({"listeners": listeners})
+
+
+def test_a_worker_process_alone_serves_calls_without_a_connectors_file(tmp_path):
+    file, text = tmp_path / "worker.properties", ["bootstrap.servers=127.0.0.1:1", "listeners=http://127.0.0.1:0"]
+    file.write_text("\n".join([*text, f"offset.storage.file.filename={tmp_path / 'offsets'}"]))
+    command = [sys.executable, "-m", "ottla.cli.main", "connect", "start", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert answer(f"{process.stdout.readline().split()[3]}/connectors") == []
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(90) == 0
 
 
 def test_a_worker_process_runs_what_is_created_over_http_and_stops_when_told(tmp_path, capsys):

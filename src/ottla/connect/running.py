@@ -62,6 +62,11 @@ class RunningTasks:
             elif self._tasks[unit].target is not connector.target:
                 self._aim(self._tasks[unit], connector.target)
 
+    async def ended(self) -> None:
+        """Wait until all tasks have ended."""
+        if self._tasks:
+            await asyncio.wait([each.job for each in self._tasks.values()])
+
     def restart(self, name: str, task: int | None = None, *, only_failed: bool = False) -> None:
         """Restart the tasks of a connector that run here, or one of them."""
         for unit, each in self._tasks.items():

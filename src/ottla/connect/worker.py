@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,41 +19,27 @@ from ottla.connect.connector_offsets import ConnectorOffsets
 from ottla.connect.fencing import Fencing
 from ottla.connect.group import Member
 from ottla.connect.machine.assignment import OWNER, Unit, units_of
-from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.decide import Decision, set_tasks, task_configs
+from ottla.connect.machine.connector_options import CONVERTER_KINDS, view_of
+from ottla.connect.machine.decide import Decision
 from ottla.connect.machine.offsets import Change, require_stopped
-from ottla.connect.machine.records import (
-    ConfigsRecord,
-    ConnectorStatus,
-    LoggerLevel,
-    RestartWish,
-    Status,
-    StatusRecord,
-    Target,
-    TaskRestartWish,
-    TaskStatus,
-    TopicInUse,
-    configs_pair,
-    status_pair,
-)
+from ottla.connect.machine.records import ConfigsRecord, StatusRecord, TopicInUse, configs_pair, status_pair
 from ottla.connect.machine.state import Config, Configs, Connector, Statuses
-from ottla.connect.machine.validation import plugin_of, validated
-from ottla.connect.plugin import KAFKA_VERSION
+from ottla.connect.machine.validation import plugin_of
+from ottla.connect.owning import Owning
 from ottla.connect.plugins.known import kind_of
 from ottla.connect.running import RunningTasks
 from ottla.connect.tasks.exactly_once import ExactlyOnce
 from ottla.connect.tasks.plan import TaskPlan
+from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.task import run_task
 from ottla.connect.topics import LayeredOffsets, TopicOffsets, configs_topic, status_topic
 from ottla.jobs.running_async import Running
-from ottla.jobs.states import State
 from ottla.jobs.states import Status as JobStatus
 from ottla.kernel.errors import ApiError
 
 T = TypeVar("T")
 _PAUSE_S: Final = 1.0
 _STOP_S: Final = 10.0
-_SHOWN: Final = {Target.STARTED: "RUNNING", Target.PAUSED: "PAUSED", Target.STOPPED: "STOPPED"}
 _log = logging.getLogger("ottla.connect")
 
 
@@ -91,15 +75,9 @@ class Worker:
         self.configs, self.statuses = Configs(), Statuses()
         self.cluster_id = ""
         self.tracks_topics, self.resets_topics = settings.tracks_topics, settings.resets_topics
-        given = settings.properties
-        self.view = WorkerView(
-            converters={
-                kind: given[f"{kind}.converter"] for kind in ("key", "value", "header") if f"{kind}.converter" in given
-            },
-            exactly_once=settings.exactly_once,
-        )
-        self.set_level: Callable[[str, str], object] = lambda name, level: None
-        """Gives a logger a level, where somebody wishes it for all workers."""
+        secrets = Secrets(settings.properties)
+        self.view = view_of(settings.properties, secrets.text, exactly_once=settings.exactly_once)
+        self.owning = Owning(self, secrets)
         self._clusters = [Cluster(settings.bootstrap) for _ in range(3 + settings.status_partitions)]
         main, following, grouped = self._clusters[:3]
         factor = settings.replication_factor
@@ -109,7 +87,7 @@ class Worker:
         )
         self._shared = TopicOffsets(main, settings.offset_topic, settings.offset_partitions, factor)
         self._own_topics: dict[str, TopicOffsets] = {}
-        self._offsets = ConnectorOffsets(main, self._store_of, lambda config: config)
+        self._offsets = ConnectorOffsets(main, self._store_of, secrets.config)
         self._main, self._following = main, following
         self._member = Member(
             grouped,
@@ -119,17 +97,15 @@ class Worker:
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
         )
-        converters = {f"{kind}.converter": self.view.converter(kind) for kind in ("key", "value", "header")}
-        properties = {"bootstrap.servers": settings.bootstrap, **converters, **given}
+        converters = {f"{kind}.converter": self.view.converter(kind) for kind in CONVERTER_KINDS}
+        properties = {"bootstrap.servers": settings.bootstrap, **converters, **settings.properties}
         self._fencing: Fencing | None = None
         if settings.exactly_once:
             self._fencing = Fencing(self, main, settings.group_id, lambda unit: unit in self._member.held)
-        self._tasks = RunningTasks(self._make_task, properties, self._report_task, self._report_topics)
+        self._tasks = RunningTasks(self._make_task, properties, self.owning.task_changed, self.owning.topics_used)
         self._writing, self._agreeing = asyncio.Lock(), asyncio.Lock()
         self._stirred = asyncio.Event()
         self._outbox: asyncio.Queue[StatusRecord] = asyncio.Queue()
-        self._made_from: dict[str, Config] = {}
-        """The configuration of each connector that this worker owns, as its tasks were made of it."""
         self._background: list[asyncio.Task[Any]] = []
 
     async def __aenter__(self) -> Worker:
@@ -193,7 +169,7 @@ class Worker:
     async def forget_topics(self, name: str) -> None:
         """Count no topic as used by a connector."""
         for topic in self.statuses.topics(name):
-            self._report(TopicInUse(name, topic, discovered_ms=None))
+            self.report(TopicInUse(name, topic, discovered_ms=None))
 
     async def offsets(self, connector: Connector) -> list[Any]:
         """The offsets of a connector, as REST shows them."""
@@ -246,9 +222,7 @@ class Worker:
 
     async def _take(self, units: set[Unit]) -> None:
         """Run this share of the work; what is no longer in it has ended when this returns."""
-        for name in list(self._made_from):
-            if Unit(name, OWNER) not in units:
-                del self._made_from[name]
+        self.owning.forget(lambda name: Unit(name, OWNER) in units)
         async with self._agreeing:
             await self._tasks.agree(self.configs, units)
         self._stirred.set()
@@ -258,14 +232,14 @@ class Worker:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
-            await self._grant_wishes()
+            self.owning.grant_wishes(self._tasks)
             for name in [unit.topic for unit in sorted(self._member.held) if unit.partition == OWNER]:
-                await self._own(name)
+                await self.owning.own(name)
             async with self._agreeing:
                 await self._tasks.agree(self.configs, self._member.held)
             self._begin_rounds()
             if self._member.leads:
-                self._clear_statuses()
+                self.owning.clear_statuses()
                 if set(units_of(self.configs)) != set(self._member.shared_out):
                     self._member.rejoin()
 
@@ -277,78 +251,13 @@ class Worker:
                 assert self._fencing is not None
                 self._fencing.begin(unit.topic)
 
-    async def _grant_wishes(self) -> None:
-        while self.configs.wishes:
-            wish = self.configs.wishes.pop(0)
-            match wish:
-                case LoggerLevel(namespace, level):
-                    self.set_level(namespace, level)
-                case TaskRestartWish(name, task):
-                    self._tasks.restart(name, task)
-                case RestartWish(name, include_tasks, only_failed):
-                    self._made_from.pop(name, None)
-                    if include_tasks:
-                        self._tasks.restart(name, only_failed=only_failed)
+    @property
+    def generation(self) -> int:
+        """The generation of the group that this worker is in."""
+        return self._member.generation
 
-    async def _own(self, name: str) -> None:
-        """Make the set of a connector's tasks where its configuration is new, and report its state."""
-        found = self.configs.get(name)
-        if found is None:
-            return
-        state, trace = _SHOWN[found.target], None
-        if found.target is Target.STARTED and (
-            self._made_from.get(name) != found.config or not found.complete or not found.tasks
-        ):
-            config = found.config
-            if self._made_from.get(name) != config:
-                for sentence in validated(config, self.view).unknown:
-                    _log.warning("%s: %s", name, sentence)
-            try:
-                tasks = task_configs(plugin_of(config), config)
-            except Exception as fault:  # a plugin may raise anything
-                state, trace = "FAILED", "".join(traceback.format_exception(fault))
-            else:
-                await self.write(lambda: set_tasks(self.configs, name, config, tasks))
-            self._made_from[name] = config
-        elif found.target is Target.STARTED and name in self.statuses.connectors:
-            state, trace = self.statuses.connectors[name].state, self.statuses.connectors[name].trace
-            state, trace = (state, trace) if state == "FAILED" else ("RUNNING", None)
-        known = self.statuses.connectors.get(name)
-        if known is None or (known.state, known.trace, known.worker_id) != (state, trace, self.worker_id):
-            self._report(ConnectorStatus(name, self._status(state, trace)))
-
-    def _clear_statuses(self) -> None:
-        """Remove the states of connectors and tasks that are no more."""
-        for name in list(self.statuses.connectors):
-            if self.configs.get(name) is None:
-                self._report(ConnectorStatus(name, None))
-        for name, number in self.statuses.all_tasks():
-            found = self.configs.get(name)
-            if found is None or number >= len(found.tasks):
-                self._report(TaskStatus(name, number, None))
-        for name, topic in self.statuses.all_topics():
-            if self.configs.get(name) is None:
-                self._report(TopicInUse(name, topic, discovered_ms=None))
-
-    def _report_topics(self, name: str, number: int, topics: Iterable[str]) -> None:
-        """Report topics that no task of the connector was seen to use before."""
-        if not self.tracks_topics or self.configs.get(name) is None:
-            return
-        for topic in topics:
-            if not self.statuses.uses(name, topic):
-                self._report(TopicInUse(name, topic, number, int(time.time() * 1000)))
-
-    def _report_task(self, name: str, number: int, status: JobStatus) -> None:
-        if self.configs.get(name) is None:
-            return
-        state = "UNASSIGNED" if status.state is State.STOPPED else status.state.connect_name
-        trace = None if status.fault is None else status.fault.trace or status.fault.reason
-        self._report(TaskStatus(name, number, self._status(state, trace)))
-
-    def _status(self, state: str, trace: str | None) -> Status:
-        return Status(state, self.worker_id, self._member.generation, trace, KAFKA_VERSION)
-
-    def _report(self, record: StatusRecord) -> None:
+    def report(self, record: StatusRecord) -> None:
+        """Keep a state, and write it into the topic."""
         self.statuses.apply(record)
         self._outbox.put_nowait(record)
 

@@ -49,11 +49,34 @@ def plugin_of(config: Given) -> AnyConnector:
         raise Refused(400, str(fault)) from None
 
 
-def validated(config: Given, worker: WorkerView) -> Verdict:
-    """Check every option of a configuration."""
+def validated(given: Given, worker: WorkerView) -> Verdict:
+    """Check every option of a configuration, with the values that its variables stand for."""
+    config, faults = _resolved(given, worker)
+    verdict = _validated(config, worker)
+    for each in verdict.checked:
+        name = each.option.name
+        if name in faults:
+            each.variable, each.errors = given[name], [faults[name]]
+        elif name in given and given[name] != config[name]:
+            each.hide(given[name] or "")
+    return verdict
+
+
+def _resolved(given: Given, worker: WorkerView) -> tuple[Given, dict[str, str]]:
+    """A configuration with the values of its variables, and the faults of those that have none."""
+    config, faults = dict(given), {}
+    for name, text in given.items():
+        try:
+            config[name] = None if text is None else worker.resolve(text)
+        except ConfigException as fault:
+            faults[name] = str(ConfigException.of(name, text, str(fault)))
+    return config, faults
+
+
+def _validated(config: Given, worker: WorkerView) -> Verdict:
     plugin = plugin_of(config)
     aliases = alias_options({name: value for name, value in config.items() if value is not None})
-    options = ConfigDef(*options_of(plugin.kind, worker), *aliases, *plugin.options())
+    options = ConfigDef(*options_of(plugin.kind, worker, plugin.version), *aliases, *plugin.options())
     checked = [*options.validate(config), *_converter_options(config)]
     if plugin.kind == "source":  # sources have dead letters here, but not in Kafka's forms
         checked += [each for each in LETTERS.validate(config) if each.option.name in config]

@@ -50,6 +50,14 @@ def bootstrap(worker: Mapping[str, str]) -> str:
     return worker["bootstrap.servers"]
 
 
+def client_of(worker: Mapping[str, str]) -> tuple[str, ClientSettings]:
+    """The addresses and the settings of a client that is neither a producer nor a consumer."""
+    try:
+        return bootstrap(worker), client_settings({name: worker[name] for name in _CLIENT if name in worker})
+    except Misuse as fault:
+        raise ConfigException(f"the worker's client: {fault}") from None
+
+
 def producer_of(
     worker: Mapping[str, str], config: Mapping[str, str], client_id: str, fixed: Mapping[str, str] | None = None
 ) -> Made[ProducerSettings]:
