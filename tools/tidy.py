@@ -46,7 +46,7 @@ MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.p
                     "spark/workers.py", "registry/server.py", "web/server.py")  # fmt: skip
 MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
                  "web", "jobs/running.py", "rows/workers.py", "client/blocking/producer.py",
-                 "streams/engine/task.py", "connect/worker.py", "connect/testing")  # fmt: skip
+                  "streams/engine/task.py", "connect/worker.py", "connect/testing", "connect/owning.py")  # fmt: skip
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
 SOCKET_MODULES = {"socket", "socketserver", "ssl", "selectors"}

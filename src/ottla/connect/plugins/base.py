@@ -121,6 +121,16 @@ class SourceConnector(Connector):
         """A task from one of the configurations that `tasks` gave."""
 
     @classmethod
+    def exactly_once(cls, config: Config) -> bool | None:
+        """True if a task that begins at kept offsets misses no record and reads none again. None: not known."""
+        return None
+
+    @classmethod
+    def defines_transactions(cls, config: Config) -> bool:
+        """True if its records say where transactions end: `transaction.boundary=connector` needs that."""
+        return False
+
+    @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
         """Raise `ConfigException` for offsets that somebody wants to set and no task could begin at."""
         raise ConfigException(f"{cls.java_class} does not support changing offsets")

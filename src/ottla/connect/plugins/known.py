@@ -5,6 +5,7 @@ A room above this one offers its connectors in the same way: it knows this room,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
@@ -59,6 +60,14 @@ def connector(name: str) -> AnyConnector:
             f"{nearest(name, by_name)}, available connectors are: {', '.join(connectors())}"
         )
     return by_name[name]
+
+
+def kind_of(config: Mapping[str, str] | None) -> str:
+    """`source` or `sink`; `unknown` where the connector is gone, or its plugin is not installed here."""
+    try:
+        return connector((config or {}).get("connector.class", "")).kind
+    except ConfigException:
+        return "unknown"
 
 
 def names(each: type[Connector]) -> list[str]:
