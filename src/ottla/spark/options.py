@@ -116,6 +116,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("topic", "", "sink", "Write every row to this topic; goes before the column topic."),
     Option(
+        "timestamps",
+        "now",
+        "sink",
+        "now or column: whether a record's time is that of the write, or the row's column timestamp, where null stands "
+        "for now.",
+    ),
+    Option(
         "delivery",
         "at-least-once",
         "sink",
@@ -196,6 +203,8 @@ class SinkOptions:
     """The schema of typed values, settled when the query started."""
     delivery: Delivery | None = None
     """The way in which rows are written exactly once; None: at least once."""
+    timed: bool = False
+    """True if the column timestamp holds the records' times."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -277,7 +286,8 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     text = given.text("topic")
     topic = text.strip() if text is not None else None
     delivery = delivery_options(given.text, topic)
-    return SinkOptions(producer_settings(given.kafka), topic, value_options(given.text), delivery=delivery)
+    timed = given.chosen("timestamps", ("now", "column")) == "column"
+    return SinkOptions(producer_settings(given.kafka), topic, value_options(given.text), delivery=delivery, timed=timed)
 
 
 class _Given:
