@@ -85,7 +85,7 @@ def _described(topology: Topology) -> dict[str, str]:
 def _described_store(store: Store) -> str:
     """The kind of a store with all that its state depends on."""
     if isinstance(store, OrderedStore):
-        return "a buffer"
+        return f"a buffer of {store.holds}"
     serdes = f"of {store.key.name} to {store.value.name}"
     if isinstance(store, KeyValueStore):
         return f"a key-value store {serdes}"
