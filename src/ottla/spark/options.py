@@ -74,6 +74,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("fetchOffset.retryIntervalMs", "10", "source", "How long it waits between."),
     Option("groupIdPrefix", "spark-kafka-source", "source", "Prefix of the consumer group that shows progress."),
     Option("includeHeaders", "false", "source and sink", "Whether there is a column headers."),
+    Option("publishGroup", "", "stream source", "That group's name, in place of one that begins with the prefix."),
     Option("publishOffsets", "true", "stream source", "Commit what was read to a consumer group, for lag tools."),
     Option("columns", "", "source", "Only these columns, comma-separated: Spark does not prune for Python sources."),
     Option("pushdown", "false", "batch source", "Take filters; needs spark.sql.python.filterPushdown.enabled."),
@@ -177,6 +178,7 @@ class SourceOptions:
     offset_retries: int = 3
     offset_retry_interval_ms: int = 10
     group_id_prefix: str = "spark-kafka-source"
+    publish_group: str | None = None
     publish_offsets: bool = True
     pushdown: bool = False
     null_times: bool = False
@@ -244,6 +246,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         offset_retries=given.count("fetchOffset.numRetries", 3),
         offset_retry_interval_ms=given.count("fetchOffset.retryIntervalMs", 10),
         group_id_prefix=given.text("groupIdPrefix") or "spark-kafka-source",
+        publish_group=given.text("publishGroup") or kafka.group_id,
         publish_offsets=given.flag("publishOffsets", default=True),
         pushdown=given.flag("pushdown", default=False),
         null_times=given.chosen("timestamp.mode", MODES) == "permissive",

@@ -81,7 +81,7 @@ def run(
     stop = stop or threading.Event()
     with Admin(bootstrap) as admin:
         plan = _prepared(admin, topology, application_id, replication_factor)
-    with _stopped_by_signals(stop):
+    with stopped_by_signals(stop):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
@@ -290,7 +290,7 @@ def _prepared(admin: Admin, topology: Topology, application_id: str, replication
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     """SIGTERM and Ctrl-C set `stop`, where this is the main thread; a second signal acts as it did before."""
     if threading.current_thread() is not threading.main_thread():
         yield

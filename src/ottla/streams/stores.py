@@ -76,6 +76,10 @@ class KeyValueStore:
         else:
             self._rows[key[0]] = entry
 
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((key,), entry) for key, entry in self._rows.items())
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -169,6 +173,10 @@ class WindowStore:
         if not self._rows[key]:
             del self._rows[key]
 
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((key, start), entry) for key, rows in self._rows.items() for start, entry in rows.items())
+
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
 
@@ -225,6 +233,10 @@ class JoinStore:
 
     def _oldest(self) -> int:
         return self.newest - self.retention_ms + 1
+
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((key, time), entry) for key, rows in self._rows.items() for time, entry in rows.items())
 
     def __len__(self) -> int:
         return sum(len(values) for rows in self._rows.values() for values in rows.values())
@@ -300,6 +312,10 @@ class SessionStore:
     def _oldest(self) -> int:
         return self.newest - self.retention_ms + 1
 
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((key, *at), entry) for key, rows in self._rows.items() for at, entry in rows.items())
+
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
 
@@ -353,6 +369,10 @@ class OrderedStore:
         elif self._rows.pop((time, data), None) is not None:
             del self._order[bisect.bisect_left(self._order, (time, data))]
             self._time_of.pop(data, None)
+
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return iter(self._rows.items())
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -36,7 +36,10 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A record for a topic, and the sink that wrote it; `origin` orders the results of one batch."""
+    """A record for a topic, and the sink that wrote it; `origin` orders the results of one batch.
+
+    `repartition`: the topic is one of the topology's own.
+    """
 
     topic: str
     sink: str
@@ -45,6 +48,7 @@ class Output:
     timestamp: int
     headers: Headers
     origin: int
+    repartition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +279,8 @@ class Task:
         name = f"{node} {clock} punctuation {len(self._punctuations)}"
         punctuation = Punctuation(clock, interval_ms, call, name, due)
         self._punctuations.append(punctuation)
+        if clock == "wall":
+            self.times.set(name, due)  # a task that is restored elsewhere goes on with it
         return punctuation
 
     def _process(self, name: str, record: Record) -> None:
@@ -335,7 +341,8 @@ class Task:
         returns = self._loops_back and topic in self._source_of
         if not sink.repartition or not returns:
             origin = len(self._outputs)
-            self._outputs.append(Output(topic, sink.name, key, value, record.timestamp, record.headers, origin))
+            at, headers = record.timestamp, record.headers
+            self._outputs.append(Output(topic, sink.name, key, value, at, headers, origin, sink.repartition))
         if returns:
             place = Place(topic, 0, self._offsets[topic])
             self._offsets[topic] += 1
