@@ -1,6 +1,6 @@
 """Kafka Streams' operations in Python: a topology as a value, the engine that runs it, and a test driver.
 
-Nothing here needs Spark, and only `run` needs a broker.
+Nothing here needs Spark but `run` on it, and only `run` needs a broker.
 """
 
 from ottla.streams.builder import StreamsBuilder
@@ -8,7 +8,7 @@ from ottla.streams.difference import Difference, difference
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import Topology
 from ottla.streams.grouped import CogroupedStream, GroupedStream, GroupedTable, WindowedStream
-from ottla.streams.runner import run
+from ottla.streams.running import run
 from ottla.streams.serdes import BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, JSON, TEXT, Serde
 from ottla.streams.stream import Split, Stream
 from ottla.streams.table import GlobalTable, Table

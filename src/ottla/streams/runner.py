@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ottla.client import (
@@ -31,6 +31,7 @@ from ottla.client.model import LATEST
 from ottla.streams.changelog import from_record, to_record
 from ottla.streams.engine.task import Input, Results, Task
 from ottla.streams.errors import TopologyError
+from ottla.streams.global_tables import GlobalTables
 from ottla.streams.graph import Topology
 from ottla.streams.layout import TIMES, Layout, layout
 from ottla.streams.naming import checked
@@ -80,7 +81,7 @@ def run(
     stop = stop or threading.Event()
     with Admin(bootstrap) as admin:
         plan = _prepared(admin, topology, application_id, replication_factor)
-    with _stopped_by_signals(stop):
+    with stopped_by_signals(stop):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
@@ -98,18 +99,24 @@ def run(
                 transactional_id=f"{application_id}-{uuid.uuid4()}",
                 transaction_timeout_ms=transaction_timeout_ms,
             )
-            with producer, consumer:
-                _Instance(topology, plan, bootstrap, consumer, producer).work(stop)
+            with producer, consumer, closing(GlobalTables(topology, bootstrap)) as tables:
+                _Instance(topology, plan, bootstrap, consumer, producer, tables).work(stop)
 
 
 class _Instance:
     """One member of the group with its tasks, until it is stopped or another member may have its tasks."""
 
     def __init__(
-        self, topology: Topology, plan: Layout, bootstrap: str | Sequence[str], consumer: Consumer, producer: Producer
+        self,
+        topology: Topology,
+        plan: Layout,
+        bootstrap: str | Sequence[str],
+        consumer: Consumer,
+        producer: Producer,
+        tables: GlobalTables,
     ) -> None:
         self._topology, self._plan, self._bootstrap = topology, plan, bootstrap
-        self._consumer, self._producer = consumer, producer
+        self._consumer, self._producer, self._tables = consumer, producer, tables
         self._read = plan.read()
         self._tasks: dict[TaskId, Task] = {}
         self._changed = False
@@ -122,6 +129,7 @@ class _Instance:
         self._producer.init_transactions()
         self._consumer.subscribe(sorted(self._read), on_assign=self._note, on_revoke=self._note)
         while not stop.is_set():
+            self._tables.read_to(self._tables.ends())
             records = self._consumer.poll(_POLL_MS)
             if self._changed:
                 self._restore()
@@ -147,7 +155,13 @@ class _Instance:
         ids = {(self._plan.part_of[self._read[one.topic]], one.partition) for one in assigned}
         now_ms = int(time.time() * 1000)
         self._tasks = {
-            (part, partition): Task(self._topology, sub_topologies=[part], loops_back=False, wall_clock_ms=now_ms)
+            (part, partition): Task(
+                self._topology,
+                sub_topologies=[part],
+                loops_back=False,
+                wall_clock_ms=now_ms,
+                shared=self._tables.stores,
+            )
             for part, partition in sorted(ids)
         }
         for task_id, changes in _committed_state(self._bootstrap, self._plan, self._tasks).items():
@@ -276,7 +290,7 @@ def _prepared(admin: Admin, topology: Topology, application_id: str, replication
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     """SIGTERM and Ctrl-C set `stop`, where this is the main thread; a second signal acts as it did before."""
     if threading.current_thread() is not threading.main_thread():
         yield
