@@ -10,9 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ottla.cli.main import main
 from ottla.client import Admin, Producer
 from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, run, runner
 from ottla.testing import TestBroker
@@ -49,12 +51,12 @@ def counted(broker: TestBroker, at_least: int) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def running(broker: TestBroker) -> Iterator[None]:
+def running(broker: TestBroker, topology: Topology | None = None, **options: Any) -> Iterator[None]:
     stop, failed = threading.Event(), []
 
     def work() -> None:
         try:
-            run(words(), application_id="app", bootstrap=broker.bootstrap_servers, stop=stop)
+            run(topology or words(), application_id="app", bootstrap=broker.bootstrap_servers, stop=stop, **options)
         except Exception as error:
             failed.append(error)
 
@@ -140,6 +142,27 @@ def test_a_failing_function_ends_the_run_with_its_node_and_place_and_leaves_noth
     write(broker, "long enough", "short")
     with pytest.raises(ProcessingError, match=r"ninth failed for the record at word-lines-1@0: IndexError"):
         run(builder.build(), application_id="app", bootstrap=broker.bootstrap_servers)
+
+
+def test_dead_letters_of_a_run_go_back_by_redrive_and_are_processed_once(
+    broker: TestBroker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    builder = StreamsBuilder(value=TEXT)
+    numbers = builder.stream("word-lines").map_values(int, name="number")
+    numbers.map_values(lambda n: str(1000 // (n - n % 10)), name="share").to("word-counts")
+    write(broker, "25", "no number", "7", "51")
+    with running(broker, builder.build(), dead_letter="dead"):
+        letters = broker.records("dead", at_least=2, isolation_level="read_committed", timeout=60)
+        assert sorted(letter.value for letter in letters) == [b"7", b"no number"]
+        with Producer(broker.bootstrap_servers) as producer:
+            producer.produce("word-lines", "100", partition=0)
+        broker.records("word-counts", at_least=3, isolation_level="read_committed", timeout=60)
+        assert main(["redrive", "dead", "--where", "reason~ZeroDivision", "-b", broker.bootstrap_servers]) == 0
+        assert "1 letter sent: 1 to word-lines" in capfd.readouterr().out
+        again = broker.records("dead", at_least=3, isolation_level="read_committed", timeout=60)[-1]
+    assert (again.value, dict(again.headers)["ottla.redriven"]) == (b"7", b"1")
+    found = broker.records("word-counts", isolation_level="read_committed")
+    assert sorted(record.value or b"" for record in found) == [b"10", b"20", b"50"]
 
 
 def test_a_topic_that_does_not_exist_is_named(broker: TestBroker) -> None:

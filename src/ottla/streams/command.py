@@ -57,7 +57,13 @@ def _run(given: Given) -> int:
         raise Misuse("--application-id is missing: it names the consumer group and the application's own topics")
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     print(f"ottla streams: running {application_id}; Ctrl-C ends it", file=sys.stderr, flush=True)
-    run(topology, application_id=application_id, bootstrap=given.text("bootstrap-server") or "localhost:9092")
+    run(
+        topology,
+        application_id=application_id,
+        bootstrap=given.text("bootstrap-server") or "localhost:9092",
+        on_error=given.text("on-error"),
+        dead_letter=given.text("dead-letter"),
+    )
     return 0
 
 
@@ -72,9 +78,19 @@ VERBS = {
         "Run a topology in this process, exactly once.\n\n"
         "NAME (by default `topology`) is a topology or a function that returns one; `package.module:NAME` is imported. "
         "Instances with one application id share the work. SIGTERM and Ctrl-C end it after the batch at work. A "
-        "function that fails ends it with exit status 1, the node and the record's place; the batch leaves nothing.",
+        "record that fails ends it with exit status 1, the node and the record's place, and the batch leaves nothing; "
+        "--on-error skip leaves such records out, and --dead-letter TOPIC keeps them for `ottla redrive`.",
         _run,
-        [BOOTSTRAP, Option("application-id", "The consumer group, and the beginning of its topics' names.", "ID")],
+        [
+            BOOTSTRAP,
+            Option("application-id", "The consumer group, and the beginning of its topics' names.", "ID"),
+            Option(
+                "on-error",
+                "fail, skip or dead-letter; or by stage: deserialization=skip,processing=dead-letter,production=fail.",
+                "CHOICE",
+            ),
+            Option("dead-letter", "A topic for records that fail; alone it means --on-error dead-letter.", "TOPIC"),
+        ],
         words=(1, 1),
         has_json=False,
     ),

@@ -11,8 +11,10 @@ import signal
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.client import (
@@ -28,15 +30,18 @@ from ottla.client import (
     TransactionMustAbort,
 )
 from ottla.client.model import LATEST
+from ottla.streams import letters
 from ottla.streams.changelog import from_record, to_record
-from ottla.streams.engine.task import Input, Results, Task
+from ottla.streams.engine.task import Results, Task
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology
 from ottla.streams.layout import TIMES, Layout, layout
+from ottla.streams.letters import choices
 from ottla.streams.naming import checked
+from ottla.streams.on_error import Fault, OnError
 from ottla.streams.serdes import INT64
 from ottla.streams.stores import EntryKey
-from ottla.streams.values import Place
+from ottla.streams.values import Input, Place
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -68,18 +73,26 @@ def run(
     session_timeout_ms: int = 10_000,
     transaction_timeout_ms: int = 10_000,
     replication_factor: int = -1,
+    on_error: str | OnError | None = None,
+    dead_letter: str | None = None,
     stop: threading.Event | None = None,
 ) -> None:
     """Run until SIGTERM, Ctrl-C or `stop`; the batch at work is committed first.
 
     `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
-    Raises ProcessingError where a function of the user's fails (the batch leaves nothing), TopologyError for a topology
-    that the runner cannot run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
+    `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
+    keeps them in the topic `dead_letter`; or a choice for each stage (`deserialization=skip,processing=dead-letter`).
+    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology that the
+    runner cannot run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
     """
     checked(application_id)
+    errors = choices(on_error, dead_letter)
     stop = stop or threading.Event()
     with Admin(bootstrap) as admin:
         plan = _prepared(admin, topology, application_id, replication_factor)
+        if dead_letter is not None:
+            letters.prepare(admin, dead_letter, plan, replication_factor)
+    options = _Options(errors, dead_letter)
     with _stopped_by_signals(stop):
         while not stop.is_set():
             consumer = Consumer(
@@ -99,16 +112,27 @@ def run(
                 transaction_timeout_ms=transaction_timeout_ms,
             )
             with producer, consumer:
-                _Instance(topology, plan, bootstrap, consumer, producer).work(stop)
+                _Instance(topology, plan, bootstrap, consumer, producer, options).work(stop)
+
+
+@dataclass(slots=True)
+class _Options:
+    """Settings of all instances of a run, and their counts together."""
+
+    errors: OnError
+    dead_letter: str | None
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The records that were left out so far, by stage and node."""
 
 
 class _Instance:
     """One member of the group with its tasks, until it is stopped or another member may have its tasks."""
 
     def __init__(
-        self, topology: Topology, plan: Layout, bootstrap: str | Sequence[str], consumer: Consumer, producer: Producer
-    ) -> None:
-        self._topology, self._plan, self._bootstrap = topology, plan, bootstrap
+        self, topology: Topology, plan: Layout, bootstrap: str | Sequence[str], consumer: Consumer, producer: Producer,
+        options: _Options,
+    ) -> None:  # fmt: skip
+        self._topology, self._plan, self._bootstrap, self._options = topology, plan, bootstrap, options
         self._consumer, self._producer = consumer, producer
         self._read = plan.read()
         self._tasks: dict[TaskId, Task] = {}
@@ -147,7 +171,13 @@ class _Instance:
         ids = {(self._plan.part_of[self._read[one.topic]], one.partition) for one in assigned}
         now_ms = int(time.time() * 1000)
         self._tasks = {
-            (part, partition): Task(self._topology, sub_topologies=[part], loops_back=False, wall_clock_ms=now_ms)
+            (part, partition): Task(
+                self._topology,
+                sub_topologies=[part],
+                loops_back=False,
+                wall_clock_ms=now_ms,
+                on_error=self._options.errors,
+            )
             for part, partition in sorted(ids)
         }
         for task_id, changes in _committed_state(self._bootstrap, self._plan, self._tasks).items():
@@ -171,7 +201,7 @@ class _Instance:
             task.feed(*inputs.get(task_id, ()))
             task.advance(max(now_ms, task.wall_clock_ms))
             results = task.take(self._batch)
-            if results.outputs or results.changes:
+            if results.outputs or results.changes or results.faults:
                 made.append((task_id, results))
         self._batch += 1
         if not offsets and not made:
@@ -181,7 +211,7 @@ class _Instance:
                 self._write(task_id, results, now_ms)
             if offsets:
                 self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
-
+        self._tell([fault for _, results in made for fault in results.faults])
         self._done |= {at: one.offset for at, one in offsets.items() if self._read[at.topic] in self._plan.repartitions}
 
     def _purge(self) -> None:
@@ -195,8 +225,23 @@ class _Instance:
                 _log.warning("could not delete what was read of %s-%d: %s", *partition, outcome)
         self._done.clear()
 
+    def _tell(self, faults: list[Fault]) -> None:
+        """Count the records that a committed batch has left out, with one line in the log."""
+        if not faults:
+            return
+        self._options.failed.update((fault.stage, fault.node) for fault in faults)
+        more = f" (and {len(faults) - 1} more in this batch)" if len(faults) > 1 else ""
+        kept = f"kept in {self._options.dead_letter}" if faults[0].letter else "left out"
+        _log.warning("%s%s; %s; %d so far", faults[0].reason, more, kept, self._options.failed.total())
+
     def _write(self, task_id: TaskId, results: Results, now_ms: int) -> None:
         part, partition = task_id
+        for fault in results.faults:
+            if fault.letter and self._options.dead_letter is not None:
+                kept = letters.letter(fault, self._plan)
+                self._producer.produce(
+                    self._options.dead_letter, kept.value, kept.key, headers=kept.headers, timestamp=kept.timestamp
+                )
         for output in results.outputs:
             topic = self._plan.topic(output.topic)
             self._producer.produce(topic, output.value, output.key, headers=output.headers, timestamp=output.timestamp)

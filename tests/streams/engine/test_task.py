@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.streams.topologies import TOPOLOGIES, built
 
 from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topology, TopologyError
-from ottla.streams.engine.task import Input, Results, Task
-from ottla.streams.values import Place
+from ottla.streams.engine.task import Results, Task
+from ottla.streams.values import Input, Place
 
 NAMES = ["group_count", "hopping", "sliding", "session", "tables_outer", "streams_outer", "window_count_suppress"]
 ROWS = st.lists(
