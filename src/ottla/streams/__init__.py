@@ -9,6 +9,7 @@ from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import Topology
 from ottla.streams.grouped import CogroupedStream, GroupedStream, GroupedTable, WindowedStream
 from ottla.streams.on_error import Choice, Fault, OnError
+from ottla.streams.registry_serdes import MemoryRegistry, avro, json_schema, protobuf
 from ottla.streams.runner import run
 from ottla.streams.serdes import BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, JSON, TEXT, Serde
 from ottla.streams.stream import Split, Stream
@@ -19,8 +20,9 @@ from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, T
 
 __all__ = [
     "BYTES", "FLOAT32", "FLOAT64", "INT16", "INT32", "INT64", "JSON", "TEXT", "Choice", "CogroupedStream",
-    "Difference", "Fault", "GlobalTable", "GroupedStream", "GroupedTable", "JoinWindows", "OnError", "Place",
-    "ProcessingError", "Record", "Serde", "SerdeError", "SessionWindows", "SlidingWindows", "Split", "Stamped",
-    "Stream", "StreamsBuilder", "Table", "TestRecord", "TimeWindows", "Topology", "TopologyError", "TopologyTest",
-    "Windowed", "WindowedStream", "difference", "run",
+    "Difference", "Fault", "GlobalTable", "GroupedStream", "GroupedTable", "JoinWindows", "MemoryRegistry",
+    "OnError", "Place", "ProcessingError", "Record", "Serde", "SerdeError", "SessionWindows", "SlidingWindows",
+    "Split", "Stamped", "Stream", "StreamsBuilder", "Table", "TestRecord", "TimeWindows", "Topology",
+    "TopologyError", "TopologyTest", "Windowed", "WindowedStream", "avro", "difference", "json_schema", "protobuf",
+    "run",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ottla.streams.engine.ahead import Ahead
 from ottla.streams.engine.faults import Faults
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
@@ -169,6 +170,7 @@ class Task:
         """The record that is being processed."""
         self.wall_clock_ms = wall_clock_ms
         self._faults = Faults(on_error or OnError())
+        self._ahead = Ahead()
         self._loops_back = loops_back
         self._queues: dict[str, deque[Input]] = {}
         self._heads: list[tuple[int, int, str]] = []
@@ -202,6 +204,7 @@ class Task:
             if topic not in self._source_of:
                 raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
             self._enqueue(record)
+        self._ahead.take(records, self._source_of)
         self._drain()
 
     def advance(self, wall_clock_ms: int) -> None:
@@ -308,7 +311,7 @@ class Task:
     def _deserialised(self, source: SourceNode, record: Input) -> Record | None:
         """The record with its timestamp, or None if that failed."""
         try:
-            key, value = source.key.from_bytes(record.key), source.value.from_bytes(record.value)
+            key, value = source.key.from_bytes(record.key), self._ahead.value(source, record)
         except SerdeError as error:
             reason = f"{source.name} cannot read the record at {record.place}: {error}"
             self._faults.add("deserialization", source.name, reason, error, record)
@@ -331,6 +334,8 @@ class Task:
             key, value = sink.key.to_bytes(record.key), sink.value.to_bytes(record.value)
             if record.timestamp < 0:
                 raise SerdeError(f"the timestamp {record.timestamp} is negative")
+        except (ProcessingError, TopologyError):
+            raise
         except Exception as error:
             said = str(error) if isinstance(error, SerdeError) else f"{type(error).__name__}: {error}"
             at = f" for the record at {self.read.place}" if self.read else ""
