@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +19,7 @@ import pytest
 
 from ottla.cli.main import main
 from ottla.client import Admin, Producer
-from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, run, runner
+from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, query, run, runner
 from ottla.testing import TestBroker
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "wordcount.py"
@@ -163,6 +166,41 @@ def test_dead_letters_of_a_run_go_back_by_redrive_and_are_processed_once(
     assert (again.value, dict(again.headers)["ottla.redriven"]) == (b"7", b"1")
     found = broker.records("word-counts", isolation_level="read_committed")
     assert sorted(record.value or b"" for record in found) == [b"10", b"20", b"50"]
+
+
+def test_stores_answer_over_http_while_it_runs_and_from_the_changelog_when_it_does_not(
+    broker: TestBroker, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    write(broker, "so it is", "so")
+    where = ["-b", broker.bootstrap_servers]
+    with running(broker, query_port=0):
+        counted(broker, 4)
+        url = next(record.args[0] for record in caplog.records if record.msg.startswith("queries are"))  # type: ignore[index]
+        ask = ["streams", "query", str(EXAMPLE), "counts", "--url", str(url)]
+
+        def processed() -> bool:
+            assert main([*ask, "so"]) == 0
+            out = capfd.readouterr()
+            assert out.out.splitlines()[-1].split()[:2] == ["so", "2"]
+            return "0 records of the input not processed yet" in out.err
+
+        broker.wait_for(processed, what="the instance has read the ends of its own transactions")
+        with urllib.request.urlopen(f"{url}") as status:
+            shown = json.load(status)
+        assert (shown["application"], shown["stores"], shown["lag"]) == ("app", {"counts": 3}, 0)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}/stores/count/so")
+        assert "did you mean counts" in json.load(refused.value)["message"]
+    write(broker, "so")
+    ask = ["streams", "query", str(EXAMPLE), "counts", "--application-id", "app", "--format", "json", *where]
+    assert main([*ask, "--prefix", "i"]) == 0
+    shown = json.loads(capfd.readouterr().out)
+    assert [(row["key"], row["value"]) for row in shown["rows"]] == [("is", 1), ("it", 1)]
+    assert (shown["partitions"], shown["of"], shown["age"]["lag"]) == ([0, 1], 2, 1)
+    answer = query(words(), "counts", application_id="app", bootstrap=broker.bootstrap_servers, key="so")
+    assert [(row.key, row.value) for row in answer.rows] == [("so", 2)]
+    assert main(["streams", "query", str(EXAMPLE), "counts", "--application-id", "ap", *where]) == 1
+    assert "has ap run on this cluster?" in capfd.readouterr().err
 
 
 def test_a_topic_that_does_not_exist_is_named(broker: TestBroker) -> None:
