@@ -39,7 +39,7 @@ MAY_CALL_FILES = (
     "storage/disk/local.py", "storage/maintenance/compact_child.py", "storage/maintenance/scrub_child.py", "server",
     "coordination", "config", "lake", "spark/daemon.py", "spark/launch.py",
     "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py", "jobs/running.py",
-    "connect/plugins", "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py",
+    "streams/command.py", "connect/plugins", "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "lake/rounds/progress.py",
                     "spark/workers.py", "registry/server.py", "web/server.py")  # fmt: skip

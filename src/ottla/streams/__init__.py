@@ -7,7 +7,7 @@ from ottla.streams.builder import StreamsBuilder
 from ottla.streams.difference import Difference, difference
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import Topology
-from ottla.streams.grouped import CogroupedStream, GroupedStream, GroupedTable, WindowedStream
+from ottla.streams.grouped import CogroupedStream, GroupedStream, GroupedTable, WindowedCogroupedStream, WindowedStream
 from ottla.streams.kept import query
 from ottla.streams.on_error import Choice, Fault, OnError
 from ottla.streams.queries import Age, Answer, Query, Row
@@ -25,6 +25,6 @@ __all__ = [
     "CogroupedStream", "Difference", "Fault", "GlobalTable", "GroupedStream", "GroupedTable", "JoinWindows",
     "MemoryRegistry", "OnError", "Place", "ProcessingError", "Query", "Record", "Row", "Serde", "SerdeError",
     "SessionWindows", "SlidingWindows", "Split", "Stamped", "Stream", "StreamsBuilder", "Table", "TestRecord",
-    "TimeWindows", "Topology", "TopologyError", "TopologyTest", "Windowed", "WindowedStream", "avro", "difference",
-    "json_schema", "protobuf", "query", "run",
+    "TimeWindows", "Topology", "TopologyError", "TopologyTest", "Windowed", "WindowedCogroupedStream",
+    "WindowedStream", "avro", "difference", "json_schema", "protobuf", "query", "run",
 ]  # fmt: skip

@@ -14,10 +14,12 @@ from ottla.cli.command import BOOTSTRAP, Command, counted, noun, print_json, pri
 from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option
 from ottla.kernel.quantities import moment_text
+from ottla.streams.difference import difference
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import Topology
 from ottla.streams.kept import asked
 from ottla.streams.naming import nearest
+from ottla.streams.picture import svg
 from ottla.streams.runner import run
 from ottla.streams.served import MANY as ASKED
 from ottla.streams.served import query_of, remote
@@ -118,7 +120,31 @@ def _text(value: object) -> str:
 
 
 def _graph(given: Given) -> int:
-    print(found_topology(given.words[0]).describe(), end="")
+    topology = found_topology(given.words[0])
+    older, picture = given.text("compare"), given.text("svg")
+    if older is not None and picture is not None:
+        raise Misuse("give --compare or --svg, not both")
+    if older is not None:
+        return _compared(found_topology(older), topology)
+    if picture is not None:
+        with open(picture, "w", encoding="utf-8") as file:
+            file.write(svg(topology))
+        print(f"wrote {picture}")
+        return 0
+    print(topology.describe(), end="")
+    return 0
+
+
+def _compared(older: Topology, newer: Topology) -> int:
+    found = difference(older, newer)
+    for sentence in found.breaking:
+        print(f"breaks: {sentence}")
+    for sentence in found.harmless:
+        print(f"fine:   {sentence}")
+    if found.needs_new_application_id:
+        print("this change needs a new application id, or a reset of the application")
+        return 1
+    print("this change fits the state of the older version" if found.harmless else "the state of both is the same")
     return 0
 
 
@@ -168,9 +194,15 @@ VERBS = {
         words=(2, 3),
     ),
     "graph": Command(
-        "ottla streams graph APP.py[:NAME]",
-        "Print a topology as Kafka's Topology.describe() does.",
+        "ottla streams graph [--svg FILE | --compare OLDER.py] APP.py[:NAME]",
+        "Print a topology as Kafka's Topology.describe() does, draw it, or compare it with an older version.\n\n"
+        "--compare says which changes fit the state and the topics of the older version, and which do not: then the "
+        "exit status is 1.",
         _graph,
+        [
+            Option("svg", "Draw the topology into a file.", "FILE"),
+            Option("compare", "The older version, as APP.py[:NAME].", "OLDER.py"),
+        ],
         words=(1, 1),
         has_json=False,
         connects=False,
