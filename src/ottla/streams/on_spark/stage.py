@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.rows.kafka_settings import consumer_settings
-from ottla.streams.engine.task import Input, Results, Task
+from ottla.streams.engine.task import Results, Task
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import SinkNode, Topology
 from ottla.streams.on_spark.places import open_files
@@ -25,6 +25,7 @@ from ottla.streams.on_spark.rows import SCHEMA, in_order, inputs, made, waiting
 from ottla.streams.on_spark.tables import Spans, WorkerTables
 from ottla.streams.state.files import StateDamaged, Step
 from ottla.streams.state.folder import NOTHING, Kept, StateFolder
+from ottla.streams.values import Input
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
