@@ -15,7 +15,7 @@ from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.options import LOAD, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, lake_url, open_store
-from ottla.lake.wording import in_keywords
+from ottla.lake.wording import in_keywords, told_in_keywords
 from ottla.rows.connections import cluster
 from ottla.rows.workers import TaskFailed
 
@@ -68,9 +68,10 @@ def load(
         loaded = load("events", to="events-lake", bootstrap="localhost:9092", json=True)
         print(loaded.rows, "rows in", len(loaded.files), "file")
     """
+    told = told_in_keywords(tell or to_stderr)
     with in_keywords():
         return load_for_command(
-            topics, to=to, every=every, continuous=continuous, spark=spark, tell=tell, stop=stop, **options
+            topics, to=to, every=every, continuous=continuous, spark=spark, tell=told, stop=stop, **options
         )
 
 
