@@ -198,6 +198,10 @@ class Worker:
         require_stopped(connector)
         plugin = plugin_of(connector.config)
         if not issubclass(plugin, SourceConnector):
+            try:
+                plugin.check_offsets(connector.config)
+            except ConfigException as fault:
+                raise Refused(400, str(fault)) from fault
             await self._alter_group(connector, None if changes is None else sink_changes(changes))
             return
         if changes is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ottla.connect.plugins.base import SinkTask
+from ottla.connect.plugins.base import LoadTask, SinkTask
 from ottla.connect.tasks.offsets import OffsetStore
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import providers_of, resolved
@@ -33,6 +33,8 @@ def run_task(
         task = plan.plugin.task(own)
         if isinstance(task, SinkTask):
             await SinkWork(plan, config, task, on_topics).run(run)
+        elif isinstance(task, LoadTask):
+            await task.run(plan.worker, run, on_topics)
         else:
             await SourceWork(plan, config, task, offsets, on_topics).run(run)
 
