@@ -87,13 +87,34 @@ def load_for_command(
     **options: Unpack[LoadOptions],
 ) -> Loaded:
     """Like `load`; a LakeRefused names the flags of `ottla lake load`."""
+    interval_s = _interval_s(every, continuous=continuous)
+    with opened(topics, to=to, spark=spark, tell=tell, **options) as loader:
+        if interval_s is None:
+            loader.catch_up(stop)
+        else:
+            _repeat(loader, interval_s, stop or threading.Event())
+        return loader.loaded
+
+
+@contextlib.contextmanager
+def opened(
+    topics: str | Sequence[str],
+    *,
+    to: str | Path,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    tell: Callable[[str], None] | None = None,
+    **options: Unpack[LoadOptions],
+) -> Iterator[Loader]:
+    """The loader of a lake, which it holds until the end: each `catch_up` loads what the topics hold then.
+
+    Errors of the loader rise; a LakeRefused names flags. Those of `passing` may be gone another time.
+    """
     from ottla.lake.notes.state import LakeRecords
     from ottla.lake.rounds.engines import Engines, where_to_run
     from ottla.lake.rounds.known import continued
     from ottla.lake.rounds.settings import load_settings
 
-    interval_s, told = _interval_s(every, continuous=continuous), tell or to_stderr
-    given, url = checked(options), lake_url(to)
+    told, given, url = tell or to_stderr, checked(options), lake_url(to)
     records = LakeRecords(open_store(url))
     known = continued(given, records.shape(), records.noted(), url, empty=records.is_empty())
     names, known = _topics(topics, given, known, records, told)
@@ -101,11 +122,7 @@ def load_for_command(
     _check_topics(settings, told)
     on = where_to_run(given.get("on"), spark=spark is not None and not (given.get("on") == "auto" and callable(spark)))
     with _loader(settings, Engines(on, spark, settings.kafka, told), told, known) as loader:
-        if interval_s is None:
-            loader.catch_up(stop)
-        else:
-            _repeat(loader, interval_s, stop or threading.Event())
-        return loader.loaded
+        yield loader
 
 
 def schema(lake: str | Path, topic: str) -> pa.Schema:
@@ -203,12 +220,13 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
             loader.catch_up(stop)
-        except _passing() as fault:
+        except passing() as fault:
             loader.tell(f"this round failed and is done over next time: {cause(fault)}")
         stop.wait(seconds)
 
 
-def _passing() -> tuple[type[Exception], ...]:
+def passing() -> tuple[type[Exception], ...]:
+    """The types of errors after which a load may succeed another time."""
     from ottla.client.registry_client import RegistryUnavailable
     from ottla.lake.stores import StoreUnreachable
 

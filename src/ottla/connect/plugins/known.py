@@ -32,6 +32,7 @@ OFFERED: Final = tuple(
     for value in (
         "ottla.sinks.files.connectors:S3SinkConnector",
         "ottla.sinks.files.connectors:HdfsSinkConnector",
+        "ottla.sinks.lake:LakeSinkConnector",
     )
 )
 """The entry points of rooms above, which are installed with this one."""
