@@ -43,7 +43,8 @@ MAY_CALL_FILES = (
     "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "lake/rounds/progress.py",
-                    "spark/workers.py", "registry/server.py", "web/server.py")  # fmt: skip
+                    "spark/workers.py", "registry/server.py", "web/server.py",
+                    "connect/plugins/http/listener.py")  # fmt: skip
 MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
                  "web", "jobs/running.py", "rows/workers.py", "client/blocking/producer.py",
                  "streams/engine/task.py", "connect/worker.py", "connect/testing")  # fmt: skip

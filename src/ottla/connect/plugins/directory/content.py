@@ -62,18 +62,18 @@ def _objects(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
                 continue
             place = f"{source.name}, line {number}"
             try:
-                yield Item(_exact(json_object(line, place), place))
+                yield Item(exact(json_object(line, place), place))
             except (BadInput, DataException) as fault:
                 yield _refused(line, str(fault))
 
 
-def _exact(value: Any, place: str) -> Any:
+def exact(value: Any, place: str) -> Any:
     """The value with floats in place of decimals; a number that a float cannot hold is refused."""
     match value:
         case dict():
-            return {name: _exact(each, place) for name, each in value.items()}
+            return {name: exact(each, place) for name, each in value.items()}
         case list():
-            return [_exact(each, place) for each in value]
+            return [exact(each, place) for each in value]
         case Decimal():
             if Decimal(repr(float(value))) != value:
                 raise DataException(f"{place}: {value} has more digits than a double; format=lines keeps them as text")
