@@ -16,6 +16,7 @@ from ottla.connect.plugins.http.source import HttpSourceConnector
 from ottla.connect.plugins.http.webhook import WebhookSourceConnector
 from ottla.connect.plugins.jdbc.sink import JdbcSinkConnector
 from ottla.connect.plugins.jdbc.source import JdbcSourceConnector
+from ottla.connect.plugins.mail.imap import ImapSourceConnector
 from ottla.connect.plugins.otlp.source import OtlpSourceConnector
 from ottla.connect.plugins.syslog.source import SyslogSourceConnector
 
@@ -25,7 +26,7 @@ AnyConnector = type[SourceConnector] | type[SinkConnector]
 SHIPPED: Final[tuple[AnyConnector, ...]] = (
     FileStreamSourceConnector, FileStreamSinkConnector, JdbcSourceConnector, JdbcSinkConnector,
     DirectorySourceConnector, HttpSinkConnector, HttpSourceConnector, WebhookSourceConnector,
-    SyslogSourceConnector, OtlpSourceConnector,
+    SyslogSourceConnector, OtlpSourceConnector, ImapSourceConnector,
 )  # fmt: skip
 
 
