@@ -16,7 +16,7 @@ from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
 
 S = TypeVar("S")
-Made = tuple[S, ClientSettings]
+Settings = tuple[S, ClientSettings]
 log = logging.getLogger("ottla.connect")
 _CLIENT = ("security.protocol", "client.id", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms",
            "retry.backoff.ms")  # fmt: skip
@@ -60,7 +60,7 @@ def client_of(worker: Mapping[str, str]) -> tuple[str, ClientSettings]:
 
 def producer_of(
     worker: Mapping[str, str], config: Mapping[str, str], client_id: str, fixed: Mapping[str, str] | None = None
-) -> Made[ProducerSettings]:
+) -> Settings[ProducerSettings]:
     """The settings of a producer: nothing is lost or written twice by it, unless an override says so.
 
     `fixed`: options that no override may change.
@@ -76,7 +76,7 @@ def producer_of(
 
 def consumer_of(
     worker: Mapping[str, str], config: Mapping[str, str], client_id: str, group: str
-) -> Made[ConsumerSettings]:
+) -> Settings[ConsumerSettings]:
     """The settings of a sink's consumer. It keeps its partitions while the group balances."""
     base = {
         "client.id": client_id, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": "false",
@@ -93,7 +93,7 @@ def _made(
     base: Mapping[str, str],
     worker: Mapping[str, str],
     config: Mapping[str, str],
-) -> Made[S]:
+) -> Settings[S]:
     shared = {name: worker[name] for name in _CLIENT if name in worker}
     given = {**below(worker, f"{kind}."), **below(config, f"{kind}.override.")}
     asked = _Asked({**base, **shared, **given})

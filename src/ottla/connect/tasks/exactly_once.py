@@ -17,7 +17,7 @@ from ottla.connect.errors import ConfigException, ConnectException
 from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import SourceTask
 from ottla.connect.records import SourceRecord
-from ottla.connect.tasks.clients import Made, producer_of
+from ottla.connect.tasks.clients import Settings, producer_of
 from ottla.connect.tasks.offsets import TransactionalOffsets
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.source import SourceWork
@@ -73,7 +73,7 @@ class ExactlyOnceWork(SourceWork):
         self._due = time.monotonic() + self._interval
         self._is_open = False
 
-    def _producer_settings(self) -> Made[ProducerSettings]:
+    def _producer_settings(self) -> Settings[ProducerSettings]:
         """Kafka's settings, with the task's transactional id; ConfigException for an interval that is too long."""
         plan = self._plan
         fixed = {
