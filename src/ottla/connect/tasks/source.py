@@ -17,7 +17,7 @@ from ottla.client.errors import may_retry
 from ottla.client.produce.accumulator import Delivered
 from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import SourceTask
-from ottla.connect.records import SourceRecord
+from ottla.connect.records import PassedPlace, SourceRecord
 from ottla.connect.tasks.clients import bootstrap, producer_of
 from ottla.connect.tasks.conversion import Conversion, Outgoing, StageFault
 from ottla.connect.tasks.offsets import Offset, OffsetStore, Partition, identity
@@ -120,6 +120,11 @@ class SourceWork:
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
         """Produce records; those that are refused are left out if the tolerance allows it."""
+        if records and isinstance(records[-1], PassedPlace):
+            *records, passed = records
+            await self._send(records)
+            self._sent.append(_Sent(passed, None, None))
+            return
         async for record, one in self._conversion.each(self._conversion.outgoing, records):
             made = await self._again(record) if isinstance(one, StageFault) else one
             if made is not None and made.topic not in self._topics:
