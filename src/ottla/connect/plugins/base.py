@@ -87,6 +87,8 @@ class Connector(ABC):
     aliases: ClassVar[tuple[str, ...]] = ()
     """Further names: classes elsewhere with the same options."""
     version: ClassVar[str]
+    free_options: ClassVar[str] = ""
+    """A regular expression of options that are not listed one by one: their names have a number or a table in them."""
 
     @classmethod
     @abstractmethod
