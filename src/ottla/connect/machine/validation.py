@@ -101,7 +101,8 @@ def _validated(config: Given, worker: WorkerView) -> Verdict:
                 by_name[name] = Checked(Option(name, Type.STRING, None))
                 checked.append(by_name[name])
             by_name[name].errors.append(_NULL)
-    strange = {name: value for name, value in config.items() if not _FREE.match(name)}
+    own = re.compile(plugin.free_options or r"(?!)")
+    strange = {name: value for name, value in config.items() if not _FREE.match(name) and not own.fullmatch(name)}
     return Verdict(plugin, checked, options.unknown(strange))
 
 

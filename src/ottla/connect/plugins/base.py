@@ -104,6 +104,8 @@ class Connector(ABC):
     version: ClassVar[str]
     runners: ClassVar[tuple[str, ...]] = ("light",)
     """The values of `ottla.runner` that it has, its own choice first: light in the worker, spark where that pays."""
+    free_options: ClassVar[str] = ""
+    """A regular expression of options that are not listed one by one: their names have a number or a table in them."""
 
     @classmethod
     @abstractmethod

@@ -13,6 +13,7 @@ from typing import Final
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.base import Connector, SinkConnector, SourceConnector
+from ottla.connect.plugins.capture.postgres import PostgresConnector
 from ottla.connect.plugins.directory.source import DirectorySourceConnector
 from ottla.connect.plugins.file_stream import FileStreamSinkConnector, FileStreamSourceConnector
 from ottla.connect.plugins.http.sink import HttpSinkConnector
@@ -30,7 +31,7 @@ GROUP: Final = "ottla.connect"
 AnyConnector = type[SourceConnector] | type[SinkConnector]
 SHIPPED: Final[tuple[AnyConnector, ...]] = (
     FileStreamSourceConnector, FileStreamSinkConnector, JdbcSourceConnector, JdbcSinkConnector,
-    DirectorySourceConnector, HttpSinkConnector, HttpSourceConnector, WebhookSourceConnector,
+    DirectorySourceConnector, HttpSinkConnector, HttpSourceConnector, WebhookSourceConnector, PostgresConnector,
     SyslogSourceConnector, OtlpSourceConnector, ImapSourceConnector, SearchSinkConnector,
 )  # fmt: skip
 OFFERED: Final = tuple(

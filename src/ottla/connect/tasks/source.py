@@ -16,7 +16,7 @@ from ottla.client.aio.runs import RunProducer
 from ottla.client.produce.settings import ProducerSettings
 from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import SourceTask
-from ottla.connect.records import SourceRecord
+from ottla.connect.records import PassedPlace, SourceRecord
 from ottla.connect.tasks.clients import Settings, bootstrap, producer_of
 from ottla.connect.tasks.conversion import Conversion, Outgoing, StageFault
 from ottla.connect.tasks.offsets import Offset, OffsetStore, Partition, identity
@@ -124,6 +124,11 @@ class SourceWork:
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
         """Produce records; those that are refused are left out if the tolerance allows it."""
+        if records and isinstance(records[-1], PassedPlace):
+            *before, passed = records
+            await self._send(before)
+            await self._sending.send([Made(passed, None)])
+            return
         at = 0
         while at < len(records):
             converted = await self._conversion.until_fault(self._conversion.outgoing, records, at)
