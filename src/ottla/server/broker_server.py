@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ from ottla.broker.node import Lock, Node
 from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
+from ottla.config.security import PROTOCOLS, ListenerSecurity, listener_security
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
@@ -40,12 +42,14 @@ from ottla.server.loop_delay import LoopDelay
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
+from ottla.server.tls_listener import TlsListener
 from ottla.storage.directory.directory import HeldLock
 from ottla.storage.directory.ownership import LOCK, DirectoryRefused, opened_lock, refuse_foreign
 from ottla.storage.disk.local import LocalDisk
 from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
+    from ottla.access.login import Login
     from ottla.config.broker import BrokerConfig
     from ottla.web.exchange import Request, Response
     from ottla.web.server import WebServer
@@ -53,7 +57,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FRAME_BUDGET_BYTES = 256 << 20
 _EVERYWHERE = ("0.0.0.0", "::")
-_PLAINTEXT = 0
 
 log = logging.getLogger("ottla.server")
 
@@ -194,7 +197,8 @@ class BrokerServer:
         await ended(node.start(host, self._registered_listeners(), lock))
         for listener in self._listeners:
             try:
-                listener.start(self._config.socket_listen_backlog_size, node.dispatch.serve)
+                serve = node.gate.serve if listener.has_logins else node.dispatch.serve
+                listener.start(self._config.socket_listen_backlog_size, serve)
             except OSError as fault:
                 address, port = self.addresses[listener.name]
                 raise CannotStart(self._port_taken(address, port, None, fault)) from fault
@@ -284,6 +288,7 @@ class BrokerServer:
             name, _, address = said.partition("://")
             host, _, port_text = address.rpartition(":")
             port = int(port_text)
+            security = self._security(name)
             listener = Listener(
                 self._loop,
                 name=name,
@@ -292,17 +297,32 @@ class BrokerServer:
                 max_frame_bytes=self._config.socket_request_max_bytes,
                 count=count,
                 max_idle_ms=self._config.connections_max_idle_ms,
+                tls=None
+                if security.tls is None
+                else TlsListener(self._loop, name, security.tls, security.mapping_rules),
+                logins=partial(self._login, security) if security.has_sasl else None,
+                most_bytes_unproven=security.most_bytes,
             )
             bound = self._bind(listener, host, port)
             self._listeners.append(listener)
             self.addresses[name] = bound
             if port == 0:
                 self._keep_port(name, bound)
-            if not _is_loopback(bound[0]):
+            if not _is_loopback(bound[0]) and not security.asks_who:
                 self.warnings.append(
                     f"{name} listens on {bound[0]}:{bound[1]} and asks nobody who they are: "
                     "everybody who reaches it may read, write and delete"
                 )
+
+    def _security(self, name: str) -> ListenerSecurity:
+        security, problems = listener_security(self._layers.static, name)
+        if problems:
+            raise CannotStart("; ".join(problems))
+        return security
+
+    def _login(self, security: ListenerSecurity) -> Login:
+        assert self.node is not None
+        return self.node.gate.login(security)
 
     def _bind(self, listener: Listener, host: str, port: int) -> tuple[str, int]:
         """Bind a listener; for port 0 to the kept port, else to the preferred one, else to a free one."""
@@ -373,7 +393,8 @@ class BrokerServer:
         for name, (bound, bound_port) in self.addresses.items():
             reachable = socket.gethostname() if bound in _EVERYWHERE else bound
             told = advertised.get(name, (reachable, bound_port))
-            found.append(RegisteredListener(name, told[0], told[1], _PLAINTEXT))
+            protocol = PROTOCOLS[self._security(name).protocol]
+            found.append(RegisteredListener(name, told[0], told[1], protocol))
         return tuple(found)
 
     async def _start_http(self) -> None:

@@ -12,9 +12,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from ottla.access.mechanisms.base import Proved, Refused
+from ottla.kernel.credentials import ScramKeys
 
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 HASHES = {SHA_256: "sha256", SHA_512: "sha512"}
@@ -37,15 +37,6 @@ _SERVER_FIRST = re.compile(
     rf"r=(?P<nonce>{_PRINTABLE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9][0-9]{{0,9}}){_MORE}"
 )
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,\0]+)|v=(?P<verifier>{_BASE64})){_MORE}")
-
-
-class ScramKeys(NamedTuple):
-    """What a broker keeps of a user's password, for one mechanism."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
