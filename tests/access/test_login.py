@@ -112,7 +112,9 @@ def test_nobody_else_goes_on_with_a_session() -> None:
     assert one.stage is Stage.ENDED
 
 
-@pytest.mark.parametrize(("reauth_ms", "expires_ms", "lifetime_ms"), [(0, 9000, 8000), (5000, 9000, 5000), (50_000, 9000, 8000)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reauth_ms", "expires_ms", "lifetime_ms"), [(0, 9000, 8000), (5000, 9000, 5000), (50_000, 9000, 8000)]
+)
 def test_a_session_ends_with_what_was_shown_or_with_the_longest_session(reauth_ms, expires_ms, lifetime_ms) -> None:
     class Ticket:
         def step(self, data: bytes) -> Proved:

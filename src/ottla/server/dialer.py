@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+from collections.abc import Callable
 from struct import Struct
 from typing import cast
 
@@ -23,6 +25,8 @@ class Dialer:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.tls: Callable[[], ssl.SSLContext] | None = None
+        """Gives the context of TLS, where brokers speak it to one another."""
         self._dials: set[asyncio.Task[None]] = set()
 
     def dial(self, host: str, port: int, receiver: Dialled, *, timeout_ms: int, max_frame_bytes: int) -> None:
@@ -32,7 +36,9 @@ class Dialer:
 
     async def _dial(self, host: str, port: int, link: _Link, timeout_ms: int) -> None:
         try:
-            await asyncio.wait_for(self._loop.create_connection(lambda: link, host, port), timeout_ms / 1000)
+            context = None if self.tls is None else self.tls()
+            opening = self._loop.create_connection(lambda: link, host, port, ssl=context)
+            await asyncio.wait_for(opening, timeout_ms / 1000)
         except TimeoutError:
             link.over(TimeoutError(f"no connection to {host}:{port} within {timeout_ms} ms"))
         except OSError as error:

@@ -68,8 +68,7 @@ class Gate:
     def __init__(self, services: Services, dispatch: Dispatch) -> None:
         self._services = services
         self._dispatch = dispatch
-        self._secret = services.entropy.bytes(32)
-        """The salts of users that are not there follow from it."""
+        self._secret = b""
         self.logged_in = 0
         self.refused = 0
 
@@ -85,8 +84,13 @@ class Gate:
             return lambda: PlainServer(offer.users)
         services, number = self._services, next(each for each, said in NUMBERS.items() if said == name)
         return lambda: ScramServer(
-            name, lambda user: services.metadata.scram.get((user, number)), self._nonce, self._secret
+            name, lambda user: services.metadata.scram.get((user, number)), self._nonce, self._salts()
         )
+
+    def _salts(self) -> bytes:
+        """The secret from which the salts of users that are not there follow."""
+        self._secret = self._secret or self._services.entropy.bytes(32)
+        return self._secret
 
     def _nonce(self) -> str:
         return base64.b64encode(self._services.entropy.bytes(_NONCE_BYTES)).decode().rstrip("=")
