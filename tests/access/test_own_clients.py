@@ -7,7 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from tests.access.test_secure_listeners import Secured
+from tests.access.secured import Secured
 
 from ottla.cli.main import main
 from ottla.client import Admin, Consumer, Producer

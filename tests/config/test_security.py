@@ -75,8 +75,18 @@ def test_what_cannot_be_is_refused_by_its_name(name: str, text: str, said: str) 
 
 @pytest.mark.parametrize(
     "text",
-    ["", ";", "A required", "A needed;", "A required b;", "A required b=;", "A required b=c", 'A required b="c;', "A required b=c b=d;"],
-)  # fmt: skip
+    [
+        "",
+        ";",
+        "A required",
+        "A needed;",
+        "A required b;",
+        "A required b=;",
+        "A required b=c",
+        'A required b="c;',
+        "A required b=c b=d;",
+    ],
+)
 def test_a_text_that_is_no_login_configuration_is_refused(text: str) -> None:
     with pytest.raises(WrongJaas):
         parse_jaas(text)

@@ -18,7 +18,7 @@ _AGAIN_AFTER_MS = 1000
 
 
 class Stage(Enum):
-    """What a connection has shown so far."""
+    """The proofs that a connection has shown so far."""
 
     UNPROVEN = "nothing: it may ask for ApiVersions once, and begin"
     PROVING = "a mechanism: its tokens come"

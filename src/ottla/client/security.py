@@ -1,4 +1,4 @@
-"""How a client shows who it is and knows the broker: TLS and SASL, by Kafka's option names or librdkafka's."""
+"""A client's ways to show who it is and to know the broker: TLS and SASL, by Kafka's option names or librdkafka's."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class SecurityConfig(OptionSet):
 
 
 class ListenerSecurity(NamedTuple):
-    """What holds for one listener. Not to be printed: some of it is secret."""
+    """The security of one listener. Not to be printed: some of it is secret."""
 
     protocol: str
     tls: TlsSettings | None
@@ -158,7 +158,7 @@ def texts_of(texts: Mapping[str, str], listener: str) -> dict[str, str]:
 
 
 def listener_security(texts: Mapping[str, str], listener: str) -> tuple[ListenerSecurity, list[str]]:
-    """What holds for a listener, and all that is wrong with it."""
+    """The security of a listener, and all that is wrong with it."""
     protocol = protocol_of(listener, texts) or PLAINTEXT
     own = texts_of(texts, listener)
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""What is kept of a password."""
+"""The keys that are kept in place of a password."""
 
 from __future__ import annotations
 

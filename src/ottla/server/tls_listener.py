@@ -23,7 +23,7 @@ class NoPrincipal(ConnectionError):
 
 
 class TlsListener:
-    """What the channels of a listener with TLS share. StoreUnreadable if its keys cannot be used."""
+    """The parts that the channels of a listener with TLS share. StoreUnreadable if its keys cannot be used."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str, settings: TlsSettings, rules: str) -> None:
         self._loop = loop
@@ -43,7 +43,7 @@ class TlsListener:
             log.info("%s: new connections have the certificates that were just read", self._name)
 
     def principal(self, tls: TlsSocket) -> str:
-        """Whose certificate was shown; NoPrincipal if no rule gives it a name."""
+        """The owner of the certificate that was shown; NoPrincipal if no rule gives it a name."""
         subject = tls.peer_subject()
         if not subject:
             return ANONYMOUS

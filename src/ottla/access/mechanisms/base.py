@@ -1,4 +1,4 @@
-"""What every mechanism shares: the two sides' steps, and how they end."""
+"""The parts that every mechanism shares: the two sides' steps, and how they end."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ log = logging.getLogger("ottla.gate")
 
 
 class Offer(Protocol):
-    """What a listener offers: `config.security.ListenerSecurity`."""
+    """The offer of a listener: `config.security.ListenerSecurity`."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]: ...
@@ -73,7 +73,7 @@ class Gate:
         self.refused = 0
 
     def login(self, offer: Offer) -> GatedLogin:
-        """What the connections of a listener begin with."""
+        """The beginning of a connection of such a listener."""
         mechanisms = {
             name: Mechanism(self._side(name, offer), offer.reauth_ms.get(name, 0)) for name in offer.mechanisms
         }
@@ -235,7 +235,7 @@ class Gate:
 
 
 def _body_at(frame: memoryview, *, flexible: bool) -> int:
-    """Where a request's body begins, behind its header."""
+    """The position of a request's body, behind its header."""
     size: int = _HEAD.unpack_from(frame)[3]
     at = 10 + max(size, 0)
     if at > len(frame):
