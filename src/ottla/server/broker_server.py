@@ -17,6 +17,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.broker.control.peers import DEFAULT_LISTENER
 from ottla.broker.node import Lock, Node
 from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.replicas.syncers import Syncers
@@ -46,6 +47,7 @@ from ottla.server.tls_listener import TlsListener
 from ottla.storage.directory.directory import HeldLock
 from ottla.storage.directory.ownership import LOCK, DirectoryRefused, opened_lock, refuse_foreign
 from ottla.storage.disk.local import LocalDisk
+from ottla.tls.contexts import FollowedContext, client_context
 from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
@@ -194,6 +196,7 @@ class BrokerServer:
             node.replicas.moves.warm = self._cold.warm_slice
         node.dispatch.times.now_ns = time.monotonic_ns
         host = self._config.broker_host or socket.gethostname()
+        self._dial_as_brokers_listen()
         await ended(node.start(host, self._registered_listeners(), lock))
         for listener in self._listeners:
             try:
@@ -319,6 +322,14 @@ class BrokerServer:
         if problems:
             raise CannotStart("; ".join(problems))
         return security
+
+    def _dial_as_brokers_listen(self) -> None:
+        """Speak TLS to other brokers where their listener for it does."""
+        name = self._config.inter_broker_listener_name or DEFAULT_LISTENER
+        tls = self._security(name if name in self.addresses else next(iter(self.addresses))).tls
+        if tls is not None:
+            followed = FollowedContext(tls, client_context, lambda why: log.warning("between brokers: %s", why))
+            self._dialer.tls = followed
 
     def _login(self, security: ListenerSecurity) -> Login:
         assert self.node is not None

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
-from collections.abc import Callable
 from struct import Struct
 from typing import cast
 
 from ottla.kernel.seams import Dialled, FileSlice
+from ottla.tls.contexts import FollowedContext
 
 _LENGTH = Struct(">i")
 _BETWEEN_BYTES = 64 << 10
@@ -25,8 +24,8 @@ class Dialer:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.tls: Callable[[], ssl.SSLContext] | None = None
-        """Gives the context of TLS, where brokers speak it to one another."""
+        self.tls: FollowedContext | None = None
+        """The context of TLS, where brokers speak it to one another."""
         self._dials: set[asyncio.Task[None]] = set()
 
     def dial(self, host: str, port: int, receiver: Dialled, *, timeout_ms: int, max_frame_bytes: int) -> None:
@@ -36,7 +35,9 @@ class Dialer:
 
     async def _dial(self, host: str, port: int, link: _Link, timeout_ms: int) -> None:
         try:
-            context = None if self.tls is None else self.tls()
+            if self.tls is not None:
+                self.tls.follow()
+            context = None if self.tls is None else self.tls.context
             opening = self._loop.create_connection(lambda: link, host, port, ssl=context)
             await asyncio.wait_for(opening, timeout_ms / 1000)
         except TimeoutError:
