@@ -38,6 +38,7 @@ from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
 from ottla.server.freed_space import FreedSpace
 from ottla.server.kept_ports import PORT_FILE, address_of, parse_ports, port_of, write_ports
+from ottla.server.links import about_link
 from ottla.server.listener import Listener
 from ottla.server.loop_delay import LoopDelay
 from ottla.server.scrub_child import ScrubChild
@@ -160,7 +161,7 @@ class BrokerServer:
         except CannotStart:
             raise
         except (OSError, ValueError, DirectoryRefused, ApiError, StoreDamaged, UnknownEntry) as fault:
-            raise CannotStart(f"{fault}{_about_link(fault)}") from fault
+            raise CannotStart(f"{fault}{about_link(fault)}") from fault
 
     async def _start(self) -> None:
         disk, lock = self._lock_directories()
@@ -467,14 +468,6 @@ class BrokerServer:
         self._dialer.stop()
         self._cold.stop()
         self._freed.stop()
-
-
-def _about_link(fault: BaseException) -> str:
-    """The remedy where a file of a broker is a link that leads to nothing; else nothing."""
-    path = fault.filename if isinstance(fault, OSError) else None
-    if not isinstance(path, str) or not os.path.islink(path) or os.path.exists(path):
-        return ""
-    return f" (a link to {os.readlink(path)}, where nothing is: bring that back, or remove the link and start again)"
 
 
 def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
