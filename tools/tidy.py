@@ -40,10 +40,10 @@ MAY_CALL_FILES = (
     "coordination", "config", "lake", "spark/daemon.py", "spark/launch.py",
     "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py", "jobs/running.py", "streams/command.py",
     "connect/plugins", "connect/claims.py", "connect/starter", "connect/commands/new_plugin.py", "sinks",
-    "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py",
+    "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py", "tls",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "lake/rounds/progress.py",
-                    "spark/workers.py", "registry/server.py", "web/server.py",
+                    "spark/workers.py", "registry/server.py", "web/server.py", "tls",
                     "connect/plugins/http/listener.py",
                     "connect/plugins/mail/imap.py")  # fmt: skip
 MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
