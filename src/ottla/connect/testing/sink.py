@@ -174,7 +174,9 @@ class _Runs:
     def _task(self, side: OtherSide) -> SinkTask:
         task = self._connector.task(self._connector.tasks(dict(side.config), 1)[0])
         if not isinstance(task, SinkTask):
-            raise TypeError(f"{type(task).__name__} reads its topics itself; the kit drives tasks that records are put to")
+            raise TypeError(
+                f"{type(task).__name__} reads its topics itself; the kit drives tasks that records are put to"
+            )
         return task
 
     def _check_flushed(
