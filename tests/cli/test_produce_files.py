@@ -200,6 +200,7 @@ def test_words_that_may_be_files_or_values_are_asked_about(ottla: Ottla, name: s
         ([str(path), "one"], "is a file and 'one' is none"),
         ([str(tmp_path / "b.csv")], "there is no file"),
         ([str(tmp_path)], "is a directory"),
+        (["."], "is a directory"),
         (["pyproject.toml"], "is a file here, and may be a value"),
     ]:
         done = ottla("produce", name, *words)
