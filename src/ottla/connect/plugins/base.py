@@ -57,6 +57,12 @@ class SourceTask(ABC):
     async def commit(self, offsets: Sequence[Offset]) -> None:  # noqa: B027
         """Learn that all records up to these offsets are in Kafka, and the offsets kept."""
 
+    def acknowledged(self, records: Sequence[SourceRecord]) -> None:  # noqa: B027
+        """Learn that these records, as `read` gave them, are in Kafka or were left out by `errors.*`.
+
+        It is called at once, long before `commit`: a task whose senders wait for an answer gives it here.
+        """
+
     async def close(self) -> None:  # noqa: B027
         """Give back what the task holds."""
 
@@ -98,6 +104,8 @@ class Connector(ABC):
     version: ClassVar[str]
     runners: ClassVar[tuple[str, ...]] = ("light",)
     """The values of `ottla.runner` that it has, its own choice first: light in the worker, spark where that pays."""
+    free_options: ClassVar[str] = ""
+    """A regular expression of options that are not listed one by one: their names have a number or a table in them."""
 
     @classmethod
     @abstractmethod
@@ -124,6 +132,16 @@ class SourceConnector(Connector):
     @abstractmethod
     def task(cls, config: Config) -> SourceTask:
         """A task from one of the configurations that `tasks` gave."""
+
+    @classmethod
+    def exactly_once(cls, config: Config) -> bool | None:
+        """True if a task that begins at kept offsets misses no record and reads none again. None: not known."""
+        return None
+
+    @classmethod
+    def defines_transactions(cls, config: Config) -> bool:
+        """True if its records say where transactions end: `transaction.boundary=connector` needs that."""
+        return False
 
     @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:

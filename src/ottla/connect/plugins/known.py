@@ -5,6 +5,7 @@ A room above this one offers its connectors in the same way: it knows this room,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
@@ -12,19 +13,26 @@ from typing import Final
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.base import Connector, SinkConnector, SourceConnector
+from ottla.connect.plugins.capture.postgres import PostgresConnector
 from ottla.connect.plugins.directory.source import DirectorySourceConnector
 from ottla.connect.plugins.file_stream import FileStreamSinkConnector, FileStreamSourceConnector
 from ottla.connect.plugins.http.sink import HttpSinkConnector
+from ottla.connect.plugins.http.source import HttpSourceConnector
+from ottla.connect.plugins.http.webhook import WebhookSourceConnector
 from ottla.connect.plugins.jdbc.sink import JdbcSinkConnector
 from ottla.connect.plugins.jdbc.source import JdbcSourceConnector
+from ottla.connect.plugins.mail.imap import ImapSourceConnector
+from ottla.connect.plugins.otlp.source import OtlpSourceConnector
 from ottla.connect.plugins.search.sink import SearchSinkConnector
+from ottla.connect.plugins.syslog.source import SyslogSourceConnector
 
 GROUP: Final = "ottla.connect"
 """The group of entry points; each is a class of a connector."""
 AnyConnector = type[SourceConnector] | type[SinkConnector]
 SHIPPED: Final[tuple[AnyConnector, ...]] = (
     FileStreamSourceConnector, FileStreamSinkConnector, JdbcSourceConnector, JdbcSinkConnector,
-    DirectorySourceConnector, HttpSinkConnector, SearchSinkConnector,
+    DirectorySourceConnector, HttpSinkConnector, HttpSourceConnector, WebhookSourceConnector, PostgresConnector,
+    SyslogSourceConnector, OtlpSourceConnector, ImapSourceConnector, SearchSinkConnector,
 )  # fmt: skip
 OFFERED: Final = tuple(
     EntryPoint(value.rpartition(":")[2], value, GROUP)
@@ -60,6 +68,14 @@ def connector(name: str) -> AnyConnector:
             f"{nearest(name, by_name)}, available connectors are: {', '.join(connectors())}"
         )
     return by_name[name]
+
+
+def kind_of(config: Mapping[str, str] | None) -> str:
+    """`source` or `sink`; `unknown` where the connector is gone, or its plugin is not installed here."""
+    try:
+        return connector((config or {}).get("connector.class", "")).kind
+    except ConfigException:
+        return "unknown"
 
 
 def names(each: type[Connector]) -> list[str]:
