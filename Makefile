@@ -7,15 +7,16 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Some images switch bytecode off: then every process compiles all that it imports, and starts three times slower.
 unexport PYTHONDONTWRITEBYTECODE
 
-TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible
+TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible opensearch-if-possible
 
-.PHONY: help demo test test-parts check compat fuzz sim faults damage once lake-campaign spark-campaign bench pictures format clean
+.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign bench pictures format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
 	@echo 'make test    the test suite; make test ARGS="tests/lake -k keyed" for a part; ARGS=--long for more kills and damages'
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
+	@echo 'make debezium-events  the events of change capture beside those of Debezium on a stock worker, recorded anew'
 	@echo 'make fuzz    the compiled part under sanitizers, then mutated input against a live broker'
 	@echo 'make sim     three and four brokers in virtual time from 250 seeds; make sim ARGS="--seeds 500" for one broker'
 	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
@@ -44,6 +45,10 @@ check:
 compat:
 	@tools/setup.sh test demo java kafka spark-jars streams-jars spark42 node go cc clients
 	@$(PYTHON) tools/compat.py $(ARGS)
+
+debezium-events:
+	@tools/setup.sh test java kafka debezium-jars postgres-if-possible
+	@$(PYTHON) -m tests.connect.plugins.capture.stock
 
 fuzz:
 	@tools/setup.sh test

@@ -24,7 +24,7 @@ from ottla.connect.records import ConnectRecord, SchemaAndValue, SourceRecord
 from ottla.connect.records import Header as ConnectHeader
 from ottla.connect.standalone import read_connector
 from ottla.connect.tasks.conversion import Conversion
-from ottla.connect.tasks.secrets import providers_of, resolved
+from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.tracing import Passed, Shown, traced_in, traced_out
 
 _MEMBERS: Final = (
@@ -41,7 +41,7 @@ def try_samples(given: Given) -> int:
         config = read_connector(given.words[0])
         worker = _worker(given.need("worker")) if "worker" in given else OF_ITS_OWN
         verdict = _checked(config)
-        conversion = Conversion(worker, resolved(config, providers_of(worker)))
+        conversion = Conversion(worker, Secrets(worker).config(config))
     except (ConfigException, Refused) as fault:
         raise BadInput(str(fault)) from None
     for sentence in [*verdict.unknown, *conversion.strange]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from ottla.client.core.transport import PLAINTEXT
 
 from ottla.client.admin import admin
 from ottla.client.aio.cluster import Cluster
@@ -12,7 +13,6 @@ from ottla.client.aio.connection import AsyncConnection
 from ottla.client.aio.consumer import Consumer
 from ottla.client.aio.producer import Producer
 from ottla.client.consume.settings import ConsumerSettings
-from ottla.client.core.transport import PLAINTEXT
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut
 from ottla.client.model import LATEST, ClientSettings, CommittedOffset, Destination
 from ottla.client.produce.settings import ProducerSettings

@@ -6,9 +6,9 @@ import asyncio
 import threading
 
 import pytest
+from ottla.client.core.transport import PLAINTEXT
 
 from ottla.client.aio.connection import AsyncConnection
-from ottla.client.core.transport import PLAINTEXT
 from ottla.client.errors import RequestTimedOut
 from ottla.client.model import ClientSettings, Destination
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -77,7 +77,7 @@ def test_a_refused_record_of_a_batch_costs_itself_alone(service):
     assert [body for body in service.bodies if 3 not in body] == [[1, 2], [4]]
 
 
-@pytest.mark.parametrize(("status", "word"), [(401, "401"), (308, "set http.url to that")])
+@pytest.mark.parametrize(("status", "word"), [(401, "401"), (308, "set the address to that")])
 def test_an_answer_about_the_options_ends_the_task(service, status, word):
     service.answers = lambda body: (status, {"Location": "/other"})
     with pytest.raises(ConnectException, match=word) as caught:

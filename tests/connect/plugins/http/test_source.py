@@ -168,7 +168,7 @@ def test_a_number_that_a_double_cannot_hold_is_a_refused_record(api):
     ("fault", "error", "sentence"),
     [
         ((404, {}, b""), ConnectException, "404 Not Found"),
-        ((302, {"Location": "/new"}, b""), ConnectException, "it moved to /new: set http.url to that"),
+        ((302, {"Location": "/new"}, b""), ConnectException, "it moved to /new: set the address to that"),
         ((200, {}, {"data": 1}), ConnectException, "there is no array at the top, but an object"),
         ((503, {}, b""), RetriableException, "503 Service Unavailable"),
         ((200, {}, ["x" * 200]), ConnectException, "more than 150 bytes: raise http.max.bytes"),
