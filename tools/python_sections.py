@@ -58,6 +58,11 @@ SECTIONS = (
         "ottla.testing.plugin:kafka ottla.testing.plugin:kafka_topic",
     ),
     Section(
+        "ottla.logging",
+        "A handler of Python's `logging`; [the guide](../guide/connect-feeds.md) introduces it.",
+        "KafkaHandler",
+    ),
+    Section(
         "ottla.spark",
         'Beside `format("ottla")`, whose options [have a page of their own](spark.md); '
         "[the guide](../guide/spark.md) introduces it.",

@@ -48,8 +48,8 @@ MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.p
                     "connect/plugins/mail/imap.py")  # fmt: skip
 MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
                  "web", "jobs/running.py", "rows/workers.py", "client/blocking/producer.py",
-                  "client/blocking/topic_table.py", "connect/claims.py",
-                  "streams/engine/task.py", "connect/worker.py", "connect/testing", "connect/owning.py")  # fmt: skip
+                 "client/blocking/topic_table.py", "connect/claims.py", "streams/engine/task.py", "connect/worker.py",
+                 "connect/testing", "connect/owning.py", "logging.py")  # fmt: skip
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
 SOCKET_MODULES = {"socket", "socketserver", "ssl", "selectors"}

@@ -4,8 +4,14 @@ import asyncio
 
 import pytest
 
-from ottla.connect.plugins.listening import Ended, Full, Inbox
+from ottla.connect.plugins.listening import Ended, Full, Inbox, record_time
 from ottla.connect.records import SourceRecord
+
+
+def test_a_sender_whose_clock_is_ahead_gets_the_time_of_arrival():
+    assert record_time(1_000, 2_000) == 1_000
+    assert record_time(62_000, 2_000) == 62_000
+    assert record_time(62_001, 2_000) == record_time(None, 2_000) == record_time(-1, 2_000) == 2_000
 
 
 def records(count):

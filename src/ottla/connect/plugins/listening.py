@@ -5,8 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.connect.records import SourceRecord
+
+_AHEAD_MS: Final = 60_000
+
+
+def record_time(own_ms: int | None, now_ms: int) -> int:
+    """The time of a record: the sender's own, or now where its clock is ahead.
+
+    Brokers refuse records of the future, and one sender with a wrong clock must not end the task of all. The sender's
+    own time stays in the value.
+    """
+    return own_ms if own_ms is not None and 0 <= own_ms <= now_ms + _AHEAD_MS else now_ms
 
 
 class Full(Exception):

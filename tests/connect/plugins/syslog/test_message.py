@@ -33,7 +33,7 @@ def test_structured_data_with_escapes_and_no_message():
     assert found["message"] == ""
 
 
-def test_the_first_example_of_rfc_3164_is_of_the_nearest_year():
+def test_the_first_example_of_rfc_3164_is_of_the_year_before_as_it_would_lie_ahead():
     found = read("<34>Oct 11 22:14:15 mymachine su: 'su root' failed on /dev/pts/8")
     assert (found["format"], found["timestamp"]) == ("rfc3164", "2025-10-11T22:14:15+00:00")
     assert (found["host"], found["app"], found["message"]) == ("mymachine", "su", "'su root' failed on /dev/pts/8")

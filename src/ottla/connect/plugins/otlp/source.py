@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import zlib
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,6 +14,7 @@ from ottla.connect.config_def import ConfigDef
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, SourceConnector, SourceTask
 from ottla.connect.plugins.http.listener import ListenerTask, check_listener, listener_options
+from ottla.connect.plugins.listening import record_time
 from ottla.connect.plugins.otlp.wire import BadOtlp, from_json, from_protobuf
 from ottla.connect.records import SourceRecord
 from ottla.web.exchange import JSON, HttpError, Request, Response
@@ -86,7 +88,7 @@ class OtlpTask(ListenerTask):
         nanos = value.get("time_unix_nano") or value.get("observed_time_unix_nano")
         return SourceRecord(
             self.options["topic"], key_schema=None if key is None else data.STRING, key=key, value=value,
-            timestamp=None if nanos is None else nanos // _NANOS,
+            timestamp=record_time(None if nanos is None else nanos // _NANOS, int(time.time() * 1000)),
         )  # fmt: skip
 
 

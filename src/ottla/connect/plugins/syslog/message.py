@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 
 _PRIORITY: Final = re.compile(r"<(0|[1-9]\d{0,2})>")
@@ -23,13 +23,14 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 _ELEMENT: Final = re.compile(r'\[([^\s=\]"]{1,32})((?: [^\s=\]"]{1,32}="(?:[^"\\\]]|\\.)*")*)\]', re.DOTALL)
 _PARAMETER: Final = re.compile(r' ([^\s=\]"]{1,32})="((?:[^"\\\]]|\\.)*)"', re.DOTALL)
 _ESCAPED: Final = re.compile(r'\\(["\\\]])')
+_CLOCKS_DIFFER: Final = timedelta(days=1)
 _BOM: Final = "\ufeff"
 
 
 def parsed(content: bytes, *, now: datetime, zone: tzinfo = UTC) -> dict[str, Any]:
     """The parts of a message. `format` says by which RFC it was read; `raw` is one of neither, kept as its text.
 
-    Old messages have no year and no zone: they are of the year that lies nearest to `now`, in `zone`. Bytes that are
+    Old messages have no year and no zone: theirs is the last year that is not in the future, in `zone`. Bytes that are
     not UTF-8 stand as \\xNN.
     """
     text = content.decode("utf-8", "backslashreplace").rstrip("\r\n\0")
@@ -92,7 +93,7 @@ def _old(rest: str, now: datetime, zone: tzinfo) -> dict[str, Any] | None:
     found = _OLD.fullmatch(rest)
     if found is None:
         return None
-    stamp = _nearest(found["month"], int(found["day"]), found["time"], now, zone)
+    stamp = _of_last_year(found["month"], int(found["day"]), found["time"], now, zone)
     if stamp is None:
         return None
     made: dict[str, Any] = {"format": "rfc3164", "timestamp": stamp.isoformat(), "host": found["host"]}
@@ -105,12 +106,12 @@ def _old(rest: str, now: datetime, zone: tzinfo) -> dict[str, Any] | None:
     return {**made, "message": tag[3]}
 
 
-def _nearest(month: str, day: int, time: str, now: datetime, zone: tzinfo) -> datetime | None:
+def _of_last_year(month: str, day: int, time: str, now: datetime, zone: tzinfo) -> datetime | None:
     hour, minute, second = (int(each) for each in time.split(":"))
     candidates = []
-    for year in (now.year - 1, now.year, now.year + 1):
+    for year in range(now.year - 8, now.year + 2):  # 29 February may be eight years ago
         try:
             candidates.append(datetime(year, _MONTHS.index(month) + 1, day, hour, minute, second, tzinfo=zone))
-        except ValueError:  # 29 February, or no time at all
+        except ValueError:  # no such day in that year, or no time at all
             continue
-    return min(candidates, key=lambda each: abs(each - now), default=None)
+    return max((each for each in candidates if each <= now + _CLOCKS_DIFFER), default=None)

@@ -19,7 +19,7 @@ from ottla.connect.config_def import ConfigDef, Importance, Option, Type
 from ottla.connect.errors import RetriableException
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, OffsetReader, SourceConnector, SourceTask
-from ottla.connect.plugins.listening import Ended, Full, Inbox
+from ottla.connect.plugins.listening import Ended, Full, Inbox, record_time
 from ottla.connect.plugins.syslog.framing import BadFrame, Frames
 from ottla.connect.plugins.syslog.message import parsed, timestamp_ms
 from ottla.connect.records import Header, SourceRecord
@@ -167,12 +167,14 @@ class SyslogTask(SourceTask):
                     break
 
     def _record(self, content: bytes, sender: str) -> SourceRecord:
-        made = parsed(content, now=datetime.now(UTC), zone=self._zone)
+        now = datetime.now(UTC)
+        made = parsed(content, now=now, zone=self._zone)
+        at = record_time(timestamp_ms(made), int(now.timestamp() * 1000))
         raw = self._options["format"] == "raw"
         value = content.decode("utf-8", "backslashreplace").rstrip("\r\n\0") if raw else made
         return SourceRecord(
             self._options["topic"], key_schema=data.STRING, key=made.get("host", sender),
-            value_schema=data.STRING if raw else None, value=value, timestamp=timestamp_ms(made),
+            value_schema=data.STRING if raw else None, value=value, timestamp=at,
             headers=(Header(SENDER_HEADER, data.STRING, sender),),
         )  # fmt: skip
 
