@@ -120,7 +120,7 @@ def comparable(value: Any, known: dict[tuple[int, str], Any]) -> Any:
         }
     if isinstance(value, list):
         rows = [comparable(each, known) for each in value]
-        rows = [each for each in rows if not re.search(r"Mirror|Jdbc|ottla\.connect\.", json.dumps(each))]
+        rows = [each for each in rows if not re.search(r"Mirror|Jdbc|io\.debezium|ottla\.connect\.", json.dumps(each))]
         return sorted(rows, key=lambda each: json.dumps(each, sort_keys=True))
     if isinstance(value, str):
         value = re.sub(r"which name matches (\S+?),? .*", r"which name matches \1", value, flags=re.DOTALL)
