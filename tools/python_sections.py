@@ -41,8 +41,8 @@ SECTIONS = (
         "The blocking client; [the guide](../guide/client.md) introduces it, and "
         "[Transactions](../guide/transactions.md) tells the whole story of a transactional producer.",
         "Producer ottla.client.blocking.producer:Delivery Delivered ProducerSettings AuditTrail Consumer "
-        "ConsumerSettings FetchSettings IsolationLevel CommittedOffset Admin NewTopic Cluster TopicPartition "
-        "ClientSettings",
+        "ConsumerSettings FetchSettings TopicTable IsolationLevel CommittedOffset Admin NewTopic Cluster "
+        "TopicPartition ClientSettings",
     ),
     Section(
         "ottla.client.aio",
@@ -111,9 +111,9 @@ SECTIONS = (
     ),
     Section("ottla.records.compression", "For `compression` in `ProducerSettings`.", "Codec"),
     Section(
-        "ottla.client.core.transport",
-        "For `security`: hooks that wrap connections. TLS and SASL are not there yet.",
-        "Security Exchange AsyncExchange",
+        "ottla.client.security",
+        "For `security`, which takes options by Kafka's names too: [TLS and passwords](../guide/security.md).",
+        "Security security_of",
     ),
     Section(
         "ottla.client.produce.audit_trail",

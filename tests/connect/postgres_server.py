@@ -2,11 +2,17 @@
 
 import os
 import shutil
-import socket
+import signal
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.ports import free_port
+from tests.signals import ending_with_parent
+
+_START_S = 100
 
 SETTINGS = {
     "max_prepared_transactions": 4, "timezone": "Asia/Tokyo", "wal_level": "logical", "max_replication_slots": 30,
@@ -25,9 +31,8 @@ class PostgresServer:
 
     def __init__(self, home):
         self.home = home
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
+        self.process = None
 
     @property
     def url(self):
@@ -40,19 +45,33 @@ class PostgresServer:
 
     def run(self, program, *words):
         """Run one of the server's programs."""
-        rights = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
         command = [programs() / program, "-D", self.home / "db", *words]
-        subprocess.run(command, check=True, cwd=self.home, stdout=subprocess.DEVNULL, timeout=100, **rights)
+        subprocess.run(command, check=True, cwd=self.home, stdout=subprocess.DEVNULL, timeout=_START_S, **_rights())
 
     def start(self):
-        """Start it, and wait until it answers."""
-        options = "".join(f" -c {name}={value}" for name, value in SETTINGS.items())
-        where = f"-p {self.port} -h 127.0.0.1 -k {self.home} -F{options}"
-        self.run("pg_ctl", "-l", self.home / "log", "-w", "-o", where, "start")
+        """Start it, and wait until it answers. It ends with this process."""
+        settings = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        where = ["-p", str(self.port), "-h", "127.0.0.1", "-k", self.home, "-F"]
+        self.process = subprocess.Popen(
+            [programs() / "postgres", "-D", self.home / "db", *where, *settings],
+            cwd=self.home, stdout=subprocess.DEVNULL, stderr=(self.home / "log").open("a"),
+            preexec_fn=ending_with_parent(signal.SIGQUIT), **_rights(),  # noqa: PLW1509
+        )  # fmt: skip
+        ask = [programs() / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        deadline = time.monotonic() + _START_S
+        while subprocess.run(ask, check=False).returncode != 0:
+            assert self.process.poll() is None, (self.home / "log").read_text()
+            assert time.monotonic() < deadline, f"PostgreSQL does not answer after {_START_S} s"
+            time.sleep(0.05)
 
     def stop(self, mode="immediate"):
         """Stop it, by default as if it were killed."""
-        self.run("pg_ctl", "-m", mode, "stop")
+        self.process.send_signal({"immediate": signal.SIGQUIT, "fast": signal.SIGINT}[mode])
+        self.process.wait(timeout=_START_S)
+
+
+def _rights():
+    return {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
 
 
 @contextmanager

@@ -73,3 +73,14 @@ class Stamped:
 
     value: Any
     timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A record as a topic holds it, and its place."""
+
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = ()
