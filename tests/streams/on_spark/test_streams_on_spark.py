@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.streams.topologies import TOPOLOGIES
 
+from ottla.cli.main import main
 from ottla.records.reader import Record
 from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, TopologyTest, run
 from ottla.streams.graph import SinkNode
 from ottla.streams.on_spark import job
-from ottla.streams.on_spark.notes import Notes
-from ottla.streams.on_spark.places import open_files
 from ottla.testing.reading import read_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -51,6 +51,7 @@ class Rig:
     def __init__(self, spark: Any, bootstrap: str, topics: Any, folder: Path) -> None:
         self.spark, self.bootstrap, self.topics = spark, bootstrap, topics
         self.names = {name: topics.new(1) for name in ("a", "b", "c", "out")}
+        self.application_id = f"app-{self.names['out']}"
         self.checkpoint = folder / self.names["out"]
 
     def built(self, name: str) -> Topology:
@@ -71,13 +72,12 @@ class Rig:
     def run(self, topology: Topology, **more: Any) -> None:
         run(
             topology,
-            application_id=f"app-{self.names['out']}",
+            application_id=self.application_id,
             bootstrap=self.bootstrap,
             on="spark",
             spark=self.spark,
             checkpoint=str(self.checkpoint),
-            available_now=True,
-            **more,
+            **{"available_now": True, **more},
         )
 
     def results(self) -> list[tuple[str, str | None, int]]:
@@ -195,7 +195,9 @@ def test_a_global_table_is_joined_as_it_was_when_the_batch_was_first_run(
     assert rig.results() == [("k", "1,old", 5), ("k", "2,new", 6)]
 
 
-def test_a_failing_function_ends_the_run_with_its_sentence_and_a_mended_one_goes_on(rig: Rig) -> None:
+def test_a_failing_function_ends_the_run_a_mended_one_goes_on_and_a_reset_begins_anew(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
     def counting(first: int) -> Topology:
         builder = StreamsBuilder(key=TEXT, value=TEXT)
         lines = builder.stream(rig.names["a"]).map_values(lambda line: line[first:], name="cut")
@@ -211,10 +213,46 @@ def test_a_failing_function_ends_the_run_with_its_sentence_and_a_mended_one_goes
     rig.run(counting(0))
     assert [value for _, value, _ in rig.results()] == ["1", "2", "3"]
 
-    notes = Notes(open_files(f"{rig.checkpoint.as_uri()}/ottla-state")).application()
-    assert notes is not None
-    assert notes.shape.stores == {"counts": "a key-value store of text to int64"}
     builder = StreamsBuilder(key=TEXT, value=TEXT)
     builder.stream(rig.names["a"]).group_by_key().count(store="others").to_stream().to(rig.names["out"], value=INT64)
     with pytest.raises(TopologyError, match="needs a new application id, or a reset: the store counts is gone"):
         rig.run(builder.build())
+
+    application = ["--application-id", rig.application_id, "--checkpoint", str(rig.checkpoint), "-b", rig.bootstrap]
+    capsys.readouterr()
+    assert main(["streams", "status", *application, "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (part,) = told["sub_topologies"]
+    assert (part["records"], part["results"], part["stream_time"]) == (3, 3, 2)
+    assert (told["stores"], told["lag"], told["dropped"]) == ({"counts": 1}, {rig.names["a"]: 0}, {})
+
+    assert main(["streams", "reset", *application, "--to", "1"]) == 0
+    assert "begin at 1" in capsys.readouterr().out
+    assert rig.cuts()
+    assert main(["streams", "reset", *application, "--to", "1", "--execute"]) == 0
+    assert main(["streams", "status", *application]) == 1
+    assert "there is no state of an application" in capsys.readouterr().err
+    rig.run(counting(0))
+    assert [value for _, value, _ in rig.results()] == ["1", "2", "3", "1", "2"]
+
+
+def test_a_wish_to_stop_ends_a_run_and_two_runs_of_one_application_are_refused(rig: Rig) -> None:
+    ended: list[bool] = []
+
+    def work() -> None:
+        rig.run(rig.built("count"), available_now=False)
+        ended.append(True)
+
+    rig.write([("a", "k", "1", 0)])
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        found = read_topic(rig.bootstrap, rig.names["out"], at_least=1, isolation_level="read_committed", timeout=120)
+        assert found[0].value == b"1"
+        with pytest.raises(TopologyError, match="is running already, or has not given its state up yet"):
+            rig.run(rig.built("count"))
+    finally:
+        application = ["--application-id", rig.application_id, "--checkpoint", str(rig.checkpoint)]
+        assert main(["streams", "stop", *application]) == 0
+        thread.join(60)
+    assert ended == [True]

@@ -24,7 +24,7 @@ from ottla.streams.graph import Topology
 from ottla.streams.layout import layout
 from ottla.streams.naming import checked, nearest
 from ottla.streams.on_spark.notes import ApplicationNote, BatchNote, Notes
-from ottla.streams.on_spark.places import open_files, state_url
+from ottla.streams.on_spark.places import held, open_files, state_url
 from ottla.streams.on_spark.plan import Plan, planned
 from ottla.streams.on_spark.rows import COLUMNS
 from ottla.streams.on_spark.stage import Application, Stage
@@ -133,13 +133,10 @@ class _Job:
     def work(self, stop: threading.Event) -> None:
         """Start the query and wait for its end."""
         register_source(self._spark)
-        hold = self._files.hold(f"the application {self._settings.application_id}")
-        try:
+        with held(self._files, self._settings.application_id):
             self._notes.forget_stop()
             self._follow(stop)
             self._notes.forget_stop()
-        finally:
-            hold.release()
 
     def _follow(self, stop: threading.Event) -> None:
         query = self._started()
@@ -173,7 +170,7 @@ class _Job:
             "publishGroup": self._settings.application_id,
             "subscribe": ",".join(topics),
             "includeHeaders": "true",
-            "startingOffsets": "earliest",
+            "startingOffsets": self._notes.beginning(),
             "maxOffsetsPerTrigger": str(self._settings.max_records),
         }
         source = self._spark.readStream.format("ottla").options(**options).load()
