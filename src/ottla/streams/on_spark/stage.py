@@ -123,8 +123,7 @@ class Stage:
     def _map(self, worker: _Worker, level: Level, records: Iterable[Input]) -> Results:
         """Run tasks that keep nothing, all partitions in one."""
         task = self._task(worker, list(level.first))
-        for record in records:
-            task.feed(record)
+        task.feed_in_order(records)
         return task.take(self.batch)
 
     def _step(self, worker: _Worker, bucket: tuple[int, int], records: Iterable[Input]) -> Results:
@@ -133,10 +132,8 @@ class Stage:
         step = Step(self.batch, self.level)
         plan = worker.application.plan
         held = self._up_to_date(worker, bucket, step)
-        task, count = held.task, 0
-        for record in records:
-            task.feed(record)
-            count += 1
+        task = held.task
+        count = task.feed_in_order(records)
         task.advance(max(self.now_ms, task.wall_clock_ms))
         results = task.take(self.batch)
         told = _told(held.kept.told, task, results, count)
