@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ottla.streams.engine.task import Input, Results
-from ottla.streams.values import Place
+from ottla.streams.engine.task import Results
+from ottla.streams.values import Input, Place
 
 ROWS = st.lists(
     st.tuples(

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from ottla.client import Consumer, TopicPartition
 from ottla.client.model import LATEST, IsolationLevel
-from ottla.streams.engine.task import Input, Task
+from ottla.streams.engine.task import Task
 from ottla.streams.graph import Topology
 from ottla.streams.stores import Store
-from ottla.streams.values import Place
+from ottla.streams.values import Input, Place
 
 _POLL_MS = 200
 

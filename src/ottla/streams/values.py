@@ -74,3 +74,14 @@ class Stamped:
 
     value: Any
     timestamp: int
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Input:
+    """A record as a topic holds it, and its place."""
+
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = ()

@@ -11,8 +11,8 @@ from tests.streams.batches import ROWS, inputs, written
 from tests.streams.topologies import TOPOLOGIES, built
 
 from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topology, TopologyError
-from ottla.streams.engine.task import Input, Task
-from ottla.streams.values import Place
+from ottla.streams.engine.task import Task
+from ottla.streams.values import Input, Place
 
 NAMES = ["group_count", "hopping", "sliding", "session", "tables_outer", "streams_outer", "window_count_suppress"]
 

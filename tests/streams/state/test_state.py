@@ -12,10 +12,11 @@ from tests.streams.batches import ROWS, inputs, written
 from tests.streams.topologies import built
 
 from ottla.lake.stores.local import LocalStore
-from ottla.streams.engine.task import Input, Task
+from ottla.streams.engine.task import Task
 from ottla.streams.state import folder as folders
 from ottla.streams.state.files import StateDamaged, StateFile, Step, pack, unpack
 from ottla.streams.state.folder import NOTHING, Kept, StateFolder
+from ottla.streams.values import Input
 
 NAMES = ["hopping_close", "session_close", "streams_outer", "window_count_suppress", "foreign", "tables_twice"]
 

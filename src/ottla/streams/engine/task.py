@@ -12,26 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ottla.streams.engine.ahead import Ahead
+from ottla.streams.engine.faults import Faults
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
 from ottla.streams.naming import nearest
+from ottla.streams.on_error import Fault, OnError
 from ottla.streams.stores import EntryKey, KeyValueStore, OrderedStore, Store
-from ottla.streams.values import Headers, Place, Record
+from ottla.streams.values import Headers, Input, Place, Record
 
 Clock = Literal["stream", "wall"]
 NEWEST = " newest"
 """Follows a store's name in the name of the newest time that the store has seen."""
-
-
-@dataclass(slots=True, unsafe_hash=True)
-class Input:
-    """A record as a topic holds it, and its place."""
-
-    place: Place
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    headers: Headers = ()
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -53,12 +45,13 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The records that a batch made, the entries of stores that it changed, and the records that nodes dropped."""
+    """The records that a batch made, the entries of stores that it changed, and the records that nodes left out."""
 
     batch: int
     outputs: tuple[Output, ...]
     changes: dict[str, dict[EntryKey, Any]]
     dropped: dict[str, int]
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(slots=True)
@@ -135,7 +128,8 @@ class Context:
     @property
     def place(self) -> Place | None:
         """The place of the record that is being processed; None in a punctuation."""
-        return self._task.place
+        read = self._task.read
+        return read.place if read else None
 
     @property
     def stream_time(self) -> int:
@@ -164,6 +158,7 @@ class Task:
         loops_back: bool = True,
         wall_clock_ms: int = 0,
         shared: Mapping[str, Store] | None = None,
+        on_error: OnError | None = None,
     ) -> None:
         """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it.
 
@@ -182,8 +177,11 @@ class Task:
         self.global_names = global_stores(topology.nodes)
         self.times = Times()
         self.dropped: Counter[str] = Counter()
-        self.place: Place | None = None
+        self.read: Input | None = None
+        """The record that is being processed."""
         self.wall_clock_ms = wall_clock_ms
+        self._faults = Faults(on_error or OnError())
+        self._ahead = Ahead()
         self._loops_back = loops_back
         self._queues: dict[str, deque[Input]] = {}
         self._heads: list[tuple[int, int, str]] = []
@@ -217,20 +215,21 @@ class Task:
             if topic not in self._source_of:
                 raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
             self._enqueue(record)
+        self._ahead.take(records, self._source_of)
         self._drain()
 
     def feed_in_order(self, records: Iterable[Input]) -> int:
         """Process records one after the other, with all that each one sends to own topics; returns how many."""
         assert not self._heads, "nothing waits between two calls"
-        count, source_of = 0, self._source_of
-        for record in records:
+        read, source_of = list(records), self._source_of
+        self._ahead.take(read, source_of)
+        for record in read:
             self._read(source_of[record.place.topic], record)
             if self._punctuations:
                 self._punctuate("stream", self.times.seen.get("", -1))
             if self._heads:
                 self._drain()
-            count += 1
-        return count
+        return len(read)
 
     def advance(self, wall_clock_ms: int) -> None:
         """Move the time of day, and run the punctuations that are due then."""
@@ -254,7 +253,8 @@ class Task:
                 self.times.raise_to(name + NEWEST, store.newest)  # may be that of an entry that was not kept
         changes[""] = self.times.take()
         dropped, self.dropped = dict(self.dropped), Counter()
-        return Results(batch, outputs, {name: entries for name, entries in changes.items() if entries}, dropped)
+        changed = {name: entries for name, entries in changes.items() if entries}
+        return Results(batch, outputs, changed, dropped, self._faults.take())
 
     def restore(self, changes: dict[str, dict[EntryKey, Any]]) -> None:
         """Take over entries that an earlier task reported as changed."""
@@ -302,8 +302,12 @@ class Task:
         except (ProcessingError, TopologyError):
             raise
         except Exception as error:
-            at = f" for the record at {self.place}" if self.place else ""
-            raise ProcessingError(f"{name} failed{at}: {type(error).__name__}: {error}") from error
+            self._failed(name, error)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        """A function of the user's failed: the record goes no further from this node, or the run fails."""
+        at = f" for the record at {self.read.place}" if self.read else ""
+        self._faults.add("processing", name, f"{name} failed{at}: {type(error).__name__}: {error}", error, self.read)
 
     def _enqueue(self, record: Input) -> None:
         queue = self._queues.setdefault(record.place.topic, deque())
@@ -328,30 +332,50 @@ class Task:
 
     def _read(self, source: SourceNode, record: Input) -> None:
         """Deserialise a record, give it its timestamp, and send it on."""
-        try:
-            key, value = source.key.from_bytes(record.key), source.value.from_bytes(record.value)
-        except SerdeError as error:
-            raise ProcessingError(f"{source.name} cannot read the record at {record.place}: {error}") from error
-        read = Record(key, value, record.timestamp, record.headers)
-        if source.timestamp is not None:
-            read = read.with_timestamp(source.timestamp(read, self.times.seen.get("", -1), record.place))
-        if read.timestamp < 0:
+        self.read = record
+        read = self._deserialised(source, record)
+        if read is not None and read.timestamp < 0:
             self.dropped[source.name] += 1
-            return
-        if not source.global_store:
-            self.times.raise_to("", read.timestamp)
-        self.place = record.place
-        self.forward(source.name, read)
-        self.place = None
+        elif read is not None:
+            if not source.global_store:
+                self.times.raise_to("", read.timestamp)
+            self.forward(source.name, read)
+        self.read = None
+
+    def _deserialised(self, source: SourceNode, record: Input) -> Record | None:
+        """The record with its timestamp, or None if that failed."""
+        try:
+            key, value = source.key.from_bytes(record.key), self._ahead.value(source, record)
+        except SerdeError as error:
+            reason = f"{source.name} cannot read the record at {record.place}: {error}"
+            self._faults.add("deserialization", source.name, reason, error, record)
+            return None
+        read = Record(key, value, record.timestamp, record.headers)
+        if source.timestamp is None:
+            return read
+        try:
+            return read.with_timestamp(source.timestamp(read, self.times.seen.get("", -1), record.place))
+        except Exception as error:
+            self._failed(source.name, error)
+            return None
 
     def _write(self, sink: SinkNode, record: Record) -> None:
-        topic = sink.topic if isinstance(sink.topic, str) else sink.topic(record)
+        """Serialise a record for its sink, and read it again at once if it goes to a topic of our own."""
+        topic = sink.topic if isinstance(sink.topic, str) else "the topic that its function names"
         try:
+            if not isinstance(sink.topic, str):
+                topic = sink.topic(record)
             key, value = sink.key.to_bytes(record.key), sink.value.to_bytes(record.value)
-        except SerdeError as error:
-            raise ProcessingError(f"{sink.name} cannot write to {topic}: {error}") from error
-        if record.timestamp < 0:
-            raise ProcessingError(f"{sink.name} cannot write to {topic}: the timestamp {record.timestamp} is negative")
+            if record.timestamp < 0:
+                raise SerdeError(f"the timestamp {record.timestamp} is negative")
+        except (ProcessingError, TopologyError):
+            raise
+        except Exception as error:
+            said = str(error) if isinstance(error, SerdeError) else f"{type(error).__name__}: {error}"
+            where = f" for the record at {self.read.place}" if self.read else ""
+            reason = f"{sink.name} cannot write to {topic}{where}: {said}"
+            self._faults.add("production", sink.name, reason, error, self.read)
+            return
         returns = self._loops_back and topic in self._source_of
         if not sink.repartition or not returns:
             origin = len(self._outputs)
@@ -366,13 +390,12 @@ class Task:
         if now < 0:
             return
         for punctuation in self._due(clock, now):
-            self.place = None
             try:
                 punctuation.call(now)
             except (ProcessingError, TopologyError):
                 raise
             except Exception as error:
-                raise ProcessingError(f"{punctuation.name} failed: {error}") from error
+                self._failed(punctuation.name, error)
         self._punctuations = [p for p in self._punctuations if not p.cancelled]
 
     def _due(self, clock: Clock, now: int) -> Iterator[Punctuation]:

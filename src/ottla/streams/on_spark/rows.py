@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from ottla.rows.arrow import HEADERS
 from ottla.spark.partitions import murmur2
-from ottla.streams.engine.task import Input, Output
+from ottla.streams.engine.task import Output
 from ottla.streams.on_spark.plan import DONE, Plan
-from ottla.streams.values import Headers, Place
+from ottla.streams.values import Headers, Input, Place
 
 COLUMNS = (
     "topic string, partition int, offset bigint, producer int, timestamp bigint, key binary, value binary, "

@@ -8,10 +8,10 @@ from ottla.kernel.ids import TopicPartition
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import read_decoded
-from ottla.streams.engine.task import Input, Task
+from ottla.streams.engine.task import Task
 from ottla.streams.graph import Topology
 from ottla.streams.stores import Store
-from ottla.streams.values import Place
+from ottla.streams.values import Input, Place
 
 Spans = Mapping[str, Mapping[str, tuple[int, int]]]
 """The first and the next offset of each partition, by topic and number."""
