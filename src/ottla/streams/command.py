@@ -17,7 +17,7 @@ from ottla.kernel.quantities import moment_text
 from ottla.streams.difference import difference
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import Topology
-from ottla.streams.kept import asked
+from ottla.streams.kept import StateReader, asked, state_reader
 from ottla.streams.named import application, found_topology, places
 from ottla.streams.picture import svg
 from ottla.streams.running import LOCAL, SPARK, run
@@ -88,13 +88,19 @@ def _query(given: Given) -> int:
         assert application_id is not None
         shown = asked(
             found_topology(words[0]), words[1], lambda store: query_of(store, asked_for),
-            application_id=application_id, bootstrap=given.need("bootstrap-server"),
+            application_id=application_id, bootstrap=given.need("bootstrap-server"), read_state=_state_reader(given),
         ).plain()  # fmt: skip
     if wants_json(given):
         print_json(shown)
         return 0
     _show_rows(shown)
     return 0
+
+
+def _state_reader(given: Given) -> StateReader | None:
+    if "checkpoint" not in given and "state" not in given:
+        return None
+    return state_reader(application(given), given.text("checkpoint"), given.text("state"))
 
 
 def _show_rows(shown: dict[str, Any]) -> None:
@@ -201,8 +207,9 @@ VERBS = {
         "Show rows of a store: those of KEY, of a range, of a prefix, of windows, or all.\n\n"
         "The rows come from the store's changelog, as the application has committed them, whether it runs or not; with "
         "--url from a running instance (`ottla streams run --query-port`), which has the rows of its own partitions "
-        "alone. A line on stderr says how many records of the input the application had not processed. KEY, --first "
-        "and --last are text or JSON, as the store's serde wants.",
+        "alone; with --checkpoint or --state from the state files of a run on Spark. A line on stderr says how many "
+        "records of the input the application had not processed. KEY, --first and --last are text or JSON, as the "
+        "store's serde wants.",
         _query,
         [
             BOOTSTRAP,
@@ -214,6 +221,7 @@ VERBS = {
             Option("since", "Windows that begin, or sessions that end, then or later; a time or milliseconds.", "TIME"),
             Option("until", "Windows and sessions that begin then or earlier.", "TIME"),
             Option("limit", "The most rows to show.", "N", kind="Integer", default="1000"),
+            *PLACES,
         ],
         words=(2, 3),
     ),

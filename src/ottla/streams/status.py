@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.model import LATEST, OffsetAtTime
-from ottla.streams.on_spark.notes import Notes
+from ottla.streams.difference import shape
+from ottla.streams.engine.task import Task
+from ottla.streams.errors import TopologyError
+from ottla.streams.graph import Topology
+from ottla.streams.on_spark.notes import Notes, refuse
 from ottla.streams.on_spark.places import open_files
 from ottla.streams.state.folder import StateFolder
+from ottla.streams.stores import Store
 
 if TYPE_CHECKING:
     from ottla.client import Admin
@@ -66,6 +71,22 @@ def state_status(application_id: str, state: str) -> ApplicationStatus | None:
                 dropped.update(told[1]["dropped"])
         found.sub_topologies.append(part)
     found.stores, found.dropped = dict(sorted(stores.items())), dict(sorted(dropped.items()))
+    return found
+
+
+def read_store(topology: Topology, name: str, tasks: int, *, application_id: str, state: str) -> list[Store]:
+    """A store of each task as its state files have it; a batch that is at work may be among it."""
+    files = open_files(state)
+    note = Notes(files).application()
+    if note is None or note.application_id != application_id:
+        raise TopologyError(f"there is no state of {application_id} in {state}: name its checkpoint")
+    refuse(note.changes(replace(note, shape=shape(topology))))
+    part = note.shape.numbers[name]
+    found: list[Store] = []
+    for partition in range(tasks):
+        task = Task(topology, sub_topologies=[part], shared={})
+        StateFolder(files, f"{part}/{partition}").newest(task.stores, task.restore)
+        found.append(task.stores[name])
     return found
 
 

@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import json
-import random
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.streams.topologies import TOPOLOGIES
+from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
 
 from ottla.cli.main import main
 from ottla.records.reader import Record
-from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, TopologyTest, run
-from ottla.streams.graph import SinkNode
+from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, query, run
 from ottla.streams.on_spark import job
 from ottla.testing.reading import read_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-class Renamed(StreamsBuilder):
-    """Builds over topics of other names."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        super().__init__(key=TEXT, value=TEXT)
-        self._names = names
-
-    def stream(self, topic: Any, **more: Any) -> Any:
-        return super().stream(self._names[topic], **more)
-
-    def table(self, topic: str, **more: Any) -> Any:
-        return super().table(self._names[topic], **more)
-
-    def global_table(self, topic: str, **more: Any) -> Any:
-        return super().global_table(self._names[topic], **more)
-
-    def build(self) -> Topology:
-        topology = super().build()
-        for node in topology.nodes.values():
-            if isinstance(node, SinkNode) and not node.repartition and node.topic in self._names:
-                node.topic = self._names[str(node.topic)]
-        return topology
 
 
 class Rig:
@@ -55,9 +29,7 @@ class Rig:
         self.checkpoint = folder / self.names["out"]
 
     def built(self, name: str) -> Topology:
-        builder = Renamed(self.names)
-        TOPOLOGIES[name](builder)
-        return builder.build()
+        return built_over(name, self.names)
 
     def write(self, rows: list[Any]) -> None:
         for name in "abc":
@@ -86,45 +58,7 @@ class Rig:
         return [((r.key or b"").decode(), None if r.value is None else r.value.decode(), r.timestamp) for r in found]
 
     def cuts(self) -> list[dict[str, int]]:
-        """The ends of the batches, by the names of the topics in the topology."""
-        files = sorted(
-            (p for p in (self.checkpoint / "offsets").iterdir() if p.name.isdecimal()), key=lambda p: int(p.name)
-        )
-        ends = [json.loads(file.read_text().splitlines()[2]) for file in files]
-        return [{name: end.get(topic, {}).get("0", 0) for name, topic in self.names.items()} for end in ends]
-
-
-def expected(topology: Topology, names: dict[str, str], rows: list[Any], cuts: list[dict[str, int]]) -> list[Any]:
-    """The records that the engine writes for these batches, where the earliest first record of a topic is next."""
-    test, queues = TopologyTest(topology), {name: [row for row in rows if row[0] == name] for name in "abc"}
-    at = dict.fromkeys("abc", 0)
-    for ends in cuts:
-        while heads := [(queues[n][at[n]][3], names[n], n) for n in "abc" if at[n] < ends[n]]:
-            name = min(heads)[2]
-            _, key, value, time = queues[name][at[name]]
-            test.pipe_input(names[name], key, value, time)
-            at[name] += 1
-    return [(record.key, record.value, record.timestamp) for record in test.read_outputs(names["out"])]
-
-
-def by_key(records: list[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for key, *rest in records:
-        found.setdefault(key, []).append(tuple(rest))
-    return found
-
-
-def rows_of(seed: int, topics: str, count: int) -> list[Any]:
-    draw = random.Random(seed)
-    return [
-        (
-            draw.choice(topics),
-            draw.choice("kj"),
-            draw.choice(["1", "2", "12", None]),
-            max(0, at // 2 + draw.randint(-4, 4)),
-        )
-        for at in range(count)
-    ]
+        return cuts_of(self.checkpoint, self.names)
 
 
 @pytest.fixture
@@ -228,6 +162,15 @@ def test_a_failing_function_ends_a_run_letters_let_the_next_go_on_and_a_reset_be
     (part,) = told["sub_topologies"]
     assert (part["records"], part["results"], part["stream_time"]) == (3, 2, 2)
     assert (told["stores"], told["lag"], list(told["dropped"].values())) == ({"counts": 1}, {rig.names["a"]: 0}, [1])
+
+    answer = query(
+        counting(1),
+        "counts",
+        application_id=rig.application_id,
+        bootstrap=rig.bootstrap,
+        checkpoint=str(rig.checkpoint),
+    )
+    assert ([(row.key, row.value) for row in answer.rows], answer.age.lag) == ([("k", 2)], 0)
 
     assert main(["streams", "reset", *application, "--to", "1"]) == 0
     assert "begin at 1" in capsys.readouterr().out
