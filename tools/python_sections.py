@@ -41,8 +41,8 @@ SECTIONS = (
         "The blocking client; [the guide](../guide/client.md) introduces it, and "
         "[Transactions](../guide/transactions.md) tells the whole story of a transactional producer.",
         "Producer ottla.client.blocking.producer:Delivery Delivered ProducerSettings AuditTrail Consumer "
-        "ConsumerSettings FetchSettings IsolationLevel CommittedOffset Admin NewTopic Cluster TopicPartition "
-        "ClientSettings",
+        "ConsumerSettings FetchSettings TopicTable IsolationLevel CommittedOffset Admin NewTopic Cluster "
+        "TopicPartition ClientSettings",
     ),
     Section(
         "ottla.client.aio",
