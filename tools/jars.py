@@ -63,6 +63,16 @@ SETS = {
         "hadoop-client-minicluster-3.5.0.jar",
         "OTTLA_HDFS_JARS",
     ),
+    "opensearch": JarSet(
+        (
+            "org.opensearch:opensearch:2.19.6",
+            "org.opensearch.plugin:transport-netty4-client:2.19.6",
+            "org.apache.logging.log4j:log4j-core:2.25.4",
+            "org.apache.logging.log4j:log4j-api:2.25.4",
+        ),
+        "opensearch-2.19.6.jar",
+        "OTTLA_OPENSEARCH_JARS",
+    ),
     # Spark brings the Scala library itself; a second one beside it would shadow it.
     "spark-kafka": JarSet(
         (

@@ -7,6 +7,7 @@
 #   streams-if-possible   Kafka Streams and its test driver for tests, as jars under .cache
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
+#   opensearch-if-possible OpenSearch for tests (60 MB), as jars under .cache
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
@@ -230,6 +231,7 @@ system_lane() {
             streams-if-possible) (need_jars streams) || say "going on without Kafka Streams: the tests that compare with it are skipped" ;;
             zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
             hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
+            opensearch-if-possible) (need_jars opensearch) || say "going on without OpenSearch: the tests that need it are skipped" ;;
             postgres-if-possible) (need_postgres) || say "going on without PostgreSQL: the tests that need it are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
@@ -254,7 +256,7 @@ for part in "$@"; do
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka) ;;
         spark-jars | streams-jars | delta-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible) ;;
+        postgres-if-possible | opensearch-if-possible) ;;
         *) fail "no such part: $part" ;;
     esac
 done

@@ -10,8 +10,10 @@ import urllib.request
 import pytest
 
 from ottla.cli.main import main
+from ottla.client import Admin, Consumer, TopicPartition
 from ottla.connect.distributed import settings_of
 from ottla.connect.errors import ConfigException
+from ottla.connect.rest.listener import address_of
 from ottla.testing import TestBroker
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -42,6 +44,30 @@ def test_a_property_without_effect_is_named_with_the_nearest(caplog):
     assert "group.id" in caplog.messages[0]
 
 
+@pytest.mark.parametrize(
+    ("listeners", "said"),
+    [
+        ("https://:8443", "there is http://HOST:PORT here"), ("http://a:1,http://b:2", "at one address"),
+        ("http://a:x", "Port could not be cast"),
+    ],
+)  # fmt: skip
+def test_listeners_that_there_are_not_here_are_refused(listeners, said):
+    with pytest.raises(ConfigException, match=said):
+        address_of({"listeners": listeners})
+
+
+def test_a_worker_process_alone_serves_calls_without_a_connectors_file(tmp_path):
+    file, text = tmp_path / "worker.properties", ["bootstrap.servers=127.0.0.1:1", "listeners=http://127.0.0.1:0"]
+    file.write_text("\n".join([*text, f"offset.storage.file.filename={tmp_path / 'offsets'}"]))
+    command = [sys.executable, "-m", "ottla.cli.main", "connect", "start", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert answer(f"{process.stdout.readline().split()[3]}/connectors") == []
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(90) == 0
+
+
 def test_a_worker_process_runs_what_is_created_over_http_and_stops_when_told(tmp_path, capsys):
     (tmp_path / "in.txt").write_text("one\ntwo\n")
     connector = tmp_path / "lines.json"
@@ -68,12 +94,13 @@ def test_a_worker_process_runs_what_is_created_over_http_and_stops_when_told(tmp
                 assert process.wait(90) == 0
 
 
-def run_worker(path, bootstrap):
+def run_worker(path, bootstrap, **more):
     """A worker process of a group with short sessions; its URL."""
     text = GIVEN | {
         "bootstrap.servers": bootstrap, "listeners": "http://127.0.0.1:0", "offset.storage.partitions": "1",
         "status.storage.partitions": "1", "session.timeout.ms": "6000", "heartbeat.interval.ms": "500",
         "offset.flush.interval.ms": "100", "key.converter": STRING, "value.converter": STRING,
+        **more,
     }  # fmt: skip
     path.write_text("".join(f"{name}={value}\n" for name, value in text.items()))
     command = [sys.executable, "-m", "ottla.cli.main", "connect", "start", str(path)]
@@ -126,6 +153,40 @@ def test_the_tasks_of_a_killed_worker_process_run_on_the_other_with_nothing_lost
             for process in processes:
                 process.kill()
                 process.communicate()
+
+
+def test_a_source_whose_workers_are_killed_is_read_exactly_once_in_its_order(tmp_path):
+    """Each worker is killed once some of its lines are committed: it is amid the next ones then."""
+    once = {"exactly.once.source.support": "enabled", "offset.storage.topic": "once-offsets"}
+    lines = [f"line {number}" for number in range(10_000)]
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines))
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": "once",
+              "batch.size": "20", "exactly.once.support": "required"}  # fmt: skip
+    (tmp_path / "once.json").write_text(json.dumps({"name": "once", "config": config}))
+    processes = []
+    with TestBroker() as broker, Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("once", partitions=1)
+        settings = {"isolation_level": "read_committed", "group_id": None, "auto_offset_reset": "earliest"}
+        with Consumer(broker.bootstrap_servers, **settings) as consumer:
+            consumer.assign([TopicPartition("once", 0)])
+            found = []
+            try:
+                for kill in range(3):
+                    process, url = run_worker(tmp_path / f"{kill}.properties", broker.bootstrap_servers, **once)
+                    processes.append(process)
+                    if not kill:
+                        assert main(["connect", "create", str(tmp_path / "once.json"), "--url", url]) == 0
+                    wanted = len(lines) if kill == 2 else len(found) + 100
+                    while len(found) < wanted:
+                        found += [record.value.decode() for record in consumer.poll(1_000)]
+                    process.kill()
+            finally:
+                for process in processes:
+                    process.kill()
+                    process.communicate()
+        assert found == lines
+        ends = broker.records("once-offsets")
+        assert len(ends) > 3, "the offsets were written with the lines"
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_a_worker_runs_pauses_stops_and_deletes_a_connector(broker, settings, tm
             await made(worker, "src", lines(file, "story"))
             await until(lambda: state(worker, "src") == ("RUNNING", {0: "RUNNING"}))
             found = worker.configs.get("src")
-            await until(lambda: worker._offsets._table.all("src"))
+            await until(lambda: worker._shared._table.all("src"))
             assert await worker.offsets(found) == [
                 {"partition": {"filename": str(file)}, "offset": {"position": 8}},
             ]

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from ottla.client import aio
 from ottla.client.aio.cluster import Cluster
 from ottla.client.blocking.admin import Admin
 from ottla.jobs.state_topic import Pair, StateTopic
@@ -120,6 +121,29 @@ def test_a_put_into_one_of_several_partitions_is_read_by_those_that_follow(boots
                 await table.topic.catch_up()
             assert (reader.rows, other.rows) == ({b"status": b"RUNNING"}, {})
             assert await reader.topic.append([(b"status", b"PAUSED")]), "a put is no other writer's comparison"
+
+    asyncio.run(scene())
+
+
+def test_records_of_a_transaction_count_once_it_is_committed_and_never_if_it_is_aborted(
+    bootstrap: str, name: str
+) -> None:
+    async def scene() -> None:
+        async with a_table(bootstrap, name) as table:
+            one, two = (aio.Producer(bootstrap, transactional_id=f"{name}-{number}") for number in range(2))
+            async with one, two:
+                for producer, value in ((one, "committed"), (two, "aborted")):
+                    await producer.init_transactions()
+                    producer.begin_transaction()
+                    await (await producer.produce(name, value, key=value))
+                assert await table.topic.append([(b"between", b"1")])
+                assert table.rows == {b"between": b"1"}, "open transactions hold nobody up"
+                await two.abort_transaction()
+                await one.commit_transaction()
+            await table.topic.catch_up()
+            assert table.rows == {b"between": b"1", b"committed": b"committed"}
+            async with a_table(bootstrap, name) as late:
+                assert late.rows == table.rows
 
     asyncio.run(scene())
 

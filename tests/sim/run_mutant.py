@@ -1,25 +1,13 @@
-"""Runs worlds of the source tree that PYTHONPATH names until one shows an anomaly.
-
-`run_mutant.py BROKERS FIRST COUNT (FAULT|CIRCUMSTANCE)...`
-
-Prints the seed and the kinds of its anomalies, or nothing if all seeds were green.
-"""
+"""Small worlds full of given faults, under given circumstances, until one shows an anomaly."""
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
-from pathlib import Path
 from random import Random
 
-import ottla
+from tests.sim.drawn import without_what_came_last
+
 from ottla.sim.plan import CLASSIC, CONSUMER, Plan, draw_transactions, draw_with_options, with_members
 from ottla.sim.world import World
-
-if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).parents[2]))
-from tests.sim.drawn import without_what_came_last
 
 
 def _leaders_move(plan: Plan) -> Plan:
@@ -180,14 +168,3 @@ def anomalies(seed: int, brokers: int, faults: tuple[str, ...]) -> list[str]:
     for name in faults:
         plan = CIRCUMSTANCES[name](plan) if name in CIRCUMSTANCES else plan
     return sorted({anomaly.kind for anomaly in World(plan).run().anomalies})
-
-
-def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
-    assert ottla.__file__ is not None
-    assert ottla.__file__.startswith(os.environ["PYTHONPATH"]), ottla.__file__
-    logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
-    print(*first_shown(brokers, first, count, faults))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), tuple(sys.argv[4:]))

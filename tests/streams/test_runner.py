@@ -10,7 +10,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,18 @@ import pytest
 
 from ottla.cli.main import main
 from ottla.client import Admin, Producer
-from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, query, run, runner
+from ottla.streams import (
+    INT64,
+    TEXT,
+    ProcessingError,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    TopologyError,
+    query,
+    run,
+    runner,
+)
 from ottla.testing import TestBroker
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "wordcount.py"
@@ -54,12 +65,12 @@ def counted(broker: TestBroker, at_least: int) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def running(broker: TestBroker, topology: Topology | None = None, **options: Any) -> Iterator[None]:
+def running(broker: TestBroker, topology: Callable[[], Topology] = words, **options: Any) -> Iterator[None]:
     stop, failed = threading.Event(), []
 
     def work() -> None:
         try:
-            run(topology or words(), application_id="app", bootstrap=broker.bootstrap_servers, stop=stop, **options)
+            run(topology(), application_id="app", bootstrap=broker.bootstrap_servers, stop=stop, **options)
         except Exception as error:
             failed.append(error)
 
@@ -147,6 +158,42 @@ def test_a_failing_function_ends_the_run_with_its_node_and_place_and_leaves_noth
         run(builder.build(), application_id="app", bootstrap=broker.bootstrap_servers)
 
 
+def test_a_global_table_is_read_before_the_first_record_and_followed_and_waiting_windows_survive_a_restart(
+    broker: TestBroker,
+) -> None:
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("names", 2)
+
+    def named() -> Topology:
+        builder = StreamsBuilder(key=TEXT, value=TEXT)
+        joined = builder.stream("word-lines").join(
+            builder.global_table("names"), lambda line, name: f"{line} {name}", table_key=lambda _, line: line
+        )
+        windows = joined.group_by_key().windowed_by(TimeWindows(10))
+        last = windows.reduce(lambda _, line: line).suppress_until_window_closes(name="held")
+        last.to_stream().map(lambda window, line: (window.key, line)).to("word-counts")
+        return builder.build()
+
+    def send(topic: str, key: str, value: str, timestamp: int) -> None:
+        with Producer(broker.bootstrap_servers) as producer:
+            producer.produce(topic, value, key, timestamp=timestamp)
+
+    def results(count: int) -> list[bytes | None]:
+        found = broker.records("word-counts", at_least=count, isolation_level="read_committed", timeout=60)
+        return [record.value for record in found]
+
+    send("names", "a", "anna", 0)
+    send("word-lines", "k", "a", 5)
+    with running(broker, named):
+        broker.wait_for(lambda: broker.records("app-held-store-changelog"), what="it waits")
+    send("names", "a", "anton", 0)
+    send("word-lines", "k", "a", 15)
+    with running(broker, named):
+        assert results(1) == [b"a anna"]
+        send("word-lines", "k", "a", 25)
+        assert results(2) == [b"a anna", b"a anton"]
+
+
 def test_dead_letters_of_a_run_go_back_by_redrive_and_are_processed_once(
     broker: TestBroker, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,7 +201,7 @@ def test_dead_letters_of_a_run_go_back_by_redrive_and_are_processed_once(
     numbers = builder.stream("word-lines").map_values(int, name="number")
     numbers.map_values(lambda n: str(1000 // (n - n % 10)), name="share").to("word-counts")
     write(broker, "25", "no number", "7", "51")
-    with running(broker, builder.build(), dead_letter="dead"):
+    with running(broker, builder.build, dead_letter="dead"):
         letters = broker.records("dead", at_least=2, isolation_level="read_committed", timeout=60)
         assert sorted(letter.value for letter in letters) == [b"7", b"no number"]
         with Producer(broker.bootstrap_servers) as producer:

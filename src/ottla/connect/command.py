@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import BOOTSTRAP, Command, noun
@@ -15,6 +15,7 @@ from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option
 from ottla.config.profiles import bootstrap_servers
 from ottla.connect.commands.asking import CallFailed
+from ottla.connect.commands.new_plugin import VERB as NEW_PLUGIN
 from ottla.connect.commands.verbs import VERBS as OVER_HTTP
 
 _HIGHEST_PORT = 65535
@@ -34,7 +35,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def _start(given: Given) -> int:
     from ottla.connect.errors import ConfigException
-    from ottla.connect.standalone import Standalone, read_connector, read_worker
+    from ottla.connect.standalone import is_alone, read_connector, read_worker
 
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     alone = sorted({"bootstrap-server", "port"} & given.values.keys())
@@ -43,31 +44,58 @@ def _start(given: Given) -> int:
     if (port := given.count("port")) > _HIGHEST_PORT:
         raise Misuse(f"--port {port} is not a port: ports are 0 to {_HIGHEST_PORT}")
     try:
-        if len(given.words) < 2:
+        if not given.words or (len(given.words) == 1 and not is_alone(given.words[0])):
             from ottla.connect.distributed import read_settings, serve, settings_for
 
             settings = read_settings(given.words[0]) if given.words else settings_for(_brokers(given), port)
             return asyncio.run(serve(settings, with_parent="with-parent" in given))
         worker_path, *paths = given.words
-        worker = read_worker(worker_path)
-        configs = [read_connector(path) for path in paths]
-        return asyncio.run(_serve(lambda: Standalone(worker, configs)))
+        return asyncio.run(_run_alone(read_worker(worker_path), [read_connector(path) for path in paths]))
     except ConfigException as fault:
         raise BadInput(str(fault)) from None
+
+
+def _test(given: Given) -> int:
+    from ottla.connect.trying import try_samples
+
+    return try_samples(given)
 
 
 def _brokers(given: Given) -> str:
     return given.text("bootstrap-server") or bootstrap_servers(os.environ, None).address
 
 
-async def _serve(make: Callable[[], Standalone]) -> int:
-    standalone = make()
-    loop = asyncio.get_running_loop()
+async def _run_alone(worker: Mapping[str, str], configs: Sequence[Mapping[str, str]]) -> int:
+    """Run connectors, with a REST interface where the worker's file names listeners."""
+    from ottla.connect.rest.app import ConnectApp
+    from ottla.connect.rest.listener import address_of
+    from ottla.connect.standalone import Standalone
+    from ottla.web.server import listening, serving
+
+    if not worker.get("listeners"):
+        if not configs:
+            raise BadInput(
+                "there is nothing to run: name the files of connectors, or set listeners for a REST interface"
+            )
+        standalone = Standalone(worker, configs)
+        _stop_on_signals(standalone)
+        print(f"ottla connect: running {', '.join(standalone.task_names)}; Ctrl-C ends it", file=sys.stderr, flush=True)
+        return await standalone.run()
+    address = address_of(worker)
+    with listening(address.host, address.port) as bound:
+        worker_id = f"{address.shown}:{bound.getsockname()[1]}"
+        standalone = Standalone(worker, configs, worker_id)
+        _stop_on_signals(standalone)
+        app = ConnectApp(standalone)
+        standalone.owning.set_level = app.loggers.set
+        async with serving(app, bound):
+            print(f"ottla connect ready: http://{worker_id} alone; Ctrl-C ends it", flush=True)
+            return await standalone.serve()
+
+
+def _stop_on_signals(standalone: Standalone) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _stop, standalone, number)
-    names = ", ".join(task.name for task in standalone.tasks)
-    print(f"ottla connect: running {names}; Ctrl-C ends it", file=sys.stderr, flush=True)
-    return await standalone.run()
+        asyncio.get_running_loop().add_signal_handler(number, _stop, standalone, number)
 
 
 def _stop(standalone: Standalone, number: int) -> None:
@@ -84,7 +112,8 @@ VERBS = {
         "The files are Kafka's: one of the worker, one for each connector, which may be JSON too. Connectors read from "
         "elsewhere into topics, or write records of topics elsewhere. Offsets are kept in the worker's "
         "offset.storage.file.filename. A task that fails for a reason that may pass is begun again; the exit status is "
-        "1 where one has failed for good and all have ended.\n\n"
+        "1 where one has failed for good and all have ended. With listeners in the worker's file it serves Kafka's "
+        "REST interface, and runs until it is stopped.\n\n"
         "Without a connector's file the worker is one of a group, as Kafka's connect-distributed: connectors, offsets "
         "and states are in three topics, and calls over HTTP change them, such as those of `ottla connect create`. "
         "Without any file it is such a worker on this machine, with the values of Kafka's example.",
@@ -105,4 +134,21 @@ VERBS = {
         connects=False,
     ),
     **OVER_HTTP,
+    "new-plugin": NEW_PLUGIN,
+    "test": Command(
+        "ottla connect test FILE",
+        "Send sample records through the chain of a connector, and show each step.\n\n"
+        "No broker and no other side is asked: the converters, transformations and predicates of the file work alone. "
+        "Samples are JSON objects, one a line, with topic, partition, offset, timestamp, key, value and headers; "
+        "key_base64 and value_base64 hold bytes. A sink takes text as UTF-8 and other values as JSON, as bytes of its "
+        "topic. A source takes values as they are; key_schema and value_schema are schemas as JsonConverter writes "
+        "them. The exit status is 1 where a record is refused.",
+        _test,
+        [
+            Option("records", "The file with the samples; - reads standard input.", "FILE|-", default="-"),
+            Option("worker", "A worker's properties, for its converters. Default: JsonConverter.", "FILE"),
+        ],
+        words=(1, 1),
+        connects=False,
+    ),
 }

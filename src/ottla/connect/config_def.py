@@ -126,12 +126,21 @@ class Checked:
     option: Option
     value: Any = None
     errors: list[str] = field(default_factory=list)
+    variable: str | None = None
+    """The text of a configuration in whose place the value stands. Answers show the text alone."""
+
+    def hide(self, variable: str) -> None:
+        """Show the variable instead of its value, in faults too."""
+        self.variable = variable
+        if self.errors:
+            reason = "the value that stands for it is not one that the option takes"
+            self.errors = [str(ConfigException.of(self.option.name, variable, reason))]
 
     def answer(self) -> dict[str, object]:
         """The entry of `configs` in the answer of a validation."""
         value = {
             "name": self.option.name,
-            "value": text_of(self.value, self.option.type),
+            "value": self.variable or text_of(self.value, self.option.type),
             "recommended_values": [shown(each) for each in self.option.recommended()],
             "errors": list(self.errors),
             "visible": True,

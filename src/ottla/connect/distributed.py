@@ -8,12 +8,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Final
-from urllib.parse import urlsplit
 
 from ottla.cli.faults import text_of
 from ottla.config.properties import parse_properties
+from ottla.connect.checks import one_of
 from ottla.connect.errors import ConfigException
 from ottla.connect.rest.app import ConnectApp
+from ottla.connect.rest.listener import address_of
 from ottla.connect.tasks.worker_options import check, flag, number
 from ottla.connect.worker import Worker, WorkerSettings
 from ottla.jobs.parent import parent_watched
@@ -23,6 +24,7 @@ _TOPICS: Final = ("config.storage.topic", "status.storage.topic", "offset.storag
 _OWN: Final = (
     "group.id", *_TOPICS, "status.storage.partitions", "offset.storage.partitions", "config.storage.replication.factor",
     "session.timeout.ms", "heartbeat.interval.ms", "listeners", "topic.tracking.enable", "topic.tracking.allow.reset",
+    "exactly.once.source.support",
 )  # fmt: skip
 OF_ITS_OWN: Final = {
     "group.id": "connect-cluster",
@@ -34,7 +36,6 @@ OF_ITS_OWN: Final = {
     "offset.flush.interval.ms": "10000",
 }
 """A worker that was given no file: the values of Kafka's connect-distributed.properties."""
-DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
 
 
 def settings_of(given: Mapping[str, str]) -> WorkerSettings:
@@ -56,10 +57,19 @@ def settings_of(given: Mapping[str, str]) -> WorkerSettings:
         replication_factor=number(given, "config.storage.replication.factor", -1),
         session_timeout_ms=number(given, "session.timeout.ms", 10_000),
         heartbeat_interval_ms=number(given, "heartbeat.interval.ms", 3_000),
+        exactly_once=_exactly_once(given) == "enabled",
         tracks_topics=flag(given, "topic.tracking.enable"),
         resets_topics=flag(given, "topic.tracking.allow.reset"),
         properties=dict(given),
     )
+
+
+def _exactly_once(given: Mapping[str, str]) -> str:
+    """`preparing` has no effect of its own: all workers here leave out what a transaction did not commit."""
+    name = "exactly.once.source.support"
+    text = given.get(name, "disabled")
+    one_of("DISABLED", "PREPARING", "ENABLED", any_case=True)(name, text)
+    return text.lower()
 
 
 def read_settings(path: str) -> WorkerSettings:
@@ -74,20 +84,15 @@ def settings_for(bootstrap: str, port: int) -> WorkerSettings:
 
 async def serve(settings: WorkerSettings, *, with_parent: bool = False) -> int:
     """Run a worker until a signal asks it to stop, or until the parent has ended."""
-    listener = settings.properties.get("listeners", DEFAULT_LISTENER).split(",")[0].strip()
-    parts = urlsplit(listener)
-    if parts.scheme.lower() != "http":
-        raise ConfigException(f"Invalid value {listener} for configuration listeners: there is http://HOST:PORT here")
-    host = parts.hostname or "0.0.0.0"  # as in Kafka: no host means all addresses
-    bound = listening(host, 8083 if parts.port is None else parts.port)
-    with bound:
-        worker_id = f"{parts.hostname or 'localhost'}:{bound.getsockname()[1]}"
+    address = address_of(settings.properties)
+    with listening(address.host, address.port) as bound:
+        worker_id = f"{address.shown}:{bound.getsockname()[1]}"
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         async with parent_watched(stop) if with_parent else nullcontext(), Worker(settings, worker_id) as worker:
             app = ConnectApp(worker)
-            worker.set_level = app.loggers.set
+            worker.owning.set_level = app.loggers.set
             async with serving(app, bound):
                 print(f"ottla connect ready: http://{worker_id} in group {settings.group_id}", flush=True)
                 await stop.wait()

@@ -82,12 +82,14 @@ class SourceRecord(ConnectRecord):
     source_offset: dict[str, Any] | None = None
     fault: Exception | None = None
     """The reason for which the value, as it was read, can be no record. The task treats it by `errors.*`."""
+    ends_transaction: bool = False
+    """With `transaction.boundary=connector`: the transaction ends behind this record, also where it is dropped."""
 
     def copied(self) -> SourceRecord:
         """A record of its own with the same parts."""
         return SourceRecord(
             self.topic, self.partition, self.key_schema, self.key, self.value_schema, self.value, self.timestamp,
-            self.headers, self.source_partition, self.source_offset, self.fault,
+            self.headers, self.source_partition, self.source_offset, self.fault, self.ends_transaction,
         )  # fmt: skip
 
 

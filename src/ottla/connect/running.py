@@ -10,14 +10,14 @@ from ottla.connect.machine.assignment import OWNER, Unit
 from ottla.connect.machine.records import Target
 from ottla.connect.machine.state import Config, Configs, Connector
 from ottla.connect.machine.validation import plugin_of
-from ottla.connect.tasks.offsets import OffsetStore
 from ottla.connect.tasks.plan import TaskPlan
-from ottla.connect.tasks.task import run_task
 from ottla.jobs.running_async import Running
 from ottla.jobs.states import Event, State, Status
 
 OnState = Callable[[str, int, Status], None]
 OnTopics = Callable[[str, int, Iterable[str]], None]
+MakeTask = Callable[[TaskPlan, Callable[[Status], None], Callable[[Iterable[str]], None]], Running]
+"""Makes a task that is not begun, with those who are told its states and its topics."""
 
 
 @dataclass(slots=True)
@@ -43,10 +43,8 @@ class _Task:
 class RunningTasks:
     """All tasks of one worker."""
 
-    def __init__(
-        self, offsets: OffsetStore, properties: Mapping[str, str], on_state: OnState, on_topics: OnTopics
-    ) -> None:
-        self._offsets, self._properties = offsets, properties
+    def __init__(self, make: MakeTask, properties: Mapping[str, str], on_state: OnState, on_topics: OnTopics) -> None:
+        self._make, self._properties = make, properties
         self._on_state, self._on_topics = on_state, on_topics
         self._tasks: dict[Unit, _Task] = {}
 
@@ -64,6 +62,11 @@ class RunningTasks:
             elif self._tasks[unit].target is not connector.target:
                 self._aim(self._tasks[unit], connector.target)
 
+    async def ended(self) -> None:
+        """Wait until all tasks have ended."""
+        if self._tasks:
+            await asyncio.wait([each.job for each in self._tasks.values()])
+
     def restart(self, name: str, task: int | None = None, *, only_failed: bool = False) -> None:
         """Restart the tasks of a connector that run here, or one of them."""
         for unit, each in self._tasks.items():
@@ -75,11 +78,10 @@ class RunningTasks:
     def _begin(self, connector: Connector, number: int) -> _Task:
         name, config, own = connector.name, connector.config, connector.tasks[number]
         plan = TaskPlan(name, number, plugin_of(config), config, own, self._properties)
-        running = run_task(
+        running = self._make(
             plan,
-            self._offsets,
             lambda status: self._on_state(name, number, status),
-            on_topics=lambda topics: self._on_topics(name, number, topics),
+            lambda topics: self._on_topics(name, number, topics),
         )
         first = Event.PAUSE if connector.target is Target.PAUSED else Event.RESUME
         return _Task(running, (config, own), connector.target, asyncio.create_task(running.run(first)))

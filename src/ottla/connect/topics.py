@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.client.aio.cluster import Cluster
+from ottla.client.errors import ClientError
 from ottla.client.produce.partitioners import murmur2_partitioner
 from ottla.connect.machine.records import (
     NO_OP,
@@ -22,9 +23,10 @@ from ottla.connect.machine.records import (
     read_configs,
     read_status,
 )
-from ottla.connect.tasks.offsets import Kept, Offset, Offsets, Partition
+from ottla.connect.tasks.offsets import Kept, Offset, OffsetRecord, Offsets, Partition, identity
 from ottla.jobs.state_topic import StateTopic
 from ottla.jobs.state_topic_setup import Words
+from ottla.kernel.errors import ApiError
 
 WORDS: Final = Words(
     owner="a group of Connect workers",
@@ -89,10 +91,13 @@ class SpreadTopic:
         """Append records, each to the partition of its key, in their order."""
         by_part: dict[int, list[Pair]] = {}
         for key, value in records:
-            place = murmur2_partitioner(key, range(len(self.parts)), len(self.parts))
-            by_part.setdefault(place or 0, []).append((key, value))
+            by_part.setdefault(self.partition_of(key), []).append((key, value))
         for place, some in by_part.items():
             await self.parts[place].put(some)
+
+    def partition_of(self, key: bytes) -> int:
+        """The partition of a key."""
+        return murmur2_partitioner(key, range(len(self.parts)), len(self.parts)) or 0
 
 
 def status_topic(
@@ -108,22 +113,91 @@ class TopicOffsets:
     """The offsets of source connectors, in a topic: the store of their tasks."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, replication_factor: int) -> None:
+        self.name = topic
         self._table = Offsets()
-        self.topic = SpreadTopic(cluster, topic, partitions, replication_factor, self._table.apply)
+        self._topic = SpreadTopic(cluster, topic, partitions, replication_factor, self._table.apply)
+        self._opening, self._is_open = asyncio.Lock(), False
+
+    async def open(self) -> None:
+        """Create the topic where it does not exist, and read it to its end."""
+        async with self._opening:
+            if not self._is_open:
+                await self._topic.open()
+                self._is_open = True
 
     async def read(self, connector: str, partitions: Sequence[Partition]) -> list[Offset | None]:
         """The offsets at the end of the topic: the task may have run elsewhere before."""
-        await self.topic.catch_up()
+        await self._catch_up()
         return [self._table.read(connector, each) for each in partitions]
 
     async def write(self, connector: str, offsets: Sequence[Kept]) -> None:
         """Keep offsets; acknowledged once it returns."""
+        await self.open()
         records = [self._table.record(connector, partition, offset) for partition, offset in offsets]
-        await self.topic.put(records)
+        await self._topic.put(records)
         for key, value in records:
             self._table.apply(key, value)
 
     async def all(self, connector: str) -> list[tuple[Partition, Offset]]:
         """All offsets of a connector at the end of the topic."""
-        await self.topic.catch_up()
+        await self._catch_up()
         return self._table.all(connector)
+
+    def records(self, connector: str, offsets: Sequence[Kept]) -> list[OffsetRecord]:
+        """The records that keep offsets, for a transaction."""
+        pairs = [self._table.record(connector, partition, offset) for partition, offset in offsets]
+        return [OffsetRecord(self.name, self._topic.partition_of(key), key, value) for key, value in pairs]
+
+    async def committed(self, connector: str, offsets: Sequence[Kept]) -> None:
+        """Learn that a transaction with these offsets is committed; they are read from the topic."""
+
+    async def _catch_up(self) -> None:
+        await self.open()
+        await self._topic.catch_up()
+
+
+class LayeredOffsets:
+    """The offsets of a connector with a topic of its own, `offsets.storage.topic`.
+
+    Those of the workers' topic count where its own has none, so a connector may be given a topic later. All that is
+    kept is copied to the workers' topic, so the option may be taken away again.
+    """
+
+    def __init__(self, own: TopicOffsets, shared: TopicOffsets) -> None:
+        self._own, self._shared = own, shared
+
+    async def open(self) -> None:
+        """Open both topics."""
+        await self._shared.open()
+        await self._own.open()
+
+    async def read(self, connector: str, partitions: Sequence[Partition]) -> list[Offset | None]:
+        """The offset of each partition."""
+        own = await self._own.read(connector, partitions)
+        shared = await self._shared.read(connector, partitions)
+        return [first if first is not None else second for first, second in zip(own, shared, strict=True)]
+
+    async def write(self, connector: str, offsets: Sequence[Kept]) -> None:
+        """Keep offsets. One is removed from the workers' topic first: else it would come back from there."""
+        removed = [each for each in offsets if each[1] is None]
+        if removed:
+            await self._shared.write(connector, removed)
+        await self._own.write(connector, offsets)
+        await self.committed(connector, offsets)
+
+    async def all(self, connector: str) -> list[tuple[Partition, Offset]]:
+        """All offsets of a connector."""
+        found = {identity(connector, each[0]): each for each in await self._shared.all(connector)}
+        found |= {identity(connector, each[0]): each for each in await self._own.all(connector)}
+        return list(found.values())
+
+    def records(self, connector: str, offsets: Sequence[Kept]) -> list[OffsetRecord]:
+        """The records that keep offsets, for a transaction: those of its own topic."""
+        return self._own.records(connector, offsets)
+
+    async def committed(self, connector: str, offsets: Sequence[Kept]) -> None:
+        """Copy offsets that are kept to the workers' topic. Without its brokers they are copied the next time."""
+        try:
+            await self._shared.write(connector, [each for each in offsets if each[1] is not None])
+        except (ApiError, ClientError) as fault:
+            _log.warning("%s: its offsets are kept, and could not be copied: %s", connector, fault)

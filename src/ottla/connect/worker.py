@@ -8,54 +8,38 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ottla.client.admin.groups import delete_groups, delete_offsets
 from ottla.client.aio.cluster import Cluster
-from ottla.client.consume.offsets import commit_offsets, committed_offsets
 from ottla.client.errors import ClientError
-from ottla.client.model import CommittedOffset
-from ottla.connect.errors import ConfigException
+from ottla.connect.connector_offsets import ConnectorOffsets
+from ottla.connect.fencing import Fencing
 from ottla.connect.group import Member
 from ottla.connect.machine.assignment import OWNER, Unit, units_of
-from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.decide import Decision, set_tasks, task_configs
-from ottla.connect.machine.offsets import Change, require_stopped, sink_changes, sink_offset
-from ottla.connect.machine.records import (
-    ConfigsRecord,
-    ConnectorStatus,
-    LoggerLevel,
-    RestartWish,
-    Status,
-    StatusRecord,
-    Target,
-    TaskRestartWish,
-    TaskStatus,
-    TopicInUse,
-    configs_pair,
-    status_pair,
-)
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.connector_options import CONVERTER_KINDS, view_of
+from ottla.connect.machine.decide import Decision
+from ottla.connect.machine.offsets import Change, require_stopped
+from ottla.connect.machine.records import ConfigsRecord, StatusRecord, TopicInUse, configs_pair, status_pair
 from ottla.connect.machine.state import Config, Configs, Connector, Statuses
-from ottla.connect.machine.validation import plugin_of, validated
-from ottla.connect.plugin import KAFKA_VERSION
-from ottla.connect.plugins.base import SourceConnector
+from ottla.connect.machine.validation import plugin_of
+from ottla.connect.owning import Owning
+from ottla.connect.plugins.known import kind_of
 from ottla.connect.running import RunningTasks
-from ottla.connect.topics import TopicOffsets, configs_topic, status_topic
-from ottla.jobs.states import State
+from ottla.connect.tasks.exactly_once import ExactlyOnce
+from ottla.connect.tasks.plan import TaskPlan
+from ottla.connect.tasks.secrets import Secrets
+from ottla.connect.tasks.task import run_task
+from ottla.connect.topics import LayeredOffsets, TopicOffsets, configs_topic, status_topic
+from ottla.jobs.running_async import Running
 from ottla.jobs.states import Status as JobStatus
-from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.errors import ApiError
 
 T = TypeVar("T")
 _PAUSE_S: Final = 1.0
 _STOP_S: Final = 10.0
-_SHOWN: Final = {Target.STARTED: "RUNNING", Target.PAUSED: "PAUSED", Target.STOPPED: "STOPPED"}
 _log = logging.getLogger("ottla.connect")
 
 
@@ -73,6 +57,8 @@ class WorkerSettings:
     replication_factor: int = -1
     session_timeout_ms: int = 10_000
     heartbeat_interval_ms: int = 3_000
+    exactly_once: bool = False
+    """`exactly.once.source.support` is enabled: all source tasks write in transactions."""
     tracks_topics: bool = True
     resets_topics: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -89,14 +75,9 @@ class Worker:
         self.configs, self.statuses = Configs(), Statuses()
         self.cluster_id = ""
         self.tracks_topics, self.resets_topics = settings.tracks_topics, settings.resets_topics
-        given = settings.properties
-        self.view = WorkerView(
-            converters={
-                kind: given[f"{kind}.converter"] for kind in ("key", "value", "header") if f"{kind}.converter" in given
-            }
-        )
-        self.set_level: Callable[[str, str], object] = lambda name, level: None
-        """Gives a logger a level, where somebody wishes it for all workers."""
+        secrets = Secrets(settings.properties)
+        self.view = view_of(settings.properties, secrets.text, exactly_once=settings.exactly_once)
+        self.owning = Owning(self, secrets)
         self._clusters = [Cluster(settings.bootstrap) for _ in range(3 + settings.status_partitions)]
         main, following, grouped = self._clusters[:3]
         factor = settings.replication_factor
@@ -104,7 +85,9 @@ class Worker:
         self._status_topic = status_topic(
             main, settings.status_topic, settings.status_partitions, factor, self._apply_status
         )
-        self._offsets = TopicOffsets(main, settings.offset_topic, settings.offset_partitions, factor)
+        self._shared = TopicOffsets(main, settings.offset_topic, settings.offset_partitions, factor)
+        self._own_topics: dict[str, TopicOffsets] = {}
+        self._offsets = ConnectorOffsets(main, self._store_of, secrets.config)
         self._main, self._following = main, following
         self._member = Member(
             grouped,
@@ -114,14 +97,15 @@ class Worker:
             session_timeout_ms=settings.session_timeout_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
         )
-        converters = {f"{kind}.converter": self.view.converter(kind) for kind in ("key", "value", "header")}
-        properties = {"bootstrap.servers": settings.bootstrap, **converters, **given}
-        self._tasks = RunningTasks(self._offsets, properties, self._report_task, self._report_topics)
+        converters = {f"{kind}.converter": self.view.converter(kind) for kind in CONVERTER_KINDS}
+        properties = {"bootstrap.servers": settings.bootstrap, **converters, **settings.properties}
+        self._fencing: Fencing | None = None
+        if settings.exactly_once:
+            self._fencing = Fencing(self, main, settings.group_id, lambda unit: unit in self._member.held)
+        self._tasks = RunningTasks(self._make_task, properties, self.owning.task_changed, self.owning.topics_used)
         self._writing, self._agreeing = asyncio.Lock(), asyncio.Lock()
         self._stirred = asyncio.Event()
         self._outbox: asyncio.Queue[StatusRecord] = asyncio.Queue()
-        self._made_from: dict[str, Config] = {}
-        """The configuration of each connector that this worker owns, as its tasks were made of it."""
         self._background: list[asyncio.Task[Any]] = []
 
     async def __aenter__(self) -> Worker:
@@ -129,7 +113,7 @@ class Worker:
             await self._configs_topic.open()
             self.configs.wishes.clear()  # they were for the workers of then
             await self._status_topic.open()
-            await self._offsets.topic.open()
+            await self._shared.open()
             self.cluster_id = self._main.plan.metadata.cluster_id or ""
         except BaseException:
             await self._close_clusters()
@@ -152,6 +136,8 @@ class Worker:
             task.cancel()
         await asyncio.gather(*others, member, return_exceptions=True)
         await self._tasks.agree(self.configs, set())
+        if self._fencing is not None:
+            await self._fencing.close()
         with contextlib.suppress(ApiError, ClientError):  # the group notices by the session timeout
             await self._member.leave()
         with contextlib.suppress(TimeoutError):  # without brokers the states stay as they were
@@ -183,51 +169,46 @@ class Worker:
     async def forget_topics(self, name: str) -> None:
         """Count no topic as used by a connector."""
         for topic in self.statuses.topics(name):
-            self._report(TopicInUse(name, topic, discovered_ms=None))
+            self.report(TopicInUse(name, topic, discovered_ms=None))
 
     async def offsets(self, connector: Connector) -> list[Any]:
         """The offsets of a connector, as REST shows them."""
-        if plugin_of(connector.config).kind == "source":
-            kept = await self._offsets.all(connector.name)
-            return [{"partition": dict(partition), "offset": dict(offset)} for partition, offset in kept]
-        found = await self._main.run(committed_offsets(self._main.plan, _group_of(connector)))
-        return [sink_offset(place, committed.offset) for place, committed in sorted(found.items())]
+        return await self._offsets.shown(connector)
 
     async def alter_offsets(self, connector: Connector, changes: Sequence[Change] | None) -> None:
-        """Set some offsets of a stopped connector, or with None remove all."""
-        require_stopped(connector)
-        plugin = plugin_of(connector.config)
-        if not issubclass(plugin, SourceConnector):
-            await self._alter_group(connector, None if changes is None else sink_changes(changes))
-            return
-        if changes is None:
-            changes = [(partition, None) for partition, _ in await self._offsets.all(connector.name)]
-        try:
-            plugin.check_offsets(connector.config, changes)
-        except ConfigException as fault:
-            raise Refused(500, str(fault)) from fault
-        await self._offsets.write(connector.name, changes)
+        """Set some offsets of a stopped connector, or with None remove all. What its tasks still write is fenced."""
+        if self._fencing is not None and plugin_of(connector.config).kind == "source":
+            require_stopped(connector)
+            await self._fencing.round(connector.name)
+        await self._offsets.alter(connector, changes)
 
-    async def _alter_group(self, connector: Connector, changes: Mapping[TopicPartition, int | None] | None) -> None:
-        plan, group = self._main.plan, _group_of(connector)
-        if changes is None:
-            outcome = (await self._main.run(delete_groups(plan, [group])))[group]
-            faults = [outcome] if outcome is not None and outcome.code is not ErrorCode.GROUP_ID_NOT_FOUND else []
-        else:
-            new = {place: CommittedOffset(offset) for place, offset in changes.items() if offset is not None}
-            gone = [place for place, offset in changes.items() if offset is None]
-            outcomes = await self._main.run(commit_offsets(plan, group, new)) if new else {}
-            outcomes |= await self._main.run(delete_offsets(plan, group, gone)) if gone else {}
-            faults = [fault for fault in outcomes.values() if fault is not None]
-        if faults:
-            _log.warning("%s: its offsets cannot be set: %s", connector.name, faults[0])
-            raise Refused(500, f"Failed to alter consumer group offsets for connector {connector.name}")
+    def _store_of(self, config: Config) -> TopicOffsets | LayeredOffsets:
+        """The store of a source's offsets: the workers' topic, or the connector's own above it."""
+        topic = config.get("offsets.storage.topic", self._shared.name)
+        if topic == self._shared.name:
+            return self._shared
+        if topic not in self._own_topics:
+            settings = self.settings
+            self._own_topics[topic] = TopicOffsets(
+                self._main, topic, settings.offset_partitions, settings.replication_factor
+            )
+        return LayeredOffsets(self._own_topics[topic], self._shared)
+
+    def _make_task(
+        self, plan: TaskPlan, on_state: Callable[[JobStatus], None], on_topics: Callable[[Iterable[str]], None]
+    ) -> Running:
+        store, once = self._store_of(plan.connector_config), None
+        if self._fencing is not None:
+            once = ExactlyOnce(self.settings.group_id, store, self._fencing)
+        return run_task(plan, store, on_state, on_topics=on_topics, once=once)
 
     # Records of the topics.
 
     def _apply_config(self, record: ConfigsRecord) -> None:
         self.configs.apply(record)
         self._stirred.set()
+        if self._fencing is not None:
+            self._fencing.stir()
 
     def _apply_status(self, record: StatusRecord) -> None:
         self.statuses.apply(record)
@@ -241,9 +222,7 @@ class Worker:
 
     async def _take(self, units: set[Unit]) -> None:
         """Run this share of the work; what is no longer in it has ended when this returns."""
-        for name in list(self._made_from):
-            if Unit(name, OWNER) not in units:
-                del self._made_from[name]
+        self.owning.forget(lambda name: Unit(name, OWNER) in units)
         async with self._agreeing:
             await self._tasks.agree(self.configs, units)
         self._stirred.set()
@@ -253,88 +232,32 @@ class Worker:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
-            await self._grant_wishes()
+            self.owning.grant_wishes(self._tasks)
             for name in [unit.topic for unit in sorted(self._member.held) if unit.partition == OWNER]:
-                await self._own(name)
+                await self.owning.own(name)
             async with self._agreeing:
                 await self._tasks.agree(self.configs, self._member.held)
+            self._begin_rounds()
             if self._member.leads:
-                self._clear_statuses()
+                self.owning.clear_statuses()
                 if set(units_of(self.configs)) != set(self._member.shared_out):
                     self._member.rejoin()
 
-    async def _grant_wishes(self) -> None:
-        while self.configs.wishes:
-            wish = self.configs.wishes.pop(0)
-            match wish:
-                case LoggerLevel(namespace, level):
-                    self.set_level(namespace, level)
-                case TaskRestartWish(name, task):
-                    self._tasks.restart(name, task)
-                case RestartWish(name, include_tasks, only_failed):
-                    self._made_from.pop(name, None)
-                    if include_tasks:
-                        self._tasks.restart(name, only_failed=only_failed)
+    def _begin_rounds(self) -> None:
+        """Fence the producers of earlier tasks of the sources that this worker owns."""
+        for unit in self._member.held if self._fencing is not None else ():
+            found = self.configs.get(unit.topic) if unit.partition == OWNER else None
+            if found is not None and found.tasks and kind_of(found.config) == "source":
+                assert self._fencing is not None
+                self._fencing.begin(unit.topic)
 
-    async def _own(self, name: str) -> None:
-        """Make the set of a connector's tasks where its configuration is new, and report its state."""
-        found = self.configs.get(name)
-        if found is None:
-            return
-        state, trace = _SHOWN[found.target], None
-        if found.target is Target.STARTED and (
-            self._made_from.get(name) != found.config or not found.complete or not found.tasks
-        ):
-            config = found.config
-            if self._made_from.get(name) != config:
-                for sentence in validated(config, self.view).unknown:
-                    _log.warning("%s: %s", name, sentence)
-            try:
-                tasks = task_configs(plugin_of(config), config)
-            except Exception as fault:  # a plugin may raise anything
-                state, trace = "FAILED", "".join(traceback.format_exception(fault))
-            else:
-                await self.write(lambda: set_tasks(self.configs, name, config, tasks))
-            self._made_from[name] = config
-        elif found.target is Target.STARTED and name in self.statuses.connectors:
-            state, trace = self.statuses.connectors[name].state, self.statuses.connectors[name].trace
-            state, trace = (state, trace) if state == "FAILED" else ("RUNNING", None)
-        known = self.statuses.connectors.get(name)
-        if known is None or (known.state, known.trace, known.worker_id) != (state, trace, self.worker_id):
-            self._report(ConnectorStatus(name, self._status(state, trace)))
+    @property
+    def generation(self) -> int:
+        """The generation of the group that this worker is in."""
+        return self._member.generation
 
-    def _clear_statuses(self) -> None:
-        """Remove the states of connectors and tasks that are no more."""
-        for name in list(self.statuses.connectors):
-            if self.configs.get(name) is None:
-                self._report(ConnectorStatus(name, None))
-        for name, number in self.statuses.all_tasks():
-            found = self.configs.get(name)
-            if found is None or number >= len(found.tasks):
-                self._report(TaskStatus(name, number, None))
-        for name, topic in self.statuses.all_topics():
-            if self.configs.get(name) is None:
-                self._report(TopicInUse(name, topic, discovered_ms=None))
-
-    def _report_topics(self, name: str, number: int, topics: Iterable[str]) -> None:
-        """Report topics that no task of the connector was seen to use before."""
-        if not self.tracks_topics or self.configs.get(name) is None:
-            return
-        for topic in topics:
-            if not self.statuses.uses(name, topic):
-                self._report(TopicInUse(name, topic, number, int(time.time() * 1000)))
-
-    def _report_task(self, name: str, number: int, status: JobStatus) -> None:
-        if self.configs.get(name) is None:
-            return
-        state = "UNASSIGNED" if status.state is State.STOPPED else status.state.connect_name
-        trace = None if status.fault is None else status.fault.trace or status.fault.reason
-        self._report(TaskStatus(name, number, self._status(state, trace)))
-
-    def _status(self, state: str, trace: str | None) -> Status:
-        return Status(state, self.worker_id, self._member.generation, trace, KAFKA_VERSION)
-
-    def _report(self, record: StatusRecord) -> None:
+    def report(self, record: StatusRecord) -> None:
+        """Keep a state, and write it into the topic."""
         self.statuses.apply(record)
         self._outbox.put_nowait(record)
 
@@ -343,10 +266,6 @@ class Worker:
             record = await self._outbox.get()
             await _until_done(partial(self._status_topic.put, [status_pair(record)]))
             self._outbox.task_done()
-
-
-def _group_of(connector: Connector) -> str:
-    return connector.config.get("consumer.override.group.id", f"connect-{connector.name}")
 
 
 async def _until_done(write: Callable[[], Any]) -> None:

@@ -5,6 +5,9 @@ follows the last one, which every reader of the partition knows. So an append is
 decided on the same state one gets in, the other finds a foreign record at its place and decides again. The broker keeps
 that promise to idempotent producers since Apache Kafka 0.11 (docs/decisions/0021-registry-writers.md).
 
+Records of a transaction count from its commit on; those of one that was aborted never do. So a table may be filled by
+producers with transactions too. The transaction of another producer holds nothing up.
+
 For asyncio. Keys and values are bytes here; their meaning, and the table that they make, are the owner's.
 """
 
@@ -25,6 +28,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
+from ottla.records.control import Marker, read_marker
 from ottla.records.faults import CorruptRecords
 from ottla.records.reader import Record as LogRecord
 from ottla.records.reader import read_records
@@ -100,6 +104,8 @@ class StateTopic:
         self._accept_damage = accept_damage
         self._topic_id = b""
         self._place = Place()
+        self._undecided: dict[int, list[LogRecord]] = {}
+        """Records of open transactions, by the id of their producer."""
         self._awaited: set[bytes] = set()
         self._landed: set[bytes] = set()
 
@@ -251,10 +257,23 @@ class StateTopic:
             records = self._records(batch)
             if batch.producer_id == PRODUCER_ID and not batch.is_control:
                 self._place = _after(batch)
-            for record in records:
-                if record.offset >= piece.offset:
-                    self._apply_record(record)
+            self._take_records(batch, [record for record in records if record.offset >= piece.offset])
         self.position = piece.next_offset
+
+    def _take_records(self, batch: Batch, records: list[LogRecord]) -> None:
+        """Apply the records of a batch, those of a transaction once its marker says that it is committed."""
+        if batch.is_control:
+            end = read_marker(batch)
+            if end is None:
+                return
+            records = self._undecided.pop(batch.producer_id, [])
+            if end.marker is Marker.ABORT:
+                return
+        elif batch.is_transactional:
+            self._undecided.setdefault(batch.producer_id, []).extend(records)
+            return
+        for record in records:
+            self._apply_record(record)
 
     def _records(self, batch: Batch) -> list[LogRecord]:
         """The records of a batch, none of a control batch; UnusableTopic where it is damaged."""

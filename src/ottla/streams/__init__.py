@@ -1,6 +1,6 @@
 """Kafka Streams' operations in Python: a topology as a value, the engine that runs it, and a test driver.
 
-Nothing here needs Spark, and only `run` needs a broker.
+Nothing here needs Spark but `run` on it, and only `run` needs a broker.
 """
 
 from ottla.streams.builder import StreamsBuilder
@@ -12,7 +12,7 @@ from ottla.streams.kept import query
 from ottla.streams.on_error import Choice, Fault, OnError
 from ottla.streams.queries import Age, Answer, Query, Row
 from ottla.streams.registry_serdes import MemoryRegistry, avro, json_schema, protobuf
-from ottla.streams.runner import run
+from ottla.streams.running import run
 from ottla.streams.serdes import BYTES, FLOAT32, FLOAT64, INT16, INT32, INT64, JSON, TEXT, Serde
 from ottla.streams.stream import Split, Stream
 from ottla.streams.table import GlobalTable, Table

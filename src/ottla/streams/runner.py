@@ -34,6 +34,7 @@ from ottla.streams import letters
 from ottla.streams.changelog import from_record, to_record
 from ottla.streams.engine.task import Results, Task
 from ottla.streams.errors import TopologyError
+from ottla.streams.global_tables import GlobalTables
 from ottla.streams.graph import Topology
 from ottla.streams.layout import TIMES, Layout, layout
 from ottla.streams.letters import choices
@@ -99,7 +100,7 @@ def run(
             letters.prepare(admin, dead_letter, plan, replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live)
-    with _stopped_by_signals(stop), _served(live, bootstrap, query_host, query_port):
+    with stopped_by_signals(stop), _served(live, bootstrap, query_host, query_port):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
@@ -117,8 +118,8 @@ def run(
                 transactional_id=f"{application_id}-{uuid.uuid4()}",
                 transaction_timeout_ms=transaction_timeout_ms,
             )
-            with producer, consumer:
-                _Instance(topology, plan, bootstrap, consumer, producer, options).work(stop)
+            with producer, consumer, closing(GlobalTables(topology, bootstrap)) as tables:
+                _Instance(topology, plan, bootstrap, consumer, producer, tables, options).work(stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +145,17 @@ class _Instance:
     """One member of the group with its tasks, until it is stopped or another member may have its tasks."""
 
     def __init__(
-        self, topology: Topology, plan: Layout, bootstrap: str | Sequence[str], consumer: Consumer, producer: Producer,
+        self,
+        topology: Topology,
+        plan: Layout,
+        bootstrap: str | Sequence[str],
+        consumer: Consumer,
+        producer: Producer,
+        tables: GlobalTables,
         options: _Options,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._topology, self._plan, self._bootstrap, self._options = topology, plan, bootstrap, options
-        self._consumer, self._producer = consumer, producer
+        self._consumer, self._producer, self._tables = consumer, producer, tables
         self._read = plan.read()
         self._tasks: dict[TaskId, Task] = {}
         self._changed = False
@@ -161,6 +168,7 @@ class _Instance:
         self._producer.init_transactions()
         self._consumer.subscribe(sorted(self._read), on_assign=self._note, on_revoke=self._note)
         while not stop.is_set():
+            self._tables.read_to(self._tables.ends())
             records = self._consumer.poll(_POLL_MS)
             if self._changed:
                 self._restore()
@@ -207,6 +215,7 @@ class _Instance:
                 sub_topologies=[part],
                 loops_back=False,
                 wall_clock_ms=now_ms,
+                shared=self._tables.stores,
                 on_error=self._options.errors,
             )
             for part, partition in sorted(ids)
@@ -357,7 +366,7 @@ def _prepared(admin: Admin, topology: Topology, application_id: str, replication
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     """SIGTERM and Ctrl-C set `stop`, where this is the main thread; a second signal acts as it did before."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +106,7 @@ BY_NAME = {serde.name: serde for serde in (BYTES, TEXT, JSON, INT16, INT32, INT6
 
 LONG = struct.Struct(">q")
 TWO_LONGS = struct.Struct(">qq")
+_LENGTH = struct.Struct(">i")
 
 
 def time_windowed(inner: Serde, size_ms: int) -> Serde:
@@ -138,6 +139,21 @@ def _windowed(key: Any) -> Windowed:
     if not isinstance(key, Windowed):
         raise TypeError("not a windowed key")
     return key
+
+
+def joined(values: Iterable[bytes]) -> bytes:
+    """Several values in a row, each behind its length."""
+    return b"".join(_LENGTH.pack(len(value)) + value for value in values)
+
+
+def parted(data: bytes) -> tuple[bytes, ...]:
+    """The values that `joined` put in a row."""
+    found, at = [], 0
+    while at < len(data):
+        (length,) = _LENGTH.unpack_from(data, at)
+        found.append(data[at + 4 : at + 4 + length])
+        at += 4 + length
+    return tuple(found)
 
 
 def changes(inner: Serde) -> Serde:

@@ -5,6 +5,7 @@ import pytest
 from ottla.connect.machine.connector_options import WorkerView
 from ottla.connect.machine.decide import (
     Decision,
+    count_tasks,
     create,
     delete,
     patch,
@@ -21,6 +22,7 @@ from ottla.connect.machine.records import (
     Target,
     TargetState,
     TaskConfig,
+    TaskCount,
     TaskRestartWish,
     TasksCommit,
 )
@@ -171,3 +173,59 @@ def test_a_sink_may_not_read_its_own_dead_letters():
     assert "DLQ topic 'lines'" in validated({**SINK, "name": "a", **letters}, WORKER).errors[0]
     pattern = {"connector.class": "FileStreamSink", "name": "a", "topics.regex": "l.*", **letters}
     assert "may not be matched" in validated(pattern, WORKER).errors[0]
+
+
+def with_tasks(configs: Configs, number: int) -> None:
+    for each in range(number):
+        configs.apply(TaskConfig("a", each, {}))
+    configs.apply(TasksCommit("a", number))
+
+
+def test_the_producers_of_the_last_set_of_tasks_are_fenced_before_the_next_one():
+    configs = Configs()
+    configs.apply(ConnectorConfig("a", {}))
+    with_tasks(configs, 3)
+    assert configs.unfenced("a") == 0, "nobody wrote before"
+    assert done(configs, count_tasks(configs, "a", configs.round("a"))) == [TaskCount("a", 3)]
+    assert configs.unfenced("a") is None
+    with_tasks(configs, 1)
+    assert configs.unfenced("a") == 3
+    done(configs, delete(configs, "a"))
+    configs.apply(ConnectorConfig("a", {}))
+    with_tasks(configs, 2)
+    assert configs.unfenced("a") == 3, "tasks of the deleted connector may still write"
+
+
+def test_a_single_task_fences_the_single_one_before_it_by_itself():
+    configs = Configs()
+    configs.apply(ConnectorConfig("a", {}))
+    with_tasks(configs, 1)
+    done(configs, count_tasks(configs, "a", configs.round("a")))
+    with_tasks(configs, 1)
+    assert configs.unfenced("a") == 0
+
+
+def test_a_round_that_was_overtaken_by_another_set_of_tasks_records_nothing():
+    configs = Configs()
+    configs.apply(ConnectorConfig("a", {}))
+    with_tasks(configs, 1)
+    overtaken = configs.round("a")
+    with_tasks(configs, 2)
+    assert done(configs, count_tasks(configs, "a", overtaken)) == []
+    assert configs.unfenced("a") == 0
+    done(configs, count_tasks(configs, "a", configs.round("a")))
+    assert done(configs, count_tasks(configs, "a", configs.round("a"))) == [], "it is recorded already"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"file": ""}, "does not support exactly-once semantics with the provided configuration"),
+        ({"connector.class": "JdbcSource", "mode": "timestamp"}, "does not implement the API required"),
+        ({"transaction.boundary": "connector"}, "does not support connector-defined transaction boundaries"),
+    ],
+)
+def test_a_connector_that_cannot_deliver_exactly_once_as_asked_is_refused_in_kafkas_words(more, said):
+    config = {**LINES, "exactly.once.support": "required", **more}
+    assert not any("exactly-once" in each for each in validated(LINES, WorkerView(exactly_once=True)).errors)
+    assert any(said in each for each in validated(config, WorkerView(exactly_once=True)).errors)

@@ -12,6 +12,7 @@ from ottla.connect.machine.records import (
     Target,
     TargetState,
     TaskConfig,
+    TaskCount,
     TaskRestartWish,
     TasksCommit,
     TaskStatus,
@@ -29,6 +30,7 @@ CONFIGS = [
     (ConnectorConfig("a", None), b"connector-a", None),
     (TaskConfig("a-1", 0, {"x": "1"}), b"task-a-1-0", b'{"properties":{"x":"1"}}'),
     (TasksCommit("a", 3), b"commit-a", b'{"tasks":3}'),
+    (TaskCount("a", 3), b"tasks-fencing-a", b'{"task-count":3}'),
     (TargetState("a", Target.STARTED), b"target-state-a", b'{"state":"STARTED","state.v2":"STARTED"}'),
     (TargetState("a", Target.STOPPED), b"target-state-a", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
     (TargetState("a", None), b"target-state-a", None),
@@ -61,7 +63,7 @@ def test_a_record_of_the_status_topic_has_kafkas_bytes_and_is_read_back(record, 
 
 
 def test_what_kafkas_workers_tell_each_other_is_known_and_left_alone():
-    for key in ("session-key", "tasks-fencing-a", "ottla-nothing"):
+    for key in ("session-key", "ottla-nothing"):
         assert read_configs(key.encode(), b"{}") == Foreign(key)
 
 

@@ -24,15 +24,24 @@ WORKER = "<worker>"
 class FakeWorker:
     """The service behind the REST interface."""
 
-    def __init__(self, *, tracks_topics: bool = True, resets_topics: bool = True) -> None:
-        self.view = WorkerView()
-        self.configs = Configs()
-        self.statuses = Statuses()
+    def __init__(
+        self,
+        *,
+        tracks_topics: bool = True,
+        resets_topics: bool = True,
+        exactly_once: bool = False,
+        is_alone: bool = False,
+        beside: FakeWorker | None = None,
+    ) -> None:
+        """`beside`: another worker of the same group."""
+        self.view = WorkerView(exactly_once=exactly_once)
+        self.configs = Configs() if beside is None else beside.configs
+        self.statuses = Statuses() if beside is None else beside.statuses
         self.cluster_id = "<cluster>"
-        self.makes_tasks_at_once = False
+        self.makes_tasks_at_once = is_alone
         self.tracks_topics = tracks_topics
         self.resets_topics = resets_topics
-        self.source_offsets = Offsets()
+        self.source_offsets = Offsets() if beside is None else beside.source_offsets
         self.sink_offsets: dict[str, dict[TopicPartition, int]] = {}
         self.topics = {"lines": 1}
         """Topics that exist, with the number of their partitions."""
@@ -116,7 +125,7 @@ class FakeWorker:
             status = _status(shown) if failed is None else _status("FAILED", failed)
             self.statuses.apply(TaskStatus(name, number, status))
         self._drop_tasks(name, len(found.tasks))
-        if found.tasks and shown == "RUNNING" and not file.endswith("/none"):
+        if self.tracks_topics and found.tasks and shown == "RUNNING" and not file.endswith("/none"):
             self.statuses.apply(TopicInUse(name, "lines"))
 
     def _drop_tasks(self, name: str, remaining: int) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from ottla.client.admin.admin import NewTopic
 from ottla.connect.errors import ConfigException, RetriableException
+from ottla.connect.machine.connector_options import WorkerView
+from ottla.connect.machine.validation import validated
 from ottla.connect.plugins.file_stream import FileStreamSourceConnector
 from ottla.connect.standalone import Standalone, plans_of, read_connector, read_worker
 from ottla.connect.tasks.clients import consumer_of, producer_of
@@ -14,7 +16,7 @@ from ottla.connect.tasks.offset_file import OffsetFile
 from ottla.connect.tasks.offsets import Offsets, key_of
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.refusals import Retries
-from ottla.connect.tasks.secrets import providers_of, resolved
+from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.topic_creation import groups_of, topic_for
 
 WORKER = {
@@ -74,12 +76,52 @@ def test_variables_are_resolved_by_the_providers_that_the_worker_names(tmp_path,
         "b": "${directory:" + str(tmp_path) + ":token}",
         "c": "${vault:x}",
     }
-    providers = providers_of(worker)
-    assert resolved(given, providers) == {"a": "anna/s3cret", "b": "abc", "c": "${vault:x}"}
+    secrets = Secrets(worker)
+    assert secrets.config(given) == {"a": "anna/s3cret", "b": "abc", "c": "${vault:x}"}
     with pytest.raises(ConfigException, match="no variable OTTLA_TEST_USR"):
-        resolved({"a": "${env:OTTLA_TEST_USR}"}, providers)
+        secrets.text("${env:OTTLA_TEST_USR}")
     with pytest.raises(ConfigException, match=r"not below one of allowed\.paths"):
-        resolved({"a": "${file:/etc/passwd:root}"}, providers)
+        secrets.text("${file:/etc/passwd:root}")
+    shown = "no user anna with s3cret on a table of abc"
+    assert secrets.hidden(shown, {"a": given["a"]}) == (
+        "no user ${env:OTTLA_TEST_USER} with ${file:" + str(tmp_path) + "/pass.properties:db} on a table of abc"
+    )
+
+
+def test_a_worker_alone_refuses_to_deliver_exactly_once(tmp_path):
+    path = tmp_path / "worker.properties"
+    path.write_text("bootstrap.servers=b:1\noffset.storage.file.filename=/tmp/o\nexactly.once.source.support=enabled\n")
+    with pytest.raises(ConfigException, match="does not support exactly-once source connectors"):
+        read_worker(str(path))
+
+
+def test_a_plugin_is_asked_for_by_its_own_version():
+    config = {"name": "j", "connector.class": "JdbcSource", "connection.url": "jdbc:sqlite:x", "topic.prefix": "x",
+              "mode": "bulk"}  # fmt: skip
+    assert not validated({**config, "connector.plugin.version": "10.8.0"}, WorkerView()).errors
+    assert validated({**config, "connector.plugin.version": "4.3.1"}, WorkerView()).errors == [
+        "Invalid value 4.3.1 for configuration connector.plugin.version: String must be one of: 10.8.0"
+    ]
+
+
+def test_a_validation_sees_the_values_of_variables_and_shows_the_variables(monkeypatch):
+    monkeypatch.setenv("OTTLA_TEST_BATCH", "77")
+    monkeypatch.setenv("OTTLA_TEST_BAD", "s3cret")
+    secrets = Secrets({"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"})
+    config = {"name": "f", "connector.class": "FileStreamSource", "topic": "${env:OTTLA_TEST_BAD}"}
+
+    def answer(batch):
+        verdict = validated({**config, "batch.size": batch}, WorkerView(resolve=secrets.text))
+        assert "s3cret" not in str([each.answer() for each in verdict.checked])
+        found = next(each for each in verdict.checked if each.option.name == "batch.size").answer()["value"]
+        return found["value"], found["errors"]
+
+    assert answer("${env:OTTLA_TEST_BATCH}") == ("${env:OTTLA_TEST_BATCH}", [])
+    shown, errors = answer("${env:OTTLA_TEST_BAD}")
+    assert shown == "${env:OTTLA_TEST_BAD}"
+    assert "not one that the option takes" in errors[0]
+    _, errors = answer("${env:OTTLA_TEST_BADD}")
+    assert "no variable OTTLA_TEST_BADD (did you mean OTTLA_TEST_BAD?)" in errors[0]
 
 
 def test_waits_double_up_to_the_longest_and_end_with_the_timeout():
@@ -150,10 +192,10 @@ def test_faults_that_may_pass_are_told_from_those_of_the_configuration():
 
 def test_a_worker_file_without_brokers_is_refused_and_a_strange_key_is_named(tmp_path, caplog):
     path = tmp_path / "worker.properties"
-    path.write_text("offset.storage.file.filename=/tmp/o\nlisteners=http://:8083\nvalue.convertr=x\n")
+    path.write_text("offset.storage.file.filename=/tmp/o\nplugin.path=/p\nvalue.convertr=x\n")
     with pytest.raises(ConfigException, match=r"bootstrap\.servers"):
         read_worker(str(path))
-    assert "the option listeners has no effect here" in caplog.text
+    assert "the option plugin.path has no effect here" in caplog.text
     assert "there is no option value.convertr (did you mean value.converter?)" in caplog.text
 
 

@@ -14,12 +14,14 @@ from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import RetriableException
 from ottla.connect.plugins.base import RefusedRecords, SinkConnector, SinkTask, SourceConnector, SourceTask
 from ottla.connect.records import SourceRecord
+from ottla.connect.rest.app import ConnectApp
 from ottla.connect.standalone import Standalone, plans_of
 from ottla.connect.tasks.offset_file import OffsetFile
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.task import run_task
 from ottla.jobs.letters import read_letter
 from ottla.jobs.states import Event, State
+from ottla.web.exchange import Request
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -177,6 +179,7 @@ class Numbers(SourceConnector):
     java_class = "org.example.NumbersConnector"
     version = "1"
     committed: ClassVar[list] = []
+    acknowledged: ClassVar[list] = []
 
     @classmethod
     def options(cls):
@@ -201,6 +204,9 @@ class NumbersTask(SourceTask):
     async def commit(self, offsets):
         Numbers.committed += offsets
 
+    def acknowledged(self, records):
+        Numbers.acknowledged += [each.source_offset["n"] for each in records]
+
 
 def test_a_refused_source_record_is_a_dead_letter_and_its_offset_is_kept(worker, bootstrap, tmp_path, name):
     config = {
@@ -213,12 +219,14 @@ def test_a_refused_source_record_is_a_dead_letter_and_its_offset_is_kept(worker,
         "errors.deadletterqueue.topic.replication.factor": "1",
     }
     Numbers.committed.clear()
+    Numbers.acknowledged.clear()
     task = run_task(
         TaskPlan(name, 0, Numbers, config, config, worker), OffsetFile(worker["offset.storage.file.filename"])
     )
     assert asyncio.run(task.run()) == 0
     assert [record.value for record in values(bootstrap, name, 2)] == [b"1", b"3"]
     assert Numbers.committed[-1] == ({"p": 1}, {"n": 3})
+    assert Numbers.acknowledged == [1, 2, 3]
     letter = values(bootstrap, f"{name}-dead", 1)[0]
     assert ("ottla.source.offset", b'{"n": 2}') in letter.headers
 
@@ -377,3 +385,66 @@ def test_a_bad_line_of_a_directory_is_a_dead_letter_and_its_file_is_archived(wor
     found = values(bootstrap, name, 2)
     assert [each.value for each in found] == [b'{"id":"1","name":"one"}', b'{"id":"3","name":"three"}']
     assert [each.value for each in values(bootstrap, f"{name}-dead", 1)] == [b"2\n"]
+
+
+async def called(app, method, path, body=None):
+    """The status and the body of an answer."""
+    headers = {"host": "alone:1", "content-type": "application/json"}
+    content = b"" if body is None else json.dumps(body).encode()
+    answer = await app(Request(method, path, "", headers, content))
+    return answer.status, json.loads(answer.body) if answer.body else None
+
+
+def test_calls_to_a_worker_alone_begin_stop_and_delete_connectors_at_once(
+    worker, bootstrap, tmp_path, name, monkeypatch
+):
+    monkeypatch.setenv("OTTLA_TEST_FILE", str(tmp_path / "in"))
+    (tmp_path / "in").write_text("one\ntwo\n")
+    providers = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+    config = source(name, "${env:OTTLA_TEST_FILE}")
+
+    async def story():
+        standalone = Standalone(worker | providers, [], "alone:1")
+        app, running = ConnectApp(standalone), asyncio.create_task(standalone.serve())
+        await until(lambda: standalone.cluster_id, running)
+        status, made = await called(app, "POST", "/connectors", {"name": name, "config": config})
+        assert (status, made["tasks"]) == (201, [{"connector": name, "task": 0}])
+        assert made["config"]["file"] == "${env:OTTLA_TEST_FILE}"
+        while (await called(app, "GET", f"/connectors/{name}/offsets"))[1]["offsets"] == []:
+            await asyncio.sleep(0.02)
+        assert (await called(app, "GET", f"/connectors/{name}/topics"))[1] == {name: {"topics": [name]}}
+        assert (await called(app, "PUT", f"/connectors/{name}/stop"))[0] == 204
+        shown = (await called(app, "GET", f"/connectors/{name}/status"))[1]
+        assert (shown["connector"]["state"], shown["tasks"]) == ("STOPPED", [])
+        offsets = (await called(app, "GET", f"/connectors/{name}/offsets"))[1]
+        assert offsets == {"offsets": [{"partition": {"filename": str(tmp_path / "in")}, "offset": {"position": 8}}]}
+        assert (await called(app, "DELETE", f"/connectors/{name}/offsets"))[0] == 200
+        assert (await called(app, "PUT", f"/connectors/{name}/resume"))[0] == 202
+        assert len(await asyncio.to_thread(values, bootstrap, name, 4)) == 4
+        assert (await called(app, "DELETE", f"/connectors/{name}"))[0] == 204
+        assert (await called(app, "GET", f"/connectors/{name}/status"))[0] == 404
+        standalone.stop()
+        return await running
+
+    assert asyncio.run(story()) == 0
+
+
+def test_a_connector_that_makes_no_tasks_is_failed_and_shows_no_secret(worker, name, monkeypatch):
+    monkeypatch.setenv("OTTLA_TEST_KIND", "s3cret")
+    providers = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+    config = {"connector.class": "JdbcSource", "connection.url": "jdbc:${env:OTTLA_TEST_KIND}:x", "topic.prefix": name,
+              "mode": "bulk"}  # fmt: skip
+
+    async def story():
+        standalone = Standalone(worker | providers, [], "alone:1")
+        app, running = ConnectApp(standalone), asyncio.create_task(standalone.serve())
+        status, said = await called(app, "PUT", f"/connectors/{name}/config", config)
+        assert (status, said["message"]) == (500, f"Failed to transition connector {name} to state STARTED")
+        shown = (await called(app, "GET", f"/connectors/{name}/status"))[1]
+        assert shown["connector"]["state"] == "FAILED"
+        assert "s3cret" not in shown["connector"]["trace"]
+        assert "jdbc:${env:OTTLA_TEST_KIND} is unknown" in shown["connector"]["trace"]
+        standalone.stop()
+        await running
+
+    asyncio.run(story())

@@ -25,8 +25,8 @@ def _as_it_is(data: bytes) -> Any:
 class TopicTable(Mapping[K, V], Generic[K, V]):
     """The newest value of each key of a topic, as a read-only mapping; a record without a value deletes its key.
 
-    Iteration sees the keys of one moment, `snapshot()` all rows of one. Only committed records are seen. A context
-    manager.
+    Iteration sees the keys of one moment, and `snapshot()` all rows of one. Only committed records are seen. It is a
+    context manager.
 
         from ottla.client import TopicTable
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -26,6 +26,8 @@ class WorkerView:
     """True with `exactly.once.source.support=enabled`."""
     converters: Mapping[str, str] = field(default_factory=dict)
     """`key`, `value`, `header` to the worker's own converters; Kafka requires the first two of a worker."""
+    resolve: Callable[[str], str] = str
+    """Text with the values of its variables, such as `${env:NAME}`; ConfigException for one that has none."""
 
     def converter(self, kind: str) -> str:
         """The converter of connectors that name none."""
@@ -33,35 +35,48 @@ class WorkerView:
         return self.converters.get(kind) or _PACKAGE + default
 
 
-def options_of(kind: Literal["source", "sink"], worker: WorkerView) -> ConfigDef:
-    """The options in common of sources or of sinks."""
+def view_of(given: Mapping[str, str], resolve: Callable[[str], str], *, exactly_once: bool = False) -> WorkerView:
+    """The view of a worker with these properties."""
+    named = {kind: given[f"{kind}.converter"] for kind in CONVERTER_KINDS if f"{kind}.converter" in given}
+    return WorkerView(exactly_once=exactly_once, converters=named, resolve=resolve)
+
+
+def options_of(kind: Literal["source", "sink"], worker: WorkerView, version: str = KAFKA_VERSION) -> ConfigDef:
+    """The options in common of sources or of sinks, for a plugin of this version."""
     ours = _source_options(worker) if kind == "source" else _SINK
-    return ConfigDef(*_common(worker), *ours)
+    return ConfigDef(*_common(worker, version), *ours)
 
 
-def values_of(kind: Literal["source", "sink"], config: Mapping[str, str]) -> dict[str, Any]:
-    """The values of the options in common, with dead letters for both kinds; ConfigException for the first fault."""
-    options = options_of(kind, WorkerView())
+def values_of(
+    kind: Literal["source", "sink"], config: Mapping[str, str], *, exactly_once: bool = True
+) -> dict[str, Any]:
+    """The values of the options in common, with dead letters for both kinds; ConfigException for the first fault.
+
+    Without `exactly_once` a connector that requires it is at fault.
+    """
+    version = config.get("connector.plugin.version", KAFKA_VERSION)  # its validation has compared it
+    options = options_of(kind, WorkerView(exactly_once=exactly_once), version)
     values = (options.joined(LETTERS) if kind == "source" else options).parse(config)
     between(-1)("errors.retry.timeout", values["errors.retry.timeout"])  # Kafka's validation takes any number
     between(1)("errors.retry.delay.max.ms", values["errors.retry.delay.max.ms"])
     return values
 
 
-def _common(worker: WorkerView) -> list[Option]:
+def _common(worker: WorkerView, plugin_version: str) -> list[Option]:
     options = [
         _common_option("name", Type.STRING, 1, "MEDIUM", "Connector name", check=_name, importance="HIGH",
                        doc="The connector's name, of which there is one in a group of workers."),
         _common_option("connector.class", Type.STRING, 2, "LONG", "Connector class", importance="HIGH",
                        doc="The connector's class, or the last part of its name, with or without Connector."),
-        _common_option("connector.plugin.version", Type.STRING, 3, "MEDIUM", "Connector version", KAFKA_VERSION,
-                       importance="MEDIUM", doc="The version of that class.", check=one_of(KAFKA_VERSION)),
+        _common_option("connector.plugin.version", Type.STRING, 3, "MEDIUM", "Connector version",
+                       plugin_version, importance="MEDIUM", doc="The version of that class.",
+                       check=one_of(plugin_version)),
         _common_option("tasks.max", Type.INT, 4, "SHORT", "Tasks max", 1, importance="HIGH", check=between(1),
                        doc="The most tasks of the connector."),
         _common_option("tasks.max.enforce", Type.BOOLEAN, 5, "SHORT", "Enforce tasks max", True,
                        doc="Fail a connector that makes more tasks than tasks.max."),
     ]  # fmt: skip
-    options = [_with_version(each) for each in options]
+    options = [_with_version(each, plugin_version) for each in options]
     for order, kind in zip((6, 8, 10), CONVERTER_KINDS, strict=True):
         options += _converter_options(kind, order, worker.converter(kind))
     return [*options, ALIASES["transforms"], ALIASES["predicates"], *_ERRORS]
@@ -76,9 +91,8 @@ def _common_option(name: str, kind: Type, order: int, width: str, display: str, 
     )  # fmt: skip
 
 
-def _with_version(option: Option) -> Option:
-    versions = option.name.endswith("plugin.version")
-    return replace(option, recommended=lambda: [KAFKA_VERSION]) if versions else option
+def _with_version(option: Option, version: str = KAFKA_VERSION) -> Option:
+    return replace(option, recommended=lambda: [version]) if option.name.endswith("plugin.version") else option
 
 
 def _converter_options(kind: str, order: int, default: str) -> list[Option]:

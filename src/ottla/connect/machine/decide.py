@@ -17,6 +17,7 @@ from ottla.connect.machine.records import (
     Target,
     TargetState,
     TaskConfig,
+    TaskCount,
     TaskRestartWish,
     TasksCommit,
 )
@@ -128,6 +129,14 @@ def set_tasks(configs: Configs, name: str, decided_on: Config, tasks: Sequence[C
         return Decision(True)
     records: list[ConfigsRecord] = [TaskConfig(name, number, dict(each)) for number, each in enumerate(tasks)]
     return Decision(True, [*records, TasksCommit(name, len(tasks))])
+
+
+def count_tasks(configs: Configs, name: str, of_round: int) -> Decision[bool]:
+    """Record that the producers of all sets of tasks before this round are fenced; nothing if it is over."""
+    known = configs.get(name)
+    if known is None or configs.round(name) != of_round or configs.unfenced(name) is None:
+        return Decision(False)
+    return Decision(True, [TaskCount(name, len(known.tasks))])
 
 
 def task_configs(plugin: AnyConnector, config: Config) -> list[dict[str, str]]:

@@ -90,14 +90,30 @@ class LoggerLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskCount:
+    """`tasks-fencing-NAME`: the producers of all earlier sets of tasks are fenced; the next set may have so many."""
+
+    name: str
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Foreign:
-    """A record of Kafka's that has no meaning here: session keys, and the fencing of producers."""
+    """A record of Kafka's that has no meaning here, such as a session key."""
 
     key: str
 
 
 ConfigsRecord = (
-    ConnectorConfig | TaskConfig | TasksCommit | TargetState | RestartWish | TaskRestartWish | LoggerLevel | Foreign
+    ConnectorConfig
+    | TaskConfig
+    | TasksCommit
+    | TaskCount
+    | TargetState
+    | RestartWish
+    | TaskRestartWish
+    | LoggerLevel
+    | Foreign
 )
 
 
@@ -157,6 +173,8 @@ def configs_pair(record: ConfigsRecord) -> Pair:
             return _pair(f"task-{name}-{task}", None if properties is None else {"properties": dict(properties)})
         case TasksCommit(name, tasks):
             return _pair(f"commit-{name}", {"tasks": tasks})
+        case TaskCount(name, tasks):
+            return _pair(f"tasks-fencing-{name}", {"task-count": tasks})
         case TargetState(name, target):
             return _pair(f"target-state-{name}", None if target is None else _target_fields(target))
         case RestartWish(name, include_tasks, only_failed):
@@ -210,6 +228,8 @@ def read_configs(key: bytes, value: bytes | None) -> ConfigsRecord:
         return TargetState(name[13:], None if fields is None else _target(name, fields))
     if name.startswith("commit-"):
         return TasksCommit(name[7:], 0 if fields is None else _number(name, fields, "tasks"))
+    if name.startswith("tasks-fencing-") and fields is not None:
+        return TaskCount(name[14:], _number(name, fields, "task-count"))
     if task := re.fullmatch(r"task-(.+)-(\d+)", name, re.DOTALL):
         return TaskConfig(task[1], int(task[2]), _properties(name, fields))
     if task := re.fullmatch(r"ottla-restart-task-(.+)-(\d+)", name, re.DOTALL):

@@ -16,6 +16,7 @@ from ottla.connect.machine.records import (
     Target,
     TargetState,
     TaskConfig,
+    TaskCount,
     TaskRestartWish,
     TasksCommit,
     TaskStatus,
@@ -50,6 +51,9 @@ class Configs:
         """Task records by connector, whether their commit came or not."""
         self._tasks: dict[str, tuple[Config, ...]] = {}
         self._incomplete: set[str] = set()
+        self._rounds: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self._unfenced: set[str] = set()
 
     @property
     def names(self) -> list[str]:
@@ -64,9 +68,24 @@ class Configs:
         target = self._targets.get(name, Target.STARTED)
         return Connector(name, config, target, self._tasks.get(name, ()), name not in self._incomplete)
 
+    def round(self, name: str) -> int:
+        """The number of sets of tasks that this table has seen of a connector; it only grows."""
+        return self._rounds.get(name, 0)
+
+    def unfenced(self, name: str) -> int | None:
+        """The number of tasks whose producers must be fenced before the present set may begin.
+
+        None where all are fenced. A single task that follows a single task fences it itself, so that is 0.
+        """
+        if name not in self._unfenced:
+            return None
+        earlier = self._counts.get(name, 0)
+        return 0 if earlier == 1 and len(self._tasks.get(name, ())) == 1 else earlier
+
     def apply(self, record: ConfigsRecord) -> None:
         """Take the next record of the topic.
 
+        A connector of the same name may be made again: the number of tasks that are to be fenced outlives it.
         Task and commit records of deleted connectors stay in the topic for ever, and compaction may put a connector's
         record behind those of its tasks: so tasks are kept for names that are not known yet.
         """
@@ -87,6 +106,9 @@ class Configs:
                 self._take_task(name, task, properties)
             case TasksCommit(name, tasks):
                 self._commit(name, tasks)
+            case TaskCount(name, tasks):
+                self._counts[name] = tasks
+                self._unfenced.discard(name)
             case RestartWish() | TaskRestartWish() | LoggerLevel():
                 self.wishes.append(record)
 
@@ -99,6 +121,8 @@ class Configs:
 
     def _commit(self, name: str, tasks: int) -> None:
         written = self._written.get(name, {})
+        self._rounds[name] = self.round(name) + 1
+        self._unfenced.add(name)
         if any(task not in written for task in range(tasks)):
             self._incomplete.add(name)
             return

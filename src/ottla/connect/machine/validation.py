@@ -15,6 +15,7 @@ from ottla.connect.java.regex import compiled
 from ottla.connect.machine.connector_options import CONVERTER_KINDS, LETTERS, WorkerView, options_of
 from ottla.connect.machine.refusals import Refused
 from ottla.connect.plugin import Plugin, found
+from ottla.connect.plugins.base import SourceConnector
 from ottla.connect.plugins.known import AnyConnector, connector
 
 Given = Mapping[str, str | None]
@@ -48,11 +49,34 @@ def plugin_of(config: Given) -> AnyConnector:
         raise Refused(400, str(fault)) from None
 
 
-def validated(config: Given, worker: WorkerView) -> Verdict:
-    """Check every option of a configuration."""
+def validated(given: Given, worker: WorkerView) -> Verdict:
+    """Check every option of a configuration, with the values that its variables stand for."""
+    config, faults = _resolved(given, worker)
+    verdict = _validated(config, worker)
+    for each in verdict.checked:
+        name = each.option.name
+        if name in faults:
+            each.variable, each.errors = given[name], [faults[name]]
+        elif name in given and given[name] != config[name]:
+            each.hide(given[name] or "")
+    return verdict
+
+
+def _resolved(given: Given, worker: WorkerView) -> tuple[Given, dict[str, str]]:
+    """A configuration with the values of its variables, and the faults of those that have none."""
+    config, faults = dict(given), {}
+    for name, text in given.items():
+        try:
+            config[name] = None if text is None else worker.resolve(text)
+        except ConfigException as fault:
+            faults[name] = str(ConfigException.of(name, text, str(fault)))
+    return config, faults
+
+
+def _validated(config: Given, worker: WorkerView) -> Verdict:
     plugin = plugin_of(config)
     aliases = alias_options({name: value for name, value in config.items() if value is not None})
-    options = ConfigDef(*options_of(plugin.kind, worker), *aliases, *plugin.options())
+    options = ConfigDef(*options_of(plugin.kind, worker, plugin.version), *aliases, *plugin.options())
     checked = [*options.validate(config), *_converter_options(config)]
     if plugin.kind == "source":  # sources have dead letters here, but not in Kafka's forms
         checked += [each for each in LETTERS.validate(config) if each.option.name in config]
@@ -61,7 +85,9 @@ def validated(config: Given, worker: WorkerView) -> Verdict:
     for kind in CONVERTER_KINDS:
         if by_name[f"{kind}.converter"].errors:
             _forget_version(by_name[f"{kind}.converter.plugin.version"])
-    if plugin.kind == "sink":
+    if issubclass(plugin, SourceConnector):
+        _check_transactions(plugin, config, by_name)
+    else:
         _check_topics(by_name)
     for name, value in config.items():
         if value is None:
@@ -118,6 +144,30 @@ def _converter(name: str | None) -> Plugin[Any] | None:
         return found(HEADER_CONVERTERS, name) if name else None
     except ConfigException:
         return None
+
+
+def _check_transactions(plugin: type[SourceConnector], config: Given, checked: Mapping[str, Checked]) -> None:
+    """A connector that must deliver exactly once can, and one that is to end transactions does; in Kafka's words."""
+    text = {name: value for name, value in config.items() if value is not None}
+    wanted, boundary = checked["exactly.once.support"], checked["transaction.boundary"]
+    if str(wanted.value).lower() == "required" and not wanted.errors:
+        able = plugin.exactly_once(text)
+        if able is None:
+            wanted.errors.append(
+                "The connector does not implement the API required for preflight validation of exactly-once source "
+                "support. Please consult the documentation for the connector to determine whether it supports "
+                'exactly-once semantics, and then consider reconfiguring the connector to use the value "requested" '
+                "for this property (which will disable this preflight check and allow the connector to be created)."
+            )
+        elif not able:
+            wanted.errors.append(
+                "The connector does not support exactly-once semantics with the provided configuration."
+            )
+    if str(boundary.value).lower() == "connector" and not boundary.errors and not plugin.defines_transactions(text):
+        boundary.errors.append(
+            "The connector does not support connector-defined transaction boundaries with the given configuration. "
+            "Please reconfigure it to use a different transaction boundary definition."
+        )
 
 
 def _check_topics(checked: Mapping[str, Checked]) -> None:

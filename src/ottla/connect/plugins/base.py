@@ -56,6 +56,12 @@ class SourceTask(ABC):
     async def commit(self, offsets: Sequence[Offset]) -> None:  # noqa: B027
         """Learn that all records up to these offsets are in Kafka, and the offsets kept."""
 
+    def acknowledged(self, records: Sequence[SourceRecord]) -> None:  # noqa: B027
+        """Learn that these records, as `read` gave them, are in Kafka or were left out by `errors.*`.
+
+        It is called at once, long before `commit`: a task whose senders wait for an answer gives it here.
+        """
+
     async def close(self) -> None:  # noqa: B027
         """Give back what the task holds."""
 
@@ -113,6 +119,16 @@ class SourceConnector(Connector):
     @abstractmethod
     def task(cls, config: Config) -> SourceTask:
         """A task from one of the configurations that `tasks` gave."""
+
+    @classmethod
+    def exactly_once(cls, config: Config) -> bool | None:
+        """True if a task that begins at kept offsets misses no record and reads none again. None: not known."""
+        return None
+
+    @classmethod
+    def defines_transactions(cls, config: Config) -> bool:
+        """True if its records say where transactions end: `transaction.boundary=connector` needs that."""
+        return False
 
     @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:

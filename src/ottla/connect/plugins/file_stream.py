@@ -61,6 +61,11 @@ class FileStreamSourceConnector(SourceConnector):
         return FileSourceTask(chosen["file"], chosen["topic"], chosen["batch.size"])
 
     @classmethod
+    def exactly_once(cls, config: Config) -> bool:
+        """Standard input has no offsets."""
+        return bool(config.get("file"))
+
+    @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
         """Positions are numbers of bytes. Digits as text pass, as in Kafka."""
         if not cls.OPTIONS.parse(config)["file"]:

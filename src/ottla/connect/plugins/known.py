@@ -1,9 +1,13 @@
-"""All connectors: those shipped, and those that installed packages offer as entry points `ottla.connect`."""
+"""All connectors: those shipped, and those that installed packages offer as entry points `ottla.connect`.
+
+A room above this one offers its connectors in the same way: it knows this room, and not the other way round.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from ottla.config.option import nearest
@@ -14,21 +18,30 @@ from ottla.connect.plugins.file_stream import FileStreamSinkConnector, FileStrea
 from ottla.connect.plugins.http.sink import HttpSinkConnector
 from ottla.connect.plugins.jdbc.sink import JdbcSinkConnector
 from ottla.connect.plugins.jdbc.source import JdbcSourceConnector
+from ottla.connect.plugins.search.sink import SearchSinkConnector
 
 GROUP: Final = "ottla.connect"
 """The group of entry points; each is a class of a connector."""
 AnyConnector = type[SourceConnector] | type[SinkConnector]
 SHIPPED: Final[tuple[AnyConnector, ...]] = (
     FileStreamSourceConnector, FileStreamSinkConnector, JdbcSourceConnector, JdbcSinkConnector,
-    DirectorySourceConnector, HttpSinkConnector,
+    DirectorySourceConnector, HttpSinkConnector, SearchSinkConnector,
 )  # fmt: skip
+OFFERED: Final = tuple(
+    EntryPoint(value.rpartition(":")[2], value, GROUP)
+    for value in (
+        "ottla.sinks.files.connectors:S3SinkConnector",
+        "ottla.sinks.files.connectors:HdfsSinkConnector",
+    )
+)
+"""The entry points of rooms above, which are installed with this one."""
 
 
 @cache
 def connectors() -> dict[str, AnyConnector]:
     """All connectors by their class, in the order of their names; ConfigException for an entry point that is none."""
     found = {each.java_class: each for each in SHIPPED}
-    for point in entry_points(group=GROUP):
+    for point in (*OFFERED, *entry_points(group=GROUP)):
         each = point.load()
         if not (isinstance(each, type) and issubclass(each, SourceConnector | SinkConnector)):
             raise ConfigException(
@@ -47,6 +60,14 @@ def connector(name: str) -> AnyConnector:
             f"{nearest(name, by_name)}, available connectors are: {', '.join(connectors())}"
         )
     return by_name[name]
+
+
+def kind_of(config: Mapping[str, str] | None) -> str:
+    """`source` or `sink`; `unknown` where the connector is gone, or its plugin is not installed here."""
+    try:
+        return connector((config or {}).get("connector.class", "")).kind
+    except ConfigException:
+        return "unknown"
 
 
 def names(each: type[Connector]) -> list[str]:

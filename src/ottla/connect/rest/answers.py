@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.connect.errors import ConfigException
 from ottla.connect.machine.records import Status
 from ottla.connect.machine.refusals import Refused
-from ottla.connect.machine.state import Config, Configs, Connector, Statuses
-from ottla.connect.plugins.known import connector as known_connector
+from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.connect.plugins.known import kind_of
 
 Changed = Callable[[Status], Status]
-
-
-def kind_of(config: Config | None) -> str:
-    """`source` or `sink`; `unknown` where the connector is gone, or its plugin is not installed here."""
-    try:
-        return known_connector((config or {}).get("connector.class", "")).kind
-    except ConfigException:
-        return "unknown"
 
 
 def info(connector: Connector) -> dict[str, Any]:

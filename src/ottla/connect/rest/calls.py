@@ -21,6 +21,7 @@ from ottla.connect.rest.service import Service
 from ottla.web.exchange import HttpError, Request, Response, json_response
 
 _UNESCAPED = "+;=@:!$&'()*,~"
+_ONCE = "exactly-once source connectors"
 HEALTHY = "Worker has completed startup and is ready to handle requests."
 
 
@@ -195,7 +196,10 @@ async def restart_task(call: Call) -> Response:
 
 
 async def internal(call: Call) -> Response:
-    """Calls between Kafka's own workers, which sign them."""
+    """Calls between Kafka's own workers, which sign them. Workers here tell each other by records."""
+    if call.service.makes_tasks_at_once:
+        kind = "externally setting task configurations" if call.request.method == "POST" else _ONCE
+        raise HttpError(500, f"Kafka Connect in standalone mode does not support {kind}.")
     raise HttpError(400, "Internal request missing required signature")
 
 

@@ -46,7 +46,7 @@ def _found(name: str, worker: WorkerView) -> tuple[str, str, ConfigDef]:
     """Class, version and options of a plugin. Transformations and predicates are found by their whole class only."""
     try:
         plugin = connector(name)
-        common = [_of_no_worker(each) for each in options_of(plugin.kind, worker)]
+        common = [_of_no_worker(each) for each in options_of(plugin.kind, worker, plugin.version)]
         return plugin.java_class, plugin.version, ConfigDef(*plugin.options(), *common)
     except ConfigException:
         pass

@@ -50,10 +50,28 @@ def bootstrap(worker: Mapping[str, str]) -> str:
     return worker["bootstrap.servers"]
 
 
-def producer_of(worker: Mapping[str, str], config: Mapping[str, str], client_id: str) -> Made[ProducerSettings]:
-    """The settings of a producer: nothing is lost or written twice by it, unless an override says so."""
+def client_of(worker: Mapping[str, str]) -> tuple[str, ClientSettings]:
+    """The addresses and the settings of a client that is neither a producer nor a consumer."""
+    try:
+        return bootstrap(worker), client_settings({name: worker[name] for name in _CLIENT if name in worker})
+    except Misuse as fault:
+        raise ConfigException(f"the worker's client: {fault}") from None
+
+
+def producer_of(
+    worker: Mapping[str, str], config: Mapping[str, str], client_id: str, fixed: Mapping[str, str] | None = None
+) -> Made[ProducerSettings]:
+    """The settings of a producer: nothing is lost or written twice by it, unless an override says so.
+
+    `fixed`: options that no override may change.
+    """
     base = {"client.id": client_id, "delivery.timeout.ms": str(2**31 - 1), "max.block.ms": str(2**63 - 1)}
-    return _made("producer", producer_settings, base, worker, config)
+    fixed = fixed or {}
+    for prefix, given in (("producer.", worker), ("producer.override.", config)):
+        for name, wanted in fixed.items():
+            if given.get(prefix + name, wanted).lower() != wanted.lower():
+                raise ConfigException(f"{prefix}{name} cannot be set: with transactions it is {wanted}")
+    return _made("producer", producer_settings, {**base, **fixed}, worker, config)
 
 
 def consumer_of(

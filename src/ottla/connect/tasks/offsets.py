@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Partition = Mapping[str, Any]
 Offset = Mapping[str, Any]
@@ -22,6 +22,25 @@ class OffsetStore(Protocol):
 
     async def all(self, connector: str) -> list[tuple[Partition, Offset]]:
         """All offsets of a connector."""
+
+
+class OffsetRecord(NamedTuple):
+    """The record that keeps one offset, and its place."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+
+
+class TransactionalOffsets(OffsetStore, Protocol):
+    """A store whose records a task may write itself, in one transaction with what it read."""
+
+    def records(self, connector: str, offsets: Sequence[Kept]) -> list[OffsetRecord]:
+        """The records that keep offsets."""
+
+    async def committed(self, connector: str, offsets: Sequence[Kept]) -> None:
+        """Learn that these offsets are kept by a transaction."""
 
 
 def key_of(connector: str, partition: Partition) -> bytes:

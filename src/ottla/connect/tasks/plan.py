@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from ottla.client.errors import ProducerFenced, TransactionAborted, TransactionMustAbort
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.known import AnyConnector
 from ottla.jobs.running import error_fault
 from ottla.jobs.states import Fault
+from ottla.kernel.errors import ApiError, ErrorCode
+
+_ENDED: Final = (
+    ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.PRODUCER_FENCED, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.TRANSACTION_ABORTABLE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +44,12 @@ class TaskPlan:
         causes = [error, *([error.__cause__] if isinstance(error.__cause__, Exception) else [])]
         if any(isinstance(each, ConfigException) for each in causes):
             return Fault(fault.reason, fault.trace)
-        may_pass = fault.may_pass or any(self.plugin.restarts(each) for each in causes)
+        may_pass = any(error_fault(each).may_pass or self.plugin.restarts(each) or _ended(each) for each in causes)
         return Fault(fault.reason, fault.trace, may_pass=may_pass)
+
+
+def _ended(error: Exception) -> bool:
+    """True if the brokers ended a transaction, or fenced its producer: the next attempt begins with a new one."""
+    if isinstance(error, ApiError):
+        return error.code in _ENDED
+    return isinstance(error, ProducerFenced | TransactionMustAbort | TransactionAborted)

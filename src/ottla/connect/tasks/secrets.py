@@ -15,8 +15,12 @@ from typing import Final, Protocol
 from ottla.config.option import nearest
 from ottla.config.properties import parse_properties
 from ottla.connect.errors import ConfigException
+from ottla.connect.machine.decide import task_configs
+from ottla.connect.plugins.known import AnyConnector
 
 _VARIABLE: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
+_SHORTEST: Final = 3
+"""Shorter values are no secrets, and stand everywhere."""
 _PACKAGE: Final = "org.apache.kafka.common.config.provider."
 
 
@@ -50,14 +54,43 @@ def providers_of(worker: Mapping[str, str]) -> dict[str, Provider]:
     return found
 
 
-def resolved(config: Mapping[str, str], providers: Mapping[str, Provider]) -> dict[str, str]:
-    """A configuration with the values in place of their variables; those of other providers stay text."""
+class Secrets:
+    """Puts the values of a worker's providers in place of variables, and takes them out of what is shown."""
 
-    def value(match: re.Match[str]) -> str:
-        provider = providers.get(match[1])
+    def __init__(self, worker: Mapping[str, str]) -> None:
+        self._providers = providers_of(worker)
+
+    def text(self, text: str) -> str:
+        """Text with the values in place of its variables; those of other providers stay."""
+        return _VARIABLE.sub(self._value, text) if "${" in text else text
+
+    def config(self, config: Mapping[str, str]) -> dict[str, str]:
+        """A configuration with the values in place of its variables."""
+        return {name: self.text(text) for name, text in config.items()}
+
+    def hidden(self, shown: str, config: Mapping[str, str]) -> str:
+        """Text that is shown, with variables of a configuration in place of their values."""
+        variables = {self._value(found): found[0] for text in config.values() for found in _VARIABLE.finditer(text)}
+        for value in sorted(variables, key=len, reverse=True):
+            if len(value) >= _SHORTEST:
+                shown = shown.replace(value, variables[value])
+        return shown
+
+    def _value(self, match: re.Match[str]) -> str:
+        provider = self._providers.get(match[1])
         return match[0] if provider is None else provider(match[2] or "", match[3])
 
-    return {name: _VARIABLE.sub(value, text) if "${" in text else text for name, text in config.items()}
+
+def tasks_of(plugin: AnyConnector, config: Mapping[str, str], secrets: Secrets) -> list[dict[str, str]]:
+    """The configurations of a connector's tasks, made with its secrets and kept without; raises what the plugin raises.
+
+    A task resolves its own as it begins.
+    """
+    whole = secrets.config(config)
+    made = task_configs(plugin, whole)
+    return [
+        {name: config[name] if whole.get(name) == value else value for name, value in each.items()} for each in made
+    ]
 
 
 def _environment(pattern: str | None) -> Provider:

@@ -15,10 +15,11 @@ from typing import Any
 from ottla.client import aio
 from ottla.client.errors import may_retry
 from ottla.client.produce.accumulator import Delivered
+from ottla.client.produce.settings import ProducerSettings
 from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import SourceTask
 from ottla.connect.records import SourceRecord
-from ottla.connect.tasks.clients import bootstrap, producer_of
+from ottla.connect.tasks.clients import Made, bootstrap, producer_of
 from ottla.connect.tasks.conversion import Conversion, Outgoing, StageFault
 from ottla.connect.tasks.offsets import Offset, OffsetStore, Partition, identity
 from ottla.connect.tasks.plan import TaskPlan
@@ -43,7 +44,7 @@ class OffsetsOf:
 
 
 @dataclass(slots=True)
-class _Sent:
+class Sent:
     record: SourceRecord
     topic: str | None
     """The topic that it was sent to."""
@@ -53,6 +54,8 @@ class _Sent:
 
 class SourceWork:
     """One attempt of a source task."""
+
+    in_transactions = False
 
     def __init__(
         self,
@@ -66,7 +69,7 @@ class SourceWork:
         self._plan, self._config, self._task, self._offsets = plan, config, task, offsets
         self._conversion = Conversion(plan.worker, config)
         self._interval = int(plan.worker.get("offset.flush.interval.ms", 60_000)) / 1000
-        self._sent: deque[_Sent] = deque()
+        self._sent: deque[Sent] = deque()
         self._acknowledged: dict[str, tuple[Partition, Offset]] = {}
         self._due = time.monotonic() + self._interval
         makes = plan.worker.get("topic.creation.enable", "true").lower() != "false"
@@ -77,11 +80,13 @@ class SourceWork:
         """Do the work until it is to end, or the source has ended."""
         async with AsyncExitStack() as opened:
             opened.push_async_callback(self._task.close)
-            settings, client = producer_of(self._plan.worker, self._config, f"connector-producer-{self._plan.name}")
+            settings, client = self._producer_settings()
             self._producer = await opened.enter_async_context(
                 aio.Producer(bootstrap(self._plan.worker), producer=settings, settings=client)
             )
-            options = values_of("source", self._config)
+            if not await self._may_begin(run):
+                return
+            options = values_of("source", self._config, exactly_once=self.in_transactions)
             letters = self._producer if options["errors.deadletterqueue.topic.name"] else None
             self._refusals = Refusals(options, self._plan.connector, self._plan.number, letters)
             await self._refusals.prepare()
@@ -90,9 +95,16 @@ class SourceWork:
             try:
                 await self._loop(run)
             except Exception:
-                await self._finish()
+                await self._finish(failed=True)
                 raise
-            await self._finish()
+            await self._finish(failed=False)
+
+    def _producer_settings(self) -> Made[ProducerSettings]:
+        return producer_of(self._plan.worker, self._config, f"connector-producer-{self._plan.name}")
+
+    async def _may_begin(self, run: Run) -> bool:
+        """Wait until the task may read; False where it is to end before that."""
+        return True
 
     async def _loop(self, run: Run) -> None:
         ending = asyncio.ensure_future(run.ending.wait())
@@ -106,7 +118,7 @@ class SourceWork:
                 await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 await self._harvest()
                 if time.monotonic() >= self._due:
-                    await self._keep_offsets()
+                    await self._on_due()
                 if reading.done():
                     records, reading = reading.result(), None
                     if records is None:
@@ -128,7 +140,7 @@ class SourceWork:
                 made.topic, made.value, made.key, partition=made.partition, headers=made.headers,
                 timestamp=made.timestamp,
             )  # fmt: skip
-            self._sent.append(_Sent(record, None if made is None else made.topic, delivery))
+            self._sent.append(Sent(record, None if made is None else made.topic, delivery))
 
     async def _make_topic(self, topic: str) -> None:
         """Make a topic that does not exist, if the connector says how; else the broker may."""
@@ -157,22 +169,38 @@ class SourceWork:
         known: Partition | None = None
         place = ""
         topics: set[str] = set()
+        settled: list[SourceRecord] = []
         while self._sent and (self._sent[0].delivery is None or self._sent[0].delivery.done()):
             sent = self._sent[0]
             error = None if sent.delivery is None else sent.delivery.exception()
             if error is not None:
                 if not isinstance(error, Exception) or may_retry(error):
                     raise error
-                await self._refusals.take(original_of(sent.record), StageFault("KAFKA_PRODUCE", "", error))
+                await self._undelivered(sent.record, error)
             elif sent.topic is not None:
                 topics.add(sent.topic)
             self._sent.popleft()
             record = sent.record
+            settled.append(record)
             if record.source_partition is not None and record.source_offset is not None:
                 if record.source_partition is not known:
                     known, place = record.source_partition, identity(self._plan.connector, record.source_partition)
                 self._acknowledged[place] = (record.source_partition, record.source_offset)
         self._on_topics(topics)
+        if settled:
+            await self._tell(settled)
+
+    async def _tell(self, settled: Sequence[SourceRecord]) -> None:
+        """Tell the task which records are safe: a dead letter is, once it is acknowledged too."""
+        await self._refusals.settle()
+        self._task.acknowledged(settled)
+
+    async def _undelivered(self, record: SourceRecord, error: Exception) -> None:
+        """Leave out a record that its topic refused, if the tolerance allows it."""
+        await self._refusals.take(original_of(record), StageFault("KAFKA_PRODUCE", "", error))
+
+    async def _on_due(self) -> None:
+        await self._keep_offsets()
 
     async def _keep_offsets(self) -> None:
         self._due = time.monotonic() + self._interval
@@ -183,7 +211,7 @@ class SourceWork:
         await self._offsets.write(self._plan.connector, kept)
         await self._task.commit(kept)
 
-    async def _finish(self) -> None:
+    async def _finish(self, *, failed: bool) -> None:
         """Deliver what was read, and keep the offsets of all that was delivered, also where the task has failed."""
         await self._producer.flush()
         try:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.base import SinkTask
+from ottla.connect.tasks.exactly_once import ExactlyOnce, ExactlyOnceWork
 from ottla.connect.tasks.offsets import OffsetStore
 from ottla.connect.tasks.plan import TaskPlan
-from ottla.connect.tasks.secrets import providers_of, resolved
+from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.sink import SinkWork
 from ottla.connect.tasks.source import SourceWork
 from ottla.jobs.running_async import Run, Running
-from ottla.jobs.states import RestartPolicy, Status
+from ottla.jobs.states import Fault, RestartPolicy, Status
 
 
 def run_task(
@@ -20,21 +23,35 @@ def run_task(
     on_state: Callable[[Status], None] = lambda status: None,
     policy: RestartPolicy | None = None,
     on_topics: Callable[[Iterable[str]], None] = lambda topics: None,
+    once: ExactlyOnce | None = None,
 ) -> Running:
     """The task as a job that is not begun: `await it.run()`, and `it.ask(Event.PAUSE)` and so on meanwhile.
 
-    `on_topics` is told the topics of each list of records that the task has read or delivered.
+    `on_topics` is told the topics of each list of records that the task has read or delivered. With `once` a source
+    writes in transactions, with the offsets that `once` names.
     """
 
+    secrets = Secrets(plan.worker)
+
     async def work(run: Run) -> None:
-        providers = providers_of(plan.worker)
-        own = resolved(plan.task_config, providers)
-        config = {**resolved(plan.connector_config, providers), **own}
+        own = secrets.config(plan.task_config)
+        config = {**secrets.config(plan.connector_config), **own}
         task = plan.plugin.task(own)
         if isinstance(task, SinkTask):
             await SinkWork(plan, config, task, on_topics).run(run)
+        elif once is not None:
+            await ExactlyOnceWork(plan, config, task, once, on_topics).run(run)
         else:
             await SourceWork(plan, config, task, offsets, on_topics).run(run)
 
+    def fault_of(error: Exception) -> Fault:
+        fault = plan.fault_of(error)
+        given = {**plan.connector_config, **plan.task_config}
+        try:
+            reason, trace = secrets.hidden(fault.reason, given), secrets.hidden(fault.trace, given)
+        except ConfigException:  # a secret that is missing cannot have been shown
+            reason, trace = fault.reason, fault.trace
+        return replace(fault, reason=reason, trace=trace)
+
     grace_ms = int(plan.worker.get("task.shutdown.graceful.timeout.ms", 5_000))
-    return Running(plan.name, work, policy=policy, fault_of=plan.fault_of, on_state=on_state, grace_ms=grace_ms)
+    return Running(plan.name, work, policy=policy, fault_of=fault_of, on_state=on_state, grace_ms=grace_ms)

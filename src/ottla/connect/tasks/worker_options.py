@@ -15,10 +15,9 @@ _OF_TASKS: Final = (
     "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms",
 )  # fmt: skip
 _WITHOUT_EFFECT: Final = (
-    "plugin.path", "plugin.discovery", "listeners", "rest.advertised.host.name", "rest.advertised.port",
+    "plugin.path", "plugin.discovery", "rest.advertised.host.name", "rest.advertised.port",
     "rest.advertised.listener", "rest.extension.classes", "admin.listeners", "offset.flush.timeout.ms",
-    "connector.client.config.override.policy", "topic.tracking.enable",
-    "topic.tracking.allow.reset", "response.http.headers.config", "access.control.allow.origin",
+    "connector.client.config.override.policy", "response.http.headers.config", "access.control.allow.origin",
     "access.control.allow.methods", "metric.reporters", "metrics.num.samples", "metrics.sample.window.ms",
     "metrics.recording.level", "auto.include.jmx.reporter", "client.dns.lookup", "send.buffer.bytes",
     "receive.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.max.ms",

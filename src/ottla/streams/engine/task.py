@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,15 +18,20 @@ from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
 from ottla.streams.naming import nearest
 from ottla.streams.on_error import Fault, OnError
-from ottla.streams.stores import EntryKey, Store
+from ottla.streams.stores import EntryKey, KeyValueStore, OrderedStore, Store
 from ottla.streams.values import Headers, Input, Place, Record
 
 Clock = Literal["stream", "wall"]
+NEWEST = " newest"
+"""Follows a store's name in the name of the newest time that the store has seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A record for a topic, and the sink that wrote it; `origin` orders the results of one batch."""
+    """A record for a topic, and the sink that wrote it; `origin` orders the results of one batch.
+
+    `repartition`: the topic is one of the topology's own.
+    """
 
     topic: str
     sink: str
@@ -35,6 +40,7 @@ class Output:
     timestamp: int
     headers: Headers
     origin: int
+    repartition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +110,10 @@ class Context:
 
     def store(self, name: str) -> Any:
         """A store that the node was declared to use."""
-        if name not in self._node.stores and name not in self._task.global_stores:
+        if name not in self._node.stores and name not in self._task.global_names:
             mine = ", ".join(self._node.stores) or "none"
             raise TopologyError(f"{self.name} does not use the store {name} (it uses: {mine}): add it to stores=")
-        return self._task.stores[name]
+        return self._task.stores[name] if name in self._task.stores else self._task.shared[name]
 
     def schedule(self, interval_ms: int, call: Callable[[int], None], *, clock: Clock = "stream") -> Punctuation:
         """Have `call(time)` called whenever `interval_ms` of stream time or of the time of day has passed."""
@@ -151,19 +157,24 @@ class Task:
         sub_topologies: Iterable[int] | None = None,
         loops_back: bool = True,
         wall_clock_ms: int = 0,
+        shared: Mapping[str, Store] | None = None,
         on_error: OnError | None = None,
     ) -> None:
-        """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it."""
+        """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it.
+
+        `shared` are the stores of global tables where another task keeps these; else this one keeps them too.
+        """
         wanted = None if sub_topologies is None else set(sub_topologies)
         names = {
             name
             for part in topology.sub_topologies
-            if wanted is None or part.number in wanted or part.is_global
+            if (part.is_global and shared is None) or (not part.is_global and (wanted is None or part.number in wanted))
             for name in part.nodes
         }
         self.topology = topology
         self.stores: dict[str, Store] = {}
-        self.global_stores = global_stores(topology.nodes)
+        self.shared: Mapping[str, Store] = shared or {}
+        self.global_names = global_stores(topology.nodes)
         self.times = Times()
         self.dropped: Counter[str] = Counter()
         self.read: Input | None = None
@@ -222,7 +233,11 @@ class Task:
     def take(self, batch: int) -> Results:
         """The results since the last call."""
         outputs, self._outputs = tuple(self._outputs), []
-        changes = {name: store.changes.take() for name, store in self.stores.items()}
+        changes = {}
+        for name, store in self.stores.items():
+            changes[name] = store.changes.take()
+            if not isinstance(store, KeyValueStore | OrderedStore) and store.newest >= 0:
+                self.times.raise_to(name + NEWEST, store.newest)  # may be that of an entry that was not kept
         changes[""] = self.times.take()
         dropped, self.dropped = dict(self.dropped), Counter()
         changed = {name: entries for name, entries in changes.items() if entries}
@@ -237,6 +252,9 @@ class Task:
                 self.stores[name].changes.take()
             else:
                 self.times.seen.update({key[0]: time for key, time in entries.items()})
+                for store_name, store in self.stores.items():
+                    if not isinstance(store, KeyValueStore | OrderedStore):
+                        store.newest = max(store.newest, self.times.seen.get(store_name + NEWEST, -1))
         for punctuation in self._punctuations:
             punctuation.due = self.times.seen.get(punctuation.name, punctuation.due)
 
@@ -261,6 +279,8 @@ class Task:
         name = f"{node} {clock} punctuation {len(self._punctuations)}"
         punctuation = Punctuation(clock, interval_ms, call, name, due)
         self._punctuations.append(punctuation)
+        if clock == "wall":
+            self.times.set(name, due)  # a task that is restored elsewhere goes on with it
         return punctuation
 
     def _process(self, name: str, record: Record) -> None:
@@ -338,14 +358,15 @@ class Task:
             raise
         except Exception as error:
             said = str(error) if isinstance(error, SerdeError) else f"{type(error).__name__}: {error}"
-            at = f" for the record at {self.read.place}" if self.read else ""
-            reason = f"{sink.name} cannot write to {topic}{at}: {said}"
+            where = f" for the record at {self.read.place}" if self.read else ""
+            reason = f"{sink.name} cannot write to {topic}{where}: {said}"
             self._faults.add("production", sink.name, reason, error, self.read)
             return
         returns = self._loops_back and topic in self._source_of
         if not sink.repartition or not returns:
             origin = len(self._outputs)
-            self._outputs.append(Output(topic, sink.name, key, value, record.timestamp, record.headers, origin))
+            at, headers = record.timestamp, record.headers
+            self._outputs.append(Output(topic, sink.name, key, value, at, headers, origin, sink.repartition))
         if returns:
             place = Place(topic, 0, self._offsets[topic])
             self._offsets[topic] += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ class Answer:
     status: int
     reason: str
     retry_after_ms: int = 0
+    content: bytes = field(default=b"", repr=False)
 
     @property
     def taken(self) -> bool:
@@ -60,9 +61,9 @@ class Service:
             return Answer(0, f"no answer ({fault or type(fault).__name__})")
         shown = content[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
         if 300 <= found.status < 400:
-            shown = f"it moved to {found.headers.get('Location')}: set http.url to that"
+            shown = f"it moved to {found.headers.get('Location')}: set the address to that"
         after = retry_after_ms(found.headers.get("Retry-After", ""), now_s=time.time())
-        return Answer(found.status, f"{found.status} {found.reason}: {shown}", after)
+        return Answer(found.status, f"{found.status} {found.reason}: {shown}", after, content)
 
     def close(self) -> None:
         """End the connection."""

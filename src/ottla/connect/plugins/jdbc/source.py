@@ -66,6 +66,12 @@ class JdbcSourceConnector(SourceConnector):
         return JdbcSourceTask(options, [(each[0], each[1]) for each in json.loads(config[_TABLES])])
 
     @classmethod
+    def exactly_once(cls, config: Config) -> bool | None:
+        """Ids that only grow tell one row from the other; `bulk` reads all rows again. Times alone may be equal."""
+        mode = config.get("mode", "bulk")
+        return True if "incrementing" in mode else False if mode == "bulk" else None
+
+    @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
         """Partitions name tables, offsets are those of `Anchor`."""
         for partition, offset in offsets:
