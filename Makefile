@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible opensearch-if-possible spark-archive
 
-.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign streams-campaign connect-campaign bench pictures format clean
+.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign streams-campaign bench pictures format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
