@@ -40,8 +40,9 @@ class AlterUserScramCredentialsResponse:
     results: list[AlterUserScramCredentialsResult] = field(Array(AlterUserScramCredentialsResult))
 
 
-def refusal(request: AlterUserScramCredentialsRequest, error: int, version: int) -> AlterUserScramCredentialsResponse:
+def refusal(
+    request: AlterUserScramCredentialsRequest, error: int, version: int
+) -> AlterUserScramCredentialsResponse | None:
     users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
-    return AlterUserScramCredentialsResponse(
-        results=[AlterUserScramCredentialsResult(user=user, error_code=error) for user in users]
-    )
+    results = [AlterUserScramCredentialsResult(user=user, error_code=error) for user in users]
+    return AlterUserScramCredentialsResponse(results=results) if results else None
