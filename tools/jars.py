@@ -44,6 +44,11 @@ SETS = {
         "kafka-streams-test-utils-4.3.1.jar",
         "OTTLA_STREAMS_JARS",
     ),
+    "debezium": JarSet(
+        ("io.debezium:debezium-connector-postgres:3.6.1.Final",),
+        "debezium-connector-postgres-3.6.1.Final.jar",
+        "OTTLA_DEBEZIUM_JARS",
+    ),
     "zookeeper": JarSet(
         (
             "org.apache.zookeeper:zookeeper:3.9.4",

@@ -58,6 +58,11 @@ SECTIONS = (
         "ottla.testing.plugin:kafka ottla.testing.plugin:kafka_topic",
     ),
     Section(
+        "ottla.logging",
+        "A handler of Python's `logging`; [the guide](../guide/connect-feeds.md) introduces it.",
+        "KafkaHandler",
+    ),
+    Section(
         "ottla.spark",
         'Beside `format("ottla")`, whose options [have a page of their own](spark.md); '
         "[the guide](../guide/spark.md) introduces it.",
@@ -111,10 +116,11 @@ SECTIONS = (
     ),
     Section("ottla.records.compression", "For `compression` in `ProducerSettings`.", "Codec"),
     Section(
-        "ottla.client.core.transport",
-        "For `security`: hooks that wrap connections. TLS and SASL are not there yet.",
-        "Security Exchange AsyncExchange",
+        "ottla.client.security",
+        "For `security`, which takes options by Kafka's names too: [TLS and passwords](../guide/security.md).",
+        "Security security_of",
     ),
+    Section("ottla.tls.settings", "The options of TLS, in a `Security`.", "TlsSettings"),
     Section(
         "ottla.client.produce.audit_trail",
         "Beside `AuditTrail`; [Auditing a lake](../guide/lake-audit.md) tells what it is for.",

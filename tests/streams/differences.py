@@ -50,8 +50,8 @@ APART = """\
 * There is no record cache: every update is sent on.
 * Between partitions records are taken in the order in which they were fetched; Kafka waits for others
   (`max.task.idle.ms`). A log of days that is replayed at once comes out of order by days: give its windows that grace.
-* A record that fails under `on_error=skip` or `dead-letter` is dropped at the node that failed, as with Kafka's handlers;
-  several failures of one record give one dead letter, where Kafka writes one each.
+* A record that fails under `on_error=skip` or `dead-letter` is dropped at the node that failed, as with Kafka's
+  handlers; several failures of one record give one dead letter, where Kafka writes one each.
 """
 
 

@@ -20,8 +20,8 @@ from ottla.cli.options import Given, Option
 from ottla.cli.produce_progress import Progress
 from ottla.cli.produce_sending import Outcomes, send_all_or_none, send_each
 from ottla.cli.produce_words import files_among
-from ottla.client.blocking.runs import Run
 from ottla.client.model import Header
+from ottla.client.produce.run import Run
 from ottla.config.profiles import DEFAULT_REGISTRY
 
 if TYPE_CHECKING:

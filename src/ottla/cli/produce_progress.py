@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ottla.client.blocking.runs import Run
+from ottla.client.produce.run import Run
 
 if TYPE_CHECKING:
     from ottla.cli.input.reading import Inputs

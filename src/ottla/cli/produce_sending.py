@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.command import counted
 from ottla.cli.faults import BadInput, explain
-from ottla.client.blocking.runs import Run
 from ottla.client.errors import ClientError
 from ottla.client.produce.partitioners import murmur2_partitioner
+from ottla.client.produce.run import Run
 from ottla.kernel.errors import ApiError
 
 if TYPE_CHECKING:

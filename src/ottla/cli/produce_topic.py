@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from ottla.cli.connect import admin
 from ottla.client.admin.admin import Resource, ResourceType
-from ottla.client.blocking.runs import Run
+from ottla.client.produce.run import Run
 
 _MOST_BATCH_BYTES = 500_000
 _LEAST_BATCH_BYTES = 1

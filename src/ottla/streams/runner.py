@@ -97,7 +97,7 @@ def run(
     with Admin(bootstrap) as admin:
         plan = _prepared(admin, topology, application_id, replication_factor)
         if dead_letter is not None:
-            letters.prepare(admin, dead_letter, plan, replication_factor)
+            letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live)
     with stopped_by_signals(stop), _served(live, bootstrap, query_host, query_port):
@@ -168,7 +168,8 @@ class _Instance:
         self._producer.init_transactions()
         self._consumer.subscribe(sorted(self._read), on_assign=self._note, on_revoke=self._note)
         while not stop.is_set():
-            self._tables.read_to(self._tables.ends())
+            with self._options.live.lock:
+                self._tables.read_to(self._tables.ends())
             records = self._consumer.poll(_POLL_MS)
             if self._changed:
                 self._restore()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ottla.client import ConsumerSettings, TopicPartition
-from ottla.client.blocking.runs import Run, RunConsumer, RunProducer
+from ottla.client.blocking.runs import RunConsumer, RunProducer
 from ottla.client.consume.settings import FetchSettings
 from ottla.client.model import IsolationLevel
 from ottla.client.produce.accumulator import ProducerSettings
+from ottla.client.produce.run import Run
 from ottla.kernel.errors import ApiError
 from ottla.testing import TestBroker
 

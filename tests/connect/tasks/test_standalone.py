@@ -10,10 +10,11 @@ from typing import ClassVar
 import pytest
 
 from ottla.client import Admin, Consumer, Producer, TopicPartition
+from ottla.connect import data
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import RetriableException
 from ottla.connect.plugins.base import RefusedRecords, SinkConnector, SinkTask, SourceConnector, SourceTask
-from ottla.connect.records import SourceRecord
+from ottla.connect.records import Header, SourceRecord
 from ottla.connect.rest.app import ConnectApp
 from ottla.connect.standalone import Standalone, plans_of
 from ottla.connect.tasks.offset_file import OffsetFile
@@ -387,6 +388,54 @@ def test_a_bad_line_of_a_directory_is_a_dead_letter_and_its_file_is_archived(wor
     assert [each.value for each in values(bootstrap, f"{name}-dead", 1)] == [b"2\n"]
 
 
+class Mixed(SourceConnector):
+    """Reads records with keys, headers, partitions and two topics, in this order."""
+
+    java_class = "org.example.MixedConnector"
+    version = "1"
+    read: ClassVar[list] = []
+
+    @classmethod
+    def options(cls):
+        return ConfigDef()
+
+    @classmethod
+    def task(cls, config):
+        return MixedTask()
+
+
+class MixedTask(SourceTask):
+    async def read(self):
+        made, Mixed.read = Mixed.read, []
+        return made or None
+
+
+def test_records_of_one_read_with_keys_headers_and_partitions_keep_their_order(worker, bootstrap, name):
+    topics = [name, f"{name}-other"]
+    with Admin(bootstrap) as admin:
+        for topic in topics:
+            admin.create_topic(topic, partitions=3)
+    Mixed.read = [
+        SourceRecord(topics[number % 7 == 0], partition=1 if number % 5 == 0 else None, key_schema=data.STRING,
+                     key=f"k{number % 2}", value_schema=data.STRING, value=str(number), timestamp=number,
+                     headers=(Header("h", data.STRING, "x"),) if number % 3 == 0 else ())
+        for number in range(60)
+    ]  # fmt: skip
+    wanted = {str(number): (number, number % 3 == 0, topics[number % 7 == 0]) for number in range(60)}
+    config = {"name": name, "connector.class": "Mixed"}
+    offsets = OffsetFile(worker["offset.storage.file.filename"])
+    assert asyncio.run(run_task(TaskPlan(name, 0, Mixed, config, config, worker), offsets).run()) == 0
+    count = sum(topic == name for _, _, topic in wanted.values())
+    found = [*values(bootstrap, name, count), *values(bootstrap, topics[1], 60 - count)]
+    assert {record.value.decode(): (record.timestamp, bool(record.headers), record.topic) for record in found} == wanted
+    by_place = {}
+    for record in found:
+        by_place.setdefault((record.topic, record.partition), []).append(int(record.value))
+        if int(record.value) % 5 == 0:
+            assert record.partition == 1
+    assert all(each == sorted(each) for each in by_place.values())
+
+
 async def called(app, method, path, body=None):
     """The status and the body of an answer."""
     headers = {"host": "alone:1", "content-type": "application/json"}
@@ -413,6 +462,11 @@ def test_calls_to_a_worker_alone_begin_stop_and_delete_connectors_at_once(
         while (await called(app, "GET", f"/connectors/{name}/offsets"))[1]["offsets"] == []:
             await asyncio.sleep(0.02)
         assert (await called(app, "GET", f"/connectors/{name}/topics"))[1] == {name: {"topics": [name]}}
+        told = (await app(Request("GET", "/metrics", "", {"accept": "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"}))).body
+        task = f'{{connector="{name}",task="0"}}'
+        assert f"kafka_connect_source_task_source_record_poll_total{task} 2" in told.decode()
+        assert f"kafka_connect_source_task_source_record_write_total{task} 2" in told.decode()
+        assert f'ottla_job_state{{job="{name}-0",state="running"}} 1' in told.decode()
         assert (await called(app, "PUT", f"/connectors/{name}/stop"))[0] == 204
         shown = (await called(app, "GET", f"/connectors/{name}/status"))[1]
         assert (shown["connector"]["state"], shown["tasks"]) == ("STOPPED", [])

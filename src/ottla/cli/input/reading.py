@@ -14,7 +14,7 @@ from ottla.cli.input.records import record_runs
 from ottla.cli.input.rows import Encode, RowRecords, Taken, as_written
 from ottla.cli.input.sources import STANDARD_INPUT, Source
 from ottla.cli.input.times import Times
-from ottla.client.blocking.runs import Run
+from ottla.client.produce.run import Run
 
 
 @dataclass(frozen=True, slots=True)

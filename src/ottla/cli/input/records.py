@@ -11,8 +11,8 @@ from typing import Any
 from ottla.cli.faults import BadInput
 from ottla.cli.input.lines import each_made, line_blocks
 from ottla.cli.input.sources import Source
-from ottla.client.blocking.runs import Run
 from ottla.client.model import Header
+from ottla.client.produce.run import Run
 
 MEMBERS = (
     "topic",

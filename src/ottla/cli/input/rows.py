@@ -14,8 +14,8 @@ from uuid import UUID
 from ottla.cli.faults import BadInput
 from ottla.cli.input.lines import Row, each_made
 from ottla.cli.input.times import Times
-from ottla.client.blocking.runs import Run
 from ottla.client.model import Header
+from ottla.client.produce.run import Run
 
 Encode = Callable[[Row], bytes]
 

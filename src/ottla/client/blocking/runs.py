@@ -5,42 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.model import Header
-from ottla.client.produce.accumulator import Delivered, OutgoingBatch, Place, record_size
+from ottla.client.produce.accumulator import Delivered, OutgoingBatch, Place
+from ottla.client.produce.run import Run
 from ottla.kernel.ids import TopicPartition
 from ottla.records.reader import Record
-
-_OVERHEAD = record_size(None, None, ())
-
-
-class Run(NamedTuple):
-    """Records in their order. A key or a timestamp is one for all, or stands in a list, one for each value."""
-
-    values: list[bytes | None]
-    keys: bytes | list[bytes | None] | None = None
-    headers: Sequence[Header] = ()
-    timestamps: int | list[int] | None = None
-    """Milliseconds since 1970; None: now."""
-    partition: int | None = None
-    """None: the partitioner chooses."""
-
-    @property
-    def size(self) -> int:
-        """The most bytes that the records take of `buffer_memory`."""
-        each = _OVERHEAD + sum(record_size(None, content, [(name, b"")]) for name, content in self.headers)
-        keys = self.keys if isinstance(self.keys, list) else [self.keys] * len(self.values)
-        return each * len(self.values) + sum(map(len, filter(None, self.values))) + sum(map(len, filter(None, keys)))
-
-    def check(self) -> None:
-        """ValueError for a timestamp that Kafka does not have."""
-        given = self.timestamps
-        for timestamp in given if isinstance(given, list) else () if given is None else (given,):
-            if not 0 <= timestamp < 1 << 63:
-                raise ValueError(f"timestamp {timestamp} is not a number of milliseconds since 1970")
 
 
 class RunDelivery:

@@ -10,12 +10,12 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ottla.connect.errors import RetriableException
-from ottla.connect.plugins.base import OffsetReader, SourceOffset, SourcePartition, SourceTask
+from ottla.connect.plugins.base import Offset, OffsetReader, SourceOffset, SourcePartition, SourceTask
 from ottla.connect.records import SourceRecord
 
 _LONGEST_WAIT_S: Final = 60.0
@@ -43,6 +43,9 @@ class PollingSource(ABC):
 
         `RetriableException`: the same question may be answered later.
         """
+
+    async def committed(self, offsets: Sequence[Offset]) -> None:  # noqa: B027
+        """Learn that all records up to these offsets are in Kafka, and the offsets kept."""
 
     async def close(self) -> None:  # noqa: B027
         """Give back what the source holds."""
@@ -79,6 +82,10 @@ class PollingTask(SourceTask):
                     return records
             due = min([self._look_s, *(turn.due_s for turn in self._turns.values())])
             await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    async def commit(self, offsets: Sequence[Offset]) -> None:
+        """Tell the source."""
+        await self._source.committed(offsets)
 
     async def close(self) -> None:
         """Close the source."""

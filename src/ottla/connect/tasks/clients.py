@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from ottla.cli.connect import client_settings
@@ -14,9 +15,10 @@ from ottla.client.model import ClientSettings
 from ottla.client.produce.settings import ProducerSettings
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
+from ottla.connect.tasks.worker_options import require_plaintext
 
 S = TypeVar("S")
-Made = tuple[S, ClientSettings]
+Settings = tuple[S, ClientSettings]
 log = logging.getLogger("ottla.connect")
 _CLIENT = ("security.protocol", "client.id", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms",
            "retry.backoff.ms")  # fmt: skip
@@ -51,16 +53,17 @@ def bootstrap(worker: Mapping[str, str]) -> str:
 
 
 def client_of(worker: Mapping[str, str]) -> tuple[str, ClientSettings]:
-    """The addresses and the settings of a client that is neither a producer nor a consumer."""
+    """The addresses and the settings of a client that is neither a producer nor a consumer. It waits for brokers."""
     try:
-        return bootstrap(worker), client_settings({name: worker[name] for name in _CLIENT if name in worker})
+        made = client_settings({name: worker[name] for name in _CLIENT if name in worker})
+        return bootstrap(worker), replace(made, bootstrap_timeout_ms=ClientSettings().bootstrap_timeout_ms)
     except Misuse as fault:
         raise ConfigException(f"the worker's client: {fault}") from None
 
 
 def producer_of(
     worker: Mapping[str, str], config: Mapping[str, str], client_id: str, fixed: Mapping[str, str] | None = None
-) -> Made[ProducerSettings]:
+) -> Settings[ProducerSettings]:
     """The settings of a producer: nothing is lost or written twice by it, unless an override says so.
 
     `fixed`: options that no override may change.
@@ -76,7 +79,7 @@ def producer_of(
 
 def consumer_of(
     worker: Mapping[str, str], config: Mapping[str, str], client_id: str, group: str
-) -> Made[ConsumerSettings]:
+) -> Settings[ConsumerSettings]:
     """The settings of a sink's consumer. It keeps its partitions while the group balances."""
     base = {
         "client.id": client_id, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": "false",
@@ -93,7 +96,8 @@ def _made(
     base: Mapping[str, str],
     worker: Mapping[str, str],
     config: Mapping[str, str],
-) -> Made[S]:
+) -> Settings[S]:
+    require_plaintext(config)
     shared = {name: worker[name] for name in _CLIENT if name in worker}
     given = {**below(worker, f"{kind}."), **below(config, f"{kind}.override.")}
     asked = _Asked({**base, **shared, **given})

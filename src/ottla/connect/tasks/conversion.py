@@ -69,19 +69,21 @@ class Conversion:
         return self._chain.steps
 
     async def each(self, convert: Callable[[R], M], records: Sequence[R]) -> AsyncIterator[tuple[R, M | StageFault]]:
-        """Records with what `convert`, one of the two below, makes of them, or the fault of the stage that refused one.
+        """Records with what `convert`, one of the two below, makes of each, or the fault of a stage that refused it."""
+        at = 0
+        while at < len(records):
+            for one in await self.until_fault(convert, records, at):
+                yield records[at], one
+                at += 1
+
+    async def until_fault(self, convert: Callable[[R], M], records: Sequence[R], at: int) -> list[M | StageFault]:
+        """The results of `convert` for the records from here on, up to the first that is refused.
 
         It is called in a thread where a converter calls out: a registry that is slow must not hold up other tasks.
         """
-        at = 0
-        while at < len(records):
-            if self._calls_out:
-                made = await asyncio.to_thread(_until_fault, convert, records, at)
-            else:
-                made = _until_fault(convert, records, at)
-            for one in made:
-                yield records[at], one
-                at += 1
+        if self._calls_out:
+            return await asyncio.to_thread(_until_fault, convert, records, at)
+        return _until_fault(convert, records, at)
 
     async def again(self, convert: Callable[[R], M], record: R) -> M:
         """One record anew; StageFault where a stage refuses it."""

@@ -17,7 +17,7 @@ from ottla.connect.errors import ConfigException, ConnectException
 from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import SourceTask
 from ottla.connect.records import SourceRecord
-from ottla.connect.tasks.clients import Made, producer_of
+from ottla.connect.tasks.clients import Settings, producer_of
 from ottla.connect.tasks.offsets import TransactionalOffsets
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.source import SourceWork
@@ -72,8 +72,9 @@ class ExactlyOnceWork(SourceWork):
         self._interval = _interval_s(self._boundary, options, self._interval)
         self._due = time.monotonic() + self._interval
         self._is_open = False
+        self._settled: list[SourceRecord] = []
 
-    def _producer_settings(self) -> Made[ProducerSettings]:
+    def _producer_settings(self) -> Settings[ProducerSettings]:
         """Kafka's settings, with the task's transactional id; ConfigException for an interval that is too long."""
         plan = self._plan
         fixed = {
@@ -148,8 +149,16 @@ class ExactlyOnceWork(SourceWork):
             await self._producer.produce(topic, value, key, partition=partition)
         await self._producer.commit_transaction()
         self._is_open = False
+        self._plan.counts.commits += 1
         await self._once.offsets.committed(self._plan.connector, kept)
         await self._task.commit(kept)
+        settled, self._settled = self._settled, []
+        if settled:
+            self._task.acknowledged(settled)
+
+    async def _tell(self, settled: Sequence[SourceRecord]) -> None:
+        """Keep them until the transaction is committed: before that nothing of it is safe."""
+        self._settled += settled
 
     async def _finish(self, *, failed: bool) -> None:
         """Commit what was read. A connector's own transaction that it did not end is aborted as the producer closes."""

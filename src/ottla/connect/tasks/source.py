@@ -6,24 +6,23 @@ import asyncio
 import json
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.client import aio
-from ottla.client.errors import may_retry
-from ottla.client.produce.accumulator import Delivered
+from ottla.client.aio.runs import RunProducer
 from ottla.client.produce.settings import ProducerSettings
 from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import SourceTask
-from ottla.connect.records import SourceRecord
-from ottla.connect.tasks.clients import Made, bootstrap, producer_of
+from ottla.connect.records import PassedPlace, SourceRecord
+from ottla.connect.tasks.clients import Settings, bootstrap, producer_of
 from ottla.connect.tasks.conversion import Conversion, Outgoing, StageFault
 from ottla.connect.tasks.offsets import Offset, OffsetStore, Partition, identity
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.refusals import Original, Refusals
+from ottla.connect.tasks.sending import Made, Sending
 from ottla.connect.tasks.topic_creation import groups_of, topic_for
 from ottla.jobs.running_async import Run
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -43,15 +42,6 @@ class OffsetsOf:
         return await self.store.read(self.connector, partitions)
 
 
-@dataclass(slots=True)
-class Sent:
-    record: SourceRecord
-    topic: str | None
-    """The topic that it was sent to."""
-    delivery: asyncio.Future[Delivered] | None
-    """None for a record that was dropped or refused: nothing is awaited."""
-
-
 class SourceWork:
     """One attempt of a source task."""
 
@@ -69,7 +59,6 @@ class SourceWork:
         self._plan, self._config, self._task, self._offsets = plan, config, task, offsets
         self._conversion = Conversion(plan.worker, config)
         self._interval = int(plan.worker.get("offset.flush.interval.ms", 60_000)) / 1000
-        self._sent: deque[Sent] = deque()
         self._acknowledged: dict[str, tuple[Partition, Offset]] = {}
         self._due = time.monotonic() + self._interval
         makes = plan.worker.get("topic.creation.enable", "true").lower() != "false"
@@ -82,13 +71,14 @@ class SourceWork:
             opened.push_async_callback(self._task.close)
             settings, client = self._producer_settings()
             self._producer = await opened.enter_async_context(
-                aio.Producer(bootstrap(self._plan.worker), producer=settings, settings=client)
+                RunProducer(bootstrap(self._plan.worker), producer=settings, settings=client)
             )
+            self._sending = Sending(self._producer)
             if not await self._may_begin(run):
                 return
             options = values_of("source", self._config, exactly_once=self.in_transactions)
             letters = self._producer if options["errors.deadletterqueue.topic.name"] else None
-            self._refusals = Refusals(options, self._plan.connector, self._plan.number, letters)
+            self._refusals = Refusals(options, self._plan, letters)
             await self._refusals.prepare()
             await self._task.start(OffsetsOf(self._plan.connector, self._offsets))
             run.began()
@@ -99,7 +89,7 @@ class SourceWork:
                 raise
             await self._finish(failed=False)
 
-    def _producer_settings(self) -> Made[ProducerSettings]:
+    def _producer_settings(self) -> Settings[ProducerSettings]:
         return producer_of(self._plan.worker, self._config, f"connector-producer-{self._plan.name}")
 
     async def _may_begin(self, run: Run) -> bool:
@@ -109,14 +99,15 @@ class SourceWork:
     async def _loop(self, run: Run) -> None:
         ending = asyncio.ensure_future(run.ending.wait())
         reading: asyncio.Future[list[SourceRecord] | None] | None = None
+        delivered = asyncio.ensure_future(self._sending.delivered.wait())
         try:
             while not run.ending.is_set():
                 reading = reading or asyncio.ensure_future(self._task.read())
-                last = self._sent[-1].delivery if self._sent else None
-                awaited = [each for each in (reading, ending, last) if each is not None]
                 left = max(0.0, self._due - time.monotonic())
-                await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                await self._harvest()
+                await asyncio.wait((reading, ending, delivered), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if delivered.done():
+                    await self._harvest()
+                    delivered = asyncio.ensure_future(self._sending.delivered.wait())
                 if time.monotonic() >= self._due:
                     await self._on_due()
                 if reading.done():
@@ -126,21 +117,33 @@ class SourceWork:
                     await self._send(records)
         finally:
             ending.cancel()
+            delivered.cancel()
             if reading is not None and not reading.done():
                 reading.cancel()
                 await asyncio.wait((reading,))
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
         """Produce records; those that are refused are left out if the tolerance allows it."""
-        async for record, one in self._conversion.each(self._conversion.outgoing, records):
-            made = await self._again(record) if isinstance(one, StageFault) else one
-            if made is not None and made.topic not in self._topics:
-                await self._make_topic(made.topic)
-            delivery = None if made is None else await self._producer.produce(
-                made.topic, made.value, made.key, partition=made.partition, headers=made.headers,
-                timestamp=made.timestamp,
-            )  # fmt: skip
-            self._sent.append(Sent(record, None if made is None else made.topic, delivery))
+        if records and isinstance(records[-1], PassedPlace):
+            *before, passed = records
+            await self._send(before)
+            await self._sending.send([Made(passed, None)])
+            return
+        self._plan.counts.polled += len(records)
+        at = 0
+        while at < len(records):
+            converted = await self._conversion.until_fault(self._conversion.outgoing, records, at)
+            made: list[Made] = []
+            for record, one in zip(records[at:], converted, strict=False):
+                if isinstance(one, StageFault):
+                    await self._sending.send(made)  # they count, also if this one ends the task
+                    made = [Made(record, await self._again(record))]
+                else:
+                    made.append(Made(record, one))
+            for topic in {one.topic for _, one in made if one is not None} - self._topics:
+                await self._make_topic(topic)
+            await self._sending.send(made)
+            at += len(converted)
 
     async def _make_topic(self, topic: str) -> None:
         """Make a topic that does not exist, if the connector says how; else the broker may."""
@@ -162,31 +165,24 @@ class SourceWork:
             return None
 
     async def _harvest(self) -> None:
-        """Take the acknowledged records from the front: an offset counts once all records before it are safe.
-
-        A record that failed stays there, so that no offset behind it is ever kept.
-        """
+        """Take the acknowledged records, whose offsets count from here on."""
         known: Partition | None = None
         place = ""
         topics: set[str] = set()
         settled: list[SourceRecord] = []
-        while self._sent and (self._sent[0].delivery is None or self._sent[0].delivery.done()):
-            sent = self._sent[0]
-            error = None if sent.delivery is None else sent.delivery.exception()
-            if error is not None:
-                if not isinstance(error, Exception) or may_retry(error):
-                    raise error
-                await self._undelivered(sent.record, error)
-            elif sent.topic is not None:
-                topics.add(sent.topic)
-            self._sent.popleft()
-            record = sent.record
-            settled.append(record)
-            if record.source_partition is not None and record.source_offset is not None:
-                if record.source_partition is not known:
-                    known, place = record.source_partition, identity(self._plan.connector, record.source_partition)
-                self._acknowledged[place] = (record.source_partition, record.source_offset)
-        self._on_topics(topics)
+        for sent in await self._sending.acknowledged(self._undelivered):
+            topics.update(() if sent.topic is None else (sent.topic,))
+            settled += sent.records
+            self._plan.counts.written += sum(len(records) for _, records in sent.parts)
+            for record in sent.records:
+                partition, offset = record.source_partition, record.source_offset
+                if partition is None or offset is None:
+                    continue
+                if partition is not known:
+                    known, place = partition, identity(self._plan.connector, partition)
+                self._acknowledged[place] = (partition, offset)
+        if topics:
+            self._on_topics(topics)
         if settled:
             await self._tell(settled)
 
@@ -209,6 +205,7 @@ class SourceWork:
             return
         kept, self._acknowledged = list(self._acknowledged.values()), {}
         await self._offsets.write(self._plan.connector, kept)
+        self._plan.counts.commits += 1
         await self._task.commit(kept)
 
     async def _finish(self, *, failed: bool) -> None:

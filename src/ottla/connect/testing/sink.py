@@ -172,7 +172,12 @@ class _Runs:
         await self._findings.closed(task)
 
     def _task(self, side: OtherSide) -> SinkTask:
-        return self._connector.task(self._connector.tasks(dict(side.config), 1)[0])
+        task = self._connector.task(self._connector.tasks(dict(side.config), 1)[0])
+        if not isinstance(task, SinkTask):
+            raise TypeError(
+                f"{type(task).__name__} reads its topics itself; the kit drives tasks that records are put to"
+            )
+        return task
 
     def _check_flushed(
         self, side: OtherSide, flushed: Mapping[TopicPartition, int] | None, put: Sequence[SinkRecord], when: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -77,7 +77,7 @@ class _Runs:
             await task.start(_Kept(kept))
             if side.feed is not None:
                 feeding = asyncio.ensure_future(side.feed(task))
-            found = await self._read(task, wanted)
+            found = await self._fed(self._read(task, wanted), feeding)
             if feeding is not None:
                 await self._findings.in_time(feeding, "records were acknowledged, and their sender has no answer")
             return found
@@ -85,6 +85,15 @@ class _Runs:
             if feeding is not None:
                 feeding.cancel()
             await self._findings.closed(task)
+
+    async def _fed(self, reading: Awaitable[list[SourceRecord]], feeding: asyncio.Future[object] | None) -> list[Any]:
+        """The records; the fault of the sender where that is the reason for which they do not come."""
+        try:
+            return await reading
+        except Stopped:
+            if feeding is not None and feeding.done() and (fault := feeding.exception()) is not None:
+                raise Stopped(f"feed failed: {type(fault).__name__}: {fault}") from fault
+            raise
 
     async def restarted(self, side: OtherSide, first: Sequence[SourceRecord], behind: int) -> None:
         """Begin again with the offsets of the first records: the others come, each once."""
