@@ -127,6 +127,11 @@ public class StreamsOracle {
             case "stream_table_left" -> b.<String, String>stream("a").selectKey((k, v) -> k).leftJoin(b.<String, String>table("b"), PAIR).to("out");
             case "stream_global" -> b.<String, String>stream("a").join(b.<String, String>globalTable("b"), (k, v) -> k, PAIR).to("out");
             case "stream_global_left" -> b.<String, String>stream("a").leftJoin(b.<String, String>globalTable("b"), (k, v) -> k, PAIR).to("out");
+            case "versioned_stream" -> b.<String, String>stream("a").leftJoin(versioned(b), PAIR).to("out");
+            case "versioned_mapped" -> b.<String, String>stream("a").leftJoin(versioned(b).mapValues(v -> v + "!"), PAIR).to("out");
+            case "versioned_tables" -> b.<String, String>table("a").leftJoin(versioned(b), PAIR).toStream().to("out");
+            case "versioned_group" -> versioned(b).groupBy((k, v) -> KeyValue.pair(v, k), Grouped.with(TEXT, TEXT)).count().toStream().mapValues(v -> v == null ? "null" : "" + v).to("out");
+            case "versioned_alone" -> versioned(b).toStream().mapValues(v -> v == null ? "null" : v).to("out");
             case "tables_inner" -> b.<String, String>table("a").join(b.<String, String>table("b"), PAIR).toStream().to("out");
             case "tables_left" -> b.<String, String>table("a").leftJoin(b.<String, String>table("b"), PAIR).toStream().to("out");
             case "tables_outer" -> b.<String, String>table("a").outerJoin(b.<String, String>table("b"), PAIR).toStream().to("out");
@@ -173,6 +178,10 @@ public class StreamsOracle {
     private static CogroupedKStream<String, String> cogrouped(StreamsBuilder b) {
         return b.<String, String>stream("a").groupBy((k, v) -> v).<String>cogroup((k, v, a) -> a + "a" + v)
             .cogroup(b.<String, String>stream("b").groupByKey(), (k, v, a) -> a + "b" + v);
+    }
+
+    private static KTable<String, String> versioned(StreamsBuilder b) {
+        return b.table("b", Materialized.<String, String>as(Stores.persistentVersionedKeyValueStore("history", ms(20))).withKeySerde(TEXT).withValueSerde(TEXT));
     }
 
     private static void shown(KTable<Windowed<String>, String> table) {

@@ -47,8 +47,10 @@ APART = """\
 * All topics of a sub-topology have the same number of partitions, also where streams are only merged.
 * Windowed keys of results are placed by all of their bytes; Kafka places them by the key without the window.
 * The left table of a foreign-key join must be written with Kafka's default partitioner.
+* Changelogs of versioned tables have a record a version, with the time in the key; joins with a grace period
+  (`Joined.withGracePeriod`) are not there.
 * There is no record cache: every update is sent on.
-* Between partitions records are taken in the order in which they were fetched; Kafka waits for the others
+* Between partitions records are taken in the order in which they were fetched; Kafka waits for others
   (`max.task.idle.ms`). A log of days that is replayed at once comes out of order by days: give its windows that grace.
 * A record that fails under `on_error=skip` or `dead-letter` is dropped at the node that failed, as with Kafka's
   handlers; several failures of one record give one dead letter, where Kafka writes one each.

@@ -8,12 +8,22 @@ import pytest
 
 from ottla.streams import TEXT
 from ottla.streams.changelog import from_record, to_record
-from ottla.streams.stores import EntryKey, JoinStore, KeyValueStore, OrderedStore, SessionStore, Store, WindowStore
+from ottla.streams.stores import (
+    EntryKey,
+    JoinStore,
+    KeyValueStore,
+    OrderedStore,
+    SessionStore,
+    Store,
+    VersionedStore,
+    WindowStore,
+)
 
 KEPT = KeyValueStore("s", TEXT, TEXT)
 WINDOWS = WindowStore("s", TEXT, TEXT, 10, 100)
 SESSIONS = SessionStore("s", TEXT, TEXT, 100)
 JOINED = JoinStore("s", TEXT, TEXT, 100)
+VERSIONS = VersionedStore("s", TEXT, TEXT, 100)
 WAITING = OrderedStore("s", "text to text")
 
 
@@ -25,6 +35,8 @@ WAITING = OrderedStore("s", "text to text")
         (WINDOWS, (b"k", 20), (b"v", 27)),
         (SESSIONS, (b"k", 30, 20), b"v"),
         (JOINED, (b"k", 20), (b"v", b"", b"w")),
+        (VERSIONS, (b"k", 20), b"\1v"),
+        (VERSIONS, (b"k", 20), b"\0"),
         (WAITING, (20, b"k"), b"record"),
     ],
 )

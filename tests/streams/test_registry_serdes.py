@@ -10,6 +10,7 @@ import pytest
 
 from ottla.formats.writer import WriterSchema
 from ottla.streams import (
+    INT64,
     MemoryRegistry,
     ProcessingError,
     Serde,
@@ -125,3 +126,15 @@ def test_a_registry_that_does_not_answer_ends_the_run_whatever_is_chosen_for_rec
     task = Task(builder.build(), on_error=chosen("skip"))
     with pytest.raises(ProcessingError, match="no registry answers"):
         task.feed(Input(Place("orders", 0, 0), b"k", b"\0\0\0\0\1x", 0))
+
+
+def test_a_value_that_was_read_ahead_is_forgotten_when_its_key_cannot_be_read() -> None:
+    orders = avro(ORDER, subject="orders-value", registry=MemoryRegistry())
+    builder = StreamsBuilder(key=INT64, value=orders)
+    builder.stream("orders").to("next")
+    task = Task(builder.build(), on_error=chosen("skip"))
+    first, second = orders.to_bytes(VALUE), orders.to_bytes(VALUE | {"id": 8})
+    task.feed(*(Input(Place("orders", 0, at), b"short", first, 0) for at in range(2)))
+    assert len(task.take(0).faults) == 2
+    task.feed(Input(Place("orders", 0, 0), INT64.write(1), second, 0))
+    assert [output.value for output in task.take(1).outputs] == [second]

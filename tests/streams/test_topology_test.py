@@ -216,3 +216,26 @@ def test_a_test_refuses_topics_and_stores_that_the_topology_does_not_have() -> N
         test.store("total")
     with pytest.raises(TopologyError, match="does not write to the topic ouch"):
         test.read_output("ouch")
+
+
+def test_a_stream_meets_the_value_of_a_versioned_table_that_was_valid_at_its_time() -> None:
+    builder = StreamsBuilder(value=TEXT)
+    prices = builder.table("prices", history_ms=100, store="prices")
+    builder.stream("orders").left_join(prices, lambda order, price: f"{order} at {price}").to("out")
+    test = TopologyTest(builder.build())
+    for price, time in (("1", 10), ("3", 30), (None, 40), ("2", 20), ("5", 130)):
+        test.pipe_input("prices", "tea", price, time)
+    for order, time in (("a", 29), ("b", 25), ("c", 35), ("d", 50), ("e", 140), ("f", 5)):
+        test.pipe_input("orders", "tea", order, time)
+    assert [value for _, value in test.read_records("out")] == [
+        "a at None", "b at None", "c at 3", "d at None", "e at 5", "f at None",
+    ]  # fmt: skip
+    assert test.rows("prices") == {"tea": "5"}
+    test.pipe_input("prices", "tea", "0", 29)
+    assert test.store("prices").expired == 1
+
+
+def test_a_versioned_table_refuses_suppress() -> None:
+    table = StreamsBuilder().table("prices", history_ms=100)
+    with pytest.raises(TopologyError, match="versioned tables"):
+        table.suppress_until_time_limit(5)

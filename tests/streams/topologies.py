@@ -81,6 +81,10 @@ def window_reduce(builder: StreamsBuilder) -> None:
     shown(builder.stream("a").group_by_key().windowed_by(TimeWindows(10, grace_ms=5)).reduce(pair))
 
 
+def versioned(builder: StreamsBuilder) -> Table:
+    return builder.table("b", history_ms=20, store="history")
+
+
 def named(builder: StreamsBuilder) -> None:
     some = builder.stream("a", name="in").filter(lambda _, v: v is not None, name="some")
     turned = some.map(lambda k, v: (v, k), name="turned")
@@ -147,6 +151,11 @@ TOPOLOGIES = {
     "stream_global": lambda b: b.stream("a").join(b.global_table("b"), pair, table_key=lambda k, _: k).to("out"),
     "stream_global_left": lambda b: b.stream("a").left_join(
         b.global_table("b"), pair, table_key=lambda k, _: k).to("out"),
+    "versioned_stream": lambda b: b.stream("a").left_join(versioned(b), pair).to("out"),
+    "versioned_mapped": lambda b: b.stream("a").left_join(versioned(b).map_values(lambda v: v + "!"), pair).to("out"),
+    "versioned_tables": lambda b: b.table("a").left_join(versioned(b), pair).to_stream().to("out"),
+    "versioned_group": lambda b: texts(versioned(b).group_by(lambda k, v: (v, k)).count()),
+    "versioned_alone": lambda b: texts(versioned(b)),
     "tables_inner": lambda b: b.table("a").join(b.table("b"), pair).to_stream().to("out"),
     "tables_left": lambda b: b.table("a").left_join(b.table("b"), pair).to_stream().to("out"),
     "tables_outer": lambda b: b.table("a").outer_join(b.table("b"), pair).to_stream().to("out"),

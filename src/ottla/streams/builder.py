@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ottla.streams.draft import Draft
 from ottla.streams.engine.tables import Settings, TableSource
+from ottla.streams.errors import TopologyError
 from ottla.streams.graph import TimestampExtractor, Topology
 from ottla.streams.serdes import JSON, TEXT, Serde
 from ottla.streams.stores import KeyValueStore
@@ -48,16 +49,23 @@ class StreamsBuilder:
         value: Serde | None = None,
         timestamp: TimestampExtractor | None = None,
         store: str | None = None,
+        history_ms: int | None = None,
         name: str | None = None,
     ) -> Table:
-        """A topic as a table: the newest value of each key; kept if it has a `store` or a join looks rows up."""
+        """A topic as a table: the newest value of each key; kept if it has a `store` or a join looks rows up.
+
+        With `history_ms` the table is versioned: it keeps old values for so long in stream time, and streams that join
+        it meet the value that was valid at their own time.
+        """
+        if history_ms is not None and history_ms < 0:
+            raise TopologyError(f"history_ms={history_ms} must not be negative")
         numbers = self._draft.numbers
         kept = store or numbers.store(topic + "-")
         source = numbers.node("KSTREAM-SOURCE-", name, "-source")
         node = numbers.node("KTABLE-SOURCE-", name)
         self._draft.source(source, (topic,), key, value, timestamp=timestamp)
         key, value = key or self._draft.key, value or self._draft.value
-        return source_table(self._draft, node, source, key, value, kept, keep=store is not None)
+        return source_table(self._draft, node, source, key, value, kept, keep=store is not None, history_ms=history_ms)
 
     def global_table(
         self,

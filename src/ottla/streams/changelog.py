@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ottla.streams.serdes import LONG, TWO_LONGS, joined, parted
-from ottla.streams.stores import EntryKey, JoinStore, KeyValueStore, OrderedStore, SessionStore, Store
+from ottla.streams.stores import EntryKey, JoinStore, KeyValueStore, OrderedStore, SessionStore, Store, VersionedStore
 
 SEQUENCE = b"\0\0\0\0"
 """Kafka's number among rows of one window's key; there is one row each."""
@@ -36,6 +36,8 @@ def to_record(store: Store, key: EntryKey, entry: Any) -> ChangelogRecord:
     written = data + LONG.pack(start) + SEQUENCE
     if isinstance(store, JoinStore):
         return ChangelogRecord(written, None if entry is None else joined(entry), None if entry is None else start)
+    if isinstance(store, VersionedStore):
+        return ChangelogRecord(written, entry, None if entry is None else start)
     return ChangelogRecord(written, *(entry or (None, None)))
 
 
@@ -48,6 +50,6 @@ def from_record(store: Store, key: bytes, value: bytes | None, timestamp: int) -
     if isinstance(store, OrderedStore):
         return (LONG.unpack(key[:8])[0], key[8:]), value
     start = LONG.unpack(key[-12:-4])[0]
-    if value is None:
-        return (key[:-12], start), None
+    if value is None or isinstance(store, VersionedStore):
+        return (key[:-12], start), value
     return (key[:-12], start), parted(value) if isinstance(store, JoinStore) else (value, timestamp)

@@ -7,7 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ottla.streams.graph import ProcessorNode, SinkNode, Topology
-from ottla.streams.stores import JoinStore, KeyValueStore, OrderedStore, SessionStore, Store, WindowStore
+from ottla.streams.stores import (
+    JoinStore,
+    KeyValueStore,
+    OrderedStore,
+    SessionStore,
+    Store,
+    VersionedStore,
+    WindowStore,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,8 @@ def _described_store(store: Store) -> str:
     serdes = f"of {store.key.name} to {store.value.name}"
     if isinstance(store, KeyValueStore):
         return f"a key-value store {serdes}"
+    if isinstance(store, VersionedStore):
+        return f"a versioned store {serdes}, with a history of {store.retention_ms} ms"
     if isinstance(store, JoinStore):
         return f"a join's store {serdes}, kept for {store.retention_ms} ms"
     if isinstance(store, SessionStore):

@@ -17,7 +17,15 @@ from ottla.streams.errors import SerdeError, TopologyError
 from ottla.streams.graph import Topology
 from ottla.streams.naming import nearest
 from ottla.streams.serdes import Serde
-from ottla.streams.stores import JoinStore, KeyValueStore, OrderedStore, SessionStore, Store, WindowStore
+from ottla.streams.stores import (
+    JoinStore,
+    KeyValueStore,
+    OrderedStore,
+    SessionStore,
+    Store,
+    VersionedStore,
+    WindowStore,
+)
 from ottla.streams.values import Stamped, Windowed
 
 NEWEST = 2**63 - 1
@@ -149,7 +157,7 @@ def plain(value: Any) -> Any:
 
 def _rows(store: Store, query: Query) -> Iterator[Row]:
     _refuse(store, query)
-    if isinstance(store, KeyValueStore):
+    if isinstance(store, KeyValueStore | VersionedStore):
         return _of_keys(store, query)
     low = 0 if query.since_ms is None else query.since_ms
     high = NEWEST if query.until_ms is None else query.until_ms
@@ -170,7 +178,7 @@ def _rows(store: Store, query: Query) -> Iterator[Row]:
     return (Row(session, value, session.end) for session, value in sessions)
 
 
-def _of_keys(store: KeyValueStore, query: Query) -> Iterator[Row]:
+def _of_keys(store: KeyValueStore | VersionedStore, query: Query) -> Iterator[Row]:
     if query.key is not None:
         stamped = store.get(query.key)
         return iter(() if stamped is None else (_row(query.key, stamped),))
@@ -191,7 +199,7 @@ def _refuse(store: Store, query: Query) -> None:
         ways.append("first and last")
     if len(ways) > 1:
         raise TopologyError(f"{' and '.join(ways)} exclude each other: name one")
-    if isinstance(store, KeyValueStore):
+    if isinstance(store, KeyValueStore | VersionedStore):
         if query.since_ms is not None or query.until_ms is not None:
             raise TopologyError(f"the store {store.name} has no windows: leave since and until out")
         if query.prefix is not None and store.key.name not in ("text", "bytes"):

@@ -168,7 +168,8 @@ class _Instance:
         self._producer.init_transactions()
         self._consumer.subscribe(sorted(self._read), on_assign=self._note, on_revoke=self._note)
         while not stop.is_set():
-            self._tables.read_to(self._tables.ends())
+            with self._options.live.lock:
+                self._tables.read_to(self._tables.ends())
             records = self._consumer.poll(_POLL_MS)
             if self._changed:
                 self._restore()

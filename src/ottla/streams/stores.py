@@ -9,6 +9,7 @@ import bisect
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from ottla.streams.serdes import Serde
@@ -378,6 +379,98 @@ class OrderedStore:
         return len(self._rows)
 
 
-Store = KeyValueStore | WindowStore | JoinStore | SessionStore | OrderedStore
+DELETED, PRESENT = b"\0", b"\1"
+"""The first byte of an entry: a version may say that the key was deleted then."""
+
+
+class VersionedStore:
+    """Values by key and the time from which they are valid (KIP-889).
+
+    One is kept until a newer one of its key is older than `retention_ms` in stream time.
+    """
+
+    def __init__(self, name: str, key: Serde, value: Serde, retention_ms: int) -> None:
+        self.name = name
+        self.key, self.value, self.retention_ms = key, value, retention_ms
+        self.changes = Changes()
+        self.expired = 0
+        self.newest = -1
+        self._rows: dict[bytes, dict[int, bytes]] = {}
+
+    def get(self, key: Any, at: int | None = None) -> Stamped | None:
+        """The newest value of a key, or the one that was valid at a time; None before the retention."""
+        versions = self._rows.get(self.key.write(key))
+        if versions is None:
+            return None
+        latest = max(versions)
+        if at is None or latest <= at:
+            return self._stamped(versions, latest)
+        if at < self.newest - self.retention_ms:
+            return None
+        before = max((time for time in versions if time <= at), default=None)
+        return None if before is None else self._stamped(versions, before)
+
+    def put(self, key: Any, value: Any, timestamp: int) -> bool | None:
+        """Keep a version; true if it is the newest of its key, None if it is past the retention and was dropped."""
+        if timestamp < self.newest - self.retention_ms:
+            self.expired += 1
+            return None
+        self.newest = max(self.newest, timestamp)
+        data, written = self.key.write(key), self.value.to_bytes(value)
+        self.restore((data, timestamp), DELETED if written is None else PRESENT + written)
+        self._expire(data)
+        return timestamp == max(self._rows.get(data, {timestamp: b""}))
+
+    def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Stamped]]:
+        """The newest values of the keys from `first` to `last`, both included, in the order of their bytes."""
+        low, high = self.key.to_bytes(first), self.key.to_bytes(last)
+        return self._found(lambda key: (low is None or low <= key) and (high is None or key <= high))
+
+    def prefix(self, start: bytes) -> Iterator[tuple[Any, Stamped]]:
+        """The newest values of the keys whose bytes begin with `start`."""
+        return self._found(lambda key: key.startswith(start))
+
+    def all(self) -> Iterator[tuple[Any, Stamped]]:
+        """Every key that is not deleted with its newest value."""
+        return self.range(None, None)
+
+    def restore(self, key: EntryKey, entry: Any) -> None:
+        """Set one entry as `changes` reported it."""
+        self.changes.entries[key] = entry
+        data, time = key
+        self.newest = max(self.newest, time)
+        if entry is not None:
+            self._rows.setdefault(data, {})[time] = entry
+        elif self._rows.get(data, {}).pop(time, None) is not None and not self._rows[data]:
+            del self._rows[data]
+
+    def _expire(self, data: bytes) -> None:
+        """Drop the versions of a key that were over before the retention; one that is still valid stays."""
+        oldest = self.newest - self.retention_ms
+        times = sorted(self._rows[data])
+        for time, following in pairwise(times):
+            if following <= oldest:
+                self.restore((data, time), None)
+
+    def _found(self, wanted: Any) -> Iterator[tuple[Any, Stamped]]:
+        for data in sorted(filter(wanted, self._rows)):
+            versions = self._rows[data]
+            stamped = self._stamped(versions, max(versions))
+            if stamped is not None:
+                yield self.key.read(data), stamped
+
+    def _stamped(self, versions: dict[int, bytes], time: int) -> Stamped | None:
+        entry = versions[time]
+        return None if entry == DELETED else Stamped(self.value.read(entry[1:]), time)
+
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((data, time), entry) for data, versions in self._rows.items() for time, entry in versions.items())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows.values()))
+
+
+Store = KeyValueStore | WindowStore | JoinStore | SessionStore | OrderedStore | VersionedStore
 StoreMaker = Callable[[], Store]
 AnyStore = TypeVar("AnyStore", bound=Store)

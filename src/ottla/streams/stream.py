@@ -237,7 +237,10 @@ class Stream:
         choose = table_key or (lambda key, _: key)
         view = other.view()
         self.draft.processor(
-            node, (this.node,), lambda: StreamTableJoin(view, choose, joiner, left=left), stores=other.view_stores()
+            node,
+            (this.node,),
+            partial(StreamTableJoin, view, choose, joiner, left=left, view_at=other.view_at),
+            stores=other.view_stores(),
         )
         return Stream(self.draft, node, this.key, value, rekeyed=this.rekeyed)
 

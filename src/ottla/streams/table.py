@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.streams.draft import Draft
 from ottla.streams.engine.joins import Joiner, JoinMerge, TableTableJoin
-from ottla.streams.engine.tables import Getter, Regroup, Settings, Suppress, TableMap, TableSource, View
+from ottla.streams.engine.tables import (
+    Getter,
+    GetterAt,
+    Regroup,
+    Settings,
+    Suppress,
+    TableMap,
+    TableSource,
+    View,
+    ViewAt,
+)
 from ottla.streams.engine.task import Context
 from ottla.streams.errors import TopologyError
 from ottla.streams.foreign_key import Side, join_on_foreign_key
 from ottla.streams.serdes import Serde
-from ottla.streams.stores import KeyValueStore, OrderedStore
+from ottla.streams.stores import KeyValueStore, OrderedStore, Store, VersionedStore
 from ottla.streams.values import Stamped
 
 if TYPE_CHECKING:
@@ -22,6 +32,8 @@ if TYPE_CHECKING:
 
 class GlobalTable:
     """A table that every task holds whole; streams join with it by any key."""
+
+    view_at: ViewAt | None = None
 
     def __init__(self, draft: Draft, store: str) -> None:
         self.draft, self._store = draft, store
@@ -50,10 +62,11 @@ class Table:
         derived: Callable[[], tuple[View, tuple[str, ...]]] | None = None,
         materialize: Callable[[], None] = lambda: None,
         grace_ms: int | None = None,
+        view_at: ViewAt | None = None,
     ) -> None:
         self.draft, self.node, self.key, self.value, self.settings = draft, node, key, value, settings
         self.enable_old, self._derived, self._materialize = enable_old, derived, materialize
-        self.grace_ms = grace_ms
+        self.grace_ms, self.view_at = grace_ms, view_at
 
     def view(self) -> View:
         """The way for a processor to look up rows: in the store, or computed from the rows before."""
@@ -198,11 +211,20 @@ class Table:
             view = self.view()
             return (lambda context: _computed(view(context), compute)), self.view_stores()
 
+        before_at = self.view_at
+
+        def at(context: Context) -> GetterAt:
+            assert before_at is not None
+            return _computed_at(before_at(context), compute)
+
         return Table(
-            self.draft, node, self.key, value, settings, enable_old=enable_old, derived=derived, grace_ms=self.grace_ms
-        )
+            self.draft, node, self.key, value, settings, enable_old=enable_old, derived=derived, grace_ms=self.grace_ms,
+            view_at=at if before_at and not store else None,
+        )  # fmt: skip
 
     def _suppress(self, wait_ms: int, by_window_end: bool, most: int | None, name: str | None) -> Table:
+        if self.view_at is not None:
+            raise TopologyError("suppress is not for versioned tables: its updates may be older than those it sent")
         node = self.draft.numbers.node("KTABLE-SUPPRESS-", name) if name is None else name
         store = name + "-store" if name else self.draft.numbers.store("KTABLE-SUPPRESS-")
         key, value = self.key or self.draft.key, self.value or self.draft.value
@@ -271,29 +293,45 @@ class Table:
         return Table(draft, merged, self.key, value, settings, enable_old=enable_old, derived=derived)
 
 
-def source_table(draft: Draft, node: str, parent: str, key: Serde, value: Serde, store: str, *, keep: bool) -> Table:
-    """A table of the records of a node; its store is made at once if `keep`, else when somebody looks rows up."""
+def source_table(
+    draft: Draft, node: str, parent: str, key: Serde, value: Serde, store: str, *, keep: bool,
+    history_ms: int | None = None,
+) -> Table:  # fmt: skip
+    """A table of the records of a node; its store is made at once if `keep`, else when somebody looks rows up.
+
+    With `history_ms` it is a versioned one.
+    """
     settings = Settings()
     added = draft.processor(node, (parent,), lambda: TableSource(settings))
+    view_at: ViewAt | None = None if history_ms is None else lambda context: context.store(store).get
+
+    def make() -> Store:
+        if history_ms is None:
+            return KeyValueStore(store, key, value)
+        return VersionedStore(store, key, value, history_ms)
 
     def materialize() -> None:
         if settings.store is None:
-            settings.store = draft.store(store, lambda: KeyValueStore(store, key, value))
+            settings.store = draft.store(store, make)
             added.stores.append(store)
 
     def enable_old() -> None:
         materialize()
         settings.send_old = True
 
-    if keep:
+    if keep or history_ms is not None:
         materialize()
-    return Table(draft, node, key, value, settings, enable_old=enable_old, materialize=materialize)
+    return Table(draft, node, key, value, settings, enable_old=enable_old, materialize=materialize, view_at=view_at)
 
 
 def _getter(context: Context, store: str | None) -> Getter:
     assert store is not None
     get: Getter = context.store(store).get
     return get
+
+
+def _computed_at(get: GetterAt, compute: Callable[[Any, Any], Any]) -> GetterAt:
+    return lambda key, at: _computed(lambda known: get(known, at), compute)(key)
 
 
 def _computed(get: Getter, compute: Callable[[Any, Any], Any]) -> Getter:

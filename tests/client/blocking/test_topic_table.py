@@ -78,12 +78,15 @@ def test_changes_are_told_in_order(broker: TestBroker) -> None:
     assert changes == [(b"k", b"1"), (b"k", b"2"), (b"k", None)]
 
 
-def test_a_value_that_cannot_be_read_ends_the_following_and_waiting_says_so(broker: TestBroker) -> None:
+def test_a_value_that_cannot_be_read_ends_the_following_and_the_log_and_waiting_say_so(
+    broker: TestBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     name = topic(broker, "bad")
     write(broker, name, ("k", "no number"))
     says = pytest.raises(ClientError, match="follows no longer: could not convert string to float")
     with TopicTable(name, broker.bootstrap_servers, value=float) as bad, says:
         bad.wait_until_caught_up(timeout=60)
+    assert "the table of bad follows no longer" in caplog.text
 
 
 def test_a_topic_that_does_not_exist_and_a_table_that_was_not_started_are_told(broker: TestBroker) -> None:

@@ -14,7 +14,16 @@ from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topolog
 from ottla.streams.engine.task import Task
 from ottla.streams.values import Input, Place
 
-NAMES = ["group_count", "hopping", "sliding", "session", "tables_outer", "streams_outer", "window_count_suppress"]
+NAMES = [
+    "group_count",
+    "hopping",
+    "sliding",
+    "session",
+    "tables_outer",
+    "streams_outer",
+    "window_count_suppress",
+    "versioned_stream",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from ottla.kernel.ids import TopicPartition
 K = TypeVar("K")
 V = TypeVar("V")
 _POLL_MS = 200
+log = logging.getLogger("ottla.client")
 
 
 def _as_it_is(data: bytes) -> Any:
@@ -162,6 +164,7 @@ class TopicTable(Mapping[K, V], Generic[K, V]):
                     reached = {partition: consumer.position(partition) for partition in self._reached}
                     self._take(records, reached)
         except Exception as fault:
+            log.error("the table of %s follows no longer, and stays as it is: %s", self._topic, fault)
             with self._changed:
                 self._fault = fault
                 self._changed.notify_all()

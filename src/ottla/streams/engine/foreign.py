@@ -96,6 +96,9 @@ class Subscribe:
     def process(self, record: Record) -> None:
         """Subscribe to the new row's foreign key, and leave the old row's one."""
         change = record.value
+        if not change.latest:
+            self._context.drop()
+            return
         if change.old is None and change.new is None:
             return
         old = None if change.old is None else self._foreign_key(record.key, change.old)
@@ -184,10 +187,10 @@ class TellSubscribers:
 
     def process(self, record: Record) -> None:
         """Tell the subscribers of one row, in the order of their keys' bytes."""
-        if record.key is None:
+        change: Change = record.value
+        if record.key is None or not change.latest:
             self._context.drop()
             return
-        change: Change = record.value
         for _, kept in list(self._store.prefix(prefix(self._foreign, record.key))):
             answer = Answer(kept.value.hash, change.new)
             self._context.forward(replace(record, key=self._key.read(kept.value.key), value=answer))

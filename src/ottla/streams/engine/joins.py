@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams.engine.tables import View
+from ottla.streams.engine.tables import View, ViewAt
 from ottla.streams.engine.task import Context
 from ottla.streams.serdes import Serde, joined, parted
 from ottla.streams.values import Change, Record
@@ -17,15 +17,23 @@ NEVER = 2**62
 
 
 class StreamTableJoin:
-    """Looks up the row that belongs to each record; the table's updates trigger nothing."""
+    """Looks up the row that belongs to each record; the table's updates trigger nothing.
 
-    def __init__(self, view: View, table_key: Callable[[Any, Any], Any], joiner: Joiner, *, left: bool) -> None:
+    With `view_at`, of a versioned table, it is the row that was valid at the record's time.
+    """
+
+    def __init__(
+        self, view: View, table_key: Callable[[Any, Any], Any], joiner: Joiner, *, left: bool,
+        view_at: ViewAt | None = None,
+    ) -> None:  # fmt: skip
         self._view, self._table_key, self._joiner, self._left = view, table_key, joiner, left
+        self._view_at = view_at
 
     def init(self, context: Context) -> None:
         """Take the way to the table's rows."""
         self._context = context
         self._row = self._view(context)
+        self._row_at = self._view_at(context) if self._view_at else None
 
     def process(self, record: Record) -> None:
         """Join one record; one without a value, or without a key in an inner join, is dropped and counted (KIP-962)."""
@@ -33,7 +41,7 @@ class StreamTableJoin:
         if record.value is None or (key is None and not self._left):
             self._context.drop()
             return
-        row = None if key is None else self._row(key)
+        row = None if key is None else self._row_at(key, record.timestamp) if self._row_at else self._row(key)
         value = row.value if row else None
         if value is not None or self._left:
             self._context.forward(record.with_value(self._joiner(record.value, value)))
@@ -55,10 +63,10 @@ class TableTableJoin:
 
     def process(self, record: Record) -> None:
         """Send the joined row; an inner join is silent without the other side's row, an outer one without any."""
-        if record.key is None:
+        change = record.value
+        if record.key is None or not change.latest:  # an older version: the other side has met a newer one (KIP-914)
             self._context.drop()
             return
-        change = record.value
         row = self._row(record.key)
         other = row.value if row else None
         if other is None and (not self._keeps_this or (change.new is None and change.old is None)):

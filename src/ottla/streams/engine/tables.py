@@ -11,6 +11,9 @@ from ottla.streams.serdes import LONG, Serde, changes, joined, parted
 from ottla.streams.values import Change, Record, Stamped
 
 Getter = Callable[[Any], Stamped | None]
+GetterAt = Callable[[Any, int], Stamped | None]
+"""The row of a key as it was at a time."""
+ViewAt = Callable[[Context], GetterAt]
 View = Callable[[Context], Getter]
 """Gives a processor the way to look up another table's rows."""
 
@@ -96,6 +99,9 @@ class Regroup:
     def process(self, record: Record) -> None:
         """Send one update if the group stays the same, else two: the one that takes away first (KIP-904)."""
         change = record.value
+        if not change.latest:  # of a versioned table: the group has a newer row (KIP-914)
+            self._context.drop()
+            return
         new = self._group(record.key, change.new)
         old = self._group(record.key, change.old)
         if new and old and new[0] == old[0]:

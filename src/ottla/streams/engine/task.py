@@ -345,7 +345,7 @@ class Task:
     def _deserialised(self, source: SourceNode, record: Input) -> Record | None:
         """The record with its timestamp, or None if that failed."""
         try:
-            key, value = source.key.from_bytes(record.key), self._ahead.value(source, record)
+            value, key = self._ahead.value(source, record), source.key.from_bytes(record.key)
         except SerdeError as error:
             reason = f"{source.name} cannot read the record at {record.place}: {error}"
             self._faults.add("deserialization", source.name, reason, error, record)
