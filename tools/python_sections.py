@@ -120,6 +120,7 @@ SECTIONS = (
         "For `security`, which takes options by Kafka's names too: [TLS and passwords](../guide/security.md).",
         "Security security_of",
     ),
+    Section("ottla.tls.settings", "The options of TLS, in a `Security`.", "TlsSettings"),
     Section(
         "ottla.client.produce.audit_trail",
         "Beside `AuditTrail`; [Auditing a lake](../guide/lake-audit.md) tells what it is for.",

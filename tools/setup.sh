@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what a make target needs, once: `tools/setup.sh PART...`, PART one of
 #   demo test        the virtual environment .venv with the package and that extra, versions locked
+#   spark-archive    Spark's classes as Java maps them, which starts a test's Java process in half of the time
 #   spark42          a second environment .venv-spark42, for Spark's own connector
 #   java cc maven    programs from the system's package manager, where they are missing
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
@@ -154,6 +155,16 @@ need_java() {
     [ "${version:-0}" -ge 17 ] || fail "a Java runtime of version 17 or newer is needed (found: ${version:-none})"
 }
 
+# After the others: a session of Spark writes it.
+need_spark_archive() {
+    local want
+    want=$(.venv/bin/python -c 'import pyspark; print(pyspark.__version__, pyspark.__file__)'; java -version 2>&1)
+    stamped .venv/.ottla-spark-archive "$want" && return
+    say "an archive of Spark's classes"
+    .venv/bin/python tools/spark_archive.py .venv/spark.jsa >.cache/spark-archive.log 2>&1 || return 1
+    echo "$want" >.venv/.ottla-spark-archive
+}
+
 need_cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for the benchmark's driver"; }
 
 need_postgres() {
@@ -258,7 +269,7 @@ for part in "$@"; do
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka) ;;
         spark-jars | streams-jars | delta-jars | debezium-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible | opensearch-if-possible) ;;
+        postgres-if-possible | opensearch-if-possible | spark-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done
@@ -272,4 +283,7 @@ for lane in python system npm; do
 done
 status=0
 for lane in "${lanes[@]}"; do wait "$lane" || status=1; done
+case " $* " in
+    *" spark-archive "*) need_spark_archive || say "going on without an archive of Spark's classes: Java starts slower" ;;
+esac
 exit $status

@@ -111,6 +111,30 @@ def test_a_command_logs_in_by_its_file(secured: Secured, tmp_path: Path, capsys:
     assert "refused the login by PLAIN" in capsys.readouterr().err
 
 
+def test_a_user_is_made_listed_used_and_removed(
+    secured: Secured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    at = ["-b", bootstrap(secured, "PLAINTEXT")]
+    assert main(["user", "add", "frank", "--password-file", str(tmp_path / "password"), *at]) == 0
+    assert main(["user", "list", *at]) == 0
+    out = capsys.readouterr().out
+    assert [line.split() for line in out.splitlines()[1:]] == [["USER", "MECHANISMS"], ["frank", "SCRAM-SHA-256"]]
+    assert "hunter2" not in out
+    security = options(secured) | {
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "frank",
+        "sasl.password": "hunter2",
+    }
+    del security["sasl.jaas.config"]
+    with Admin(bootstrap(secured), security=security) as admin:
+        assert [user.name for user in admin.describe_users()] == ["frank"]
+    assert main(["user", "remove", "frank", *at]) == 0
+    assert main(["user", "remove", "frank", *at]) == 1
+    assert "does not exist" in capsys.readouterr().err
+    assert main(["user", "add", "frank", "--mechanism", "MD5", "--password-file", str(tmp_path / "password"), *at]) == 2
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -29,7 +29,7 @@ _FORKS.set_forkserver_preload(["tests.sim.warm"])
 
 
 def run_edited(edits: Iterable[Edit], work: Callable[..., Made], *arguments: object) -> Made:
-    """Do the work with the edits made, in a process of its own; its result."""
+    """Return the result of the work, done with the edits made."""
     reader, writer = _FORKS.Pipe(duplex=False)
     process = _FORKS.Process(target=_run, args=(writer, tuple(edits), work, arguments))
     process.start()

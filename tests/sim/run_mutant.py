@@ -76,6 +76,20 @@ def _rolled_back(plan: Plan) -> Plan:
     return plan._replace(rolls_back=True, busy_ms=12_000, groups=0, topics=(kept,), session_us=0, sync_us=(500, 8000))
 
 
+def _snapshots(plan: Plan) -> Plan:
+    """One partition, brokers that run for long, and copies of their disks from the same run that are put back."""
+    kept = plan.topics[0]._replace(partitions=1)
+    plan = plan._replace(rolls_back=True, busy_ms=20_000, groups=0, topics=(kept,), sync_us=(500, 8000))
+    return plan._replace(fault_every_ms=(1500, 3000), pause_us=(5000, 60_000), session_us=3_000_000)
+
+
+def _often_aged(plan: Plan) -> Plan:
+    """One partition of many small segments, which retention looks at all the time."""
+    kept = plan.topics[0]._replace(partitions=1, configs=(("internal.segment.bytes", "1300"),))
+    plan = plan._replace(busy_ms=3000, groups=0, topics=(kept,), sync_us=(500, 8000), pause_us=(500, 20_000))
+    return _with_options(plan, log_retention_check_interval_ms=300)
+
+
 def _transactions(plan: Plan) -> Plan:
     """Transactions, and few other writes."""
     plan = plan._replace(idempotent_producers=1, plain_producers=1, readers=1, groups=0, busy_ms=6000)
@@ -127,6 +141,8 @@ CIRCUMSTANCES = {
     "edits required": _edits_required,
     "several directories": _several_directories,
     "rolled back": _rolled_back,
+    "snapshots": _snapshots,
+    "often aged": _often_aged,
     "transactions": _transactions,
     "contested offsets": _contested_offsets,
     "late markers": _late_markers,

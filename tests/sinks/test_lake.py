@@ -14,6 +14,7 @@ from ottla.connect.machine.refusals import Refused
 from ottla.connect.machine.validation import validated
 from ottla.connect.rest.plugins import listed
 from ottla.connect.worker import Worker, WorkerSettings
+from ottla.lake.stores import LakeHeld
 from ottla.sinks.lake import LakeSinkConnector, in_properties, load_options
 from ottla.testing import TestBroker
 
@@ -135,3 +136,9 @@ def test_a_lake_is_loaded_paused_resumed_and_keeps_its_offsets(tmp_path):
         send(broker, b'{"n": 1}', b"no object", b'{"n": 2}')
         asyncio.run(story(broker))
         assert [each.value for each in broker.records("dead")] == [b"no object"]
+
+
+@pytest.mark.parametrize("error", [lake.NoTopic("there is no topic t"), LakeHeld("another loader is at work")])
+def test_a_topic_that_is_not_made_yet_and_another_loader_are_waited_for(error):
+    assert LakeSinkConnector.restarts(error)
+    assert not LakeSinkConnector.restarts(lake.LakeRefused("the lake has another format"))

@@ -113,6 +113,8 @@ public class StreamsOracle {
             case "cogroup_sliding" -> shown(cogrouped(b).windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms(8), ms(5))).aggregate(() -> "0"));
             case "cogroup_session" -> shown(cogrouped(b).windowedBy(SessionWindows.ofInactivityGapAndGrace(ms(5), ms(3)))
                 .aggregate(() -> "0", (k, x, y) -> x + "&" + y));
+            case "window_reduce" -> shown(b.<String, String>stream("a").groupByKey().windowedBy(TimeWindows.ofSizeAndGrace(ms(10), ms(5)))
+                .reduce(PAIR::apply));
             case "named" -> {
                 KStream<String, String> s = b.<String, String>stream("a", Consumed.as("in")).filter((k, v) -> v != null, Named.as("some"))
                     .map((k, v) -> KeyValue.pair(v, k), Named.as("turned"));

@@ -122,7 +122,7 @@ def test_records_of_repartition_topics_are_deleted_once_they_are_committed(
 
 def started(broker: TestBroker) -> subprocess.Popen[bytes]:
     code = (
-        "import sys; from ottla.streams import run; from ottla.streams.command import found_topology; "
+        "import sys; from ottla.streams import run; from ottla.streams.named import found_topology; "
         "run(found_topology(sys.argv[1]), application_id='app', bootstrap=sys.argv[2], max_poll_records=20, "
         "session_timeout_ms=1000, transaction_timeout_ms=1000)"
     )

@@ -77,6 +77,10 @@ def cogroup_windows(builder: StreamsBuilder, windows: Any) -> None:
     shown(both.windowed_by(windows).aggregate(lambda: "0", merge))
 
 
+def window_reduce(builder: StreamsBuilder) -> None:
+    shown(builder.stream("a").group_by_key().windowed_by(TimeWindows(10, grace_ms=5)).reduce(pair))
+
+
 def named(builder: StreamsBuilder) -> None:
     some = builder.stream("a", name="in").filter(lambda _, v: v is not None, name="some")
     turned = some.map(lambda k, v: (v, k), name="turned")

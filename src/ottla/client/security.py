@@ -51,6 +51,7 @@ class Security:
 
     @property
     def has_sasl(self) -> bool:
+        """True if the client logs in."""
         return self.protocol.startswith("SASL_")
 
     def context(self) -> ssl.SSLContext | None:

@@ -44,8 +44,6 @@ def settings_of(given: Mapping[str, str]) -> WorkerSettings:
         if not given.get(name):
             raise ConfigException(f'Missing required configuration "{name}" which has no default value.')
     check(given, _OWN)
-    if given.get("security.protocol", "PLAINTEXT") != "PLAINTEXT":
-        raise ConfigException("security.protocol: a distributed worker speaks PLAINTEXT only as yet")
     return WorkerSettings(
         bootstrap=given["bootstrap.servers"],
         group_id=given["group.id"],

@@ -10,6 +10,7 @@ from ottla.connect.machine.assignment import OWNER, Unit
 from ottla.connect.machine.records import Target
 from ottla.connect.machine.state import Config, Configs, Connector
 from ottla.connect.machine.validation import plugin_of
+from ottla.connect.tasks.counts import Measured
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.jobs.running_async import Running
 from ottla.jobs.states import Event, State, Status
@@ -27,6 +28,7 @@ class _Task:
     """Those of the connector and of the task, as it was begun."""
     target: Target
     job: asyncio.Task[int]
+    plan: TaskPlan
 
     async def end(self) -> None:
         if not self.job.done():
@@ -62,6 +64,13 @@ class RunningTasks:
             elif self._tasks[unit].target is not connector.target:
                 self._aim(self._tasks[unit], connector.target)
 
+    def measured(self) -> list[Measured]:
+        """All tasks with their counts and states."""
+        return [
+            Measured(unit.topic, unit.partition, each.plan.plugin.kind, each.plan.counts, each.running.status)
+            for unit, each in sorted(self._tasks.items())
+        ]
+
     async def ended(self) -> None:
         """Wait until all tasks have ended."""
         if self._tasks:
@@ -84,7 +93,7 @@ class RunningTasks:
             lambda topics: self._on_topics(name, number, topics),
         )
         first = Event.PAUSE if connector.target is Target.PAUSED else Event.RESUME
-        return _Task(running, (config, own), connector.target, asyncio.create_task(running.run(first)))
+        return _Task(running, (config, own), connector.target, asyncio.create_task(running.run(first)), plan)
 
     def _aim(self, task: _Task, target: Target) -> None:
         task.target = target

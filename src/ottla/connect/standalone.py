@@ -26,6 +26,7 @@ from ottla.connect.owning import Owning
 from ottla.connect.running import RunningTasks
 from ottla.connect.tasks.clients import bootstrap, client_of, producer_of
 from ottla.connect.tasks.conversion import Conversion
+from ottla.connect.tasks.counts import samples
 from ottla.connect.tasks.offset_file import OffsetFile
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets, tasks_of
@@ -35,6 +36,7 @@ from ottla.connect.tasks.worker_options import check, flag
 from ottla.jobs.running_async import Running
 from ottla.jobs.states import State, Status
 from ottla.kernel.errors import ApiError
+from ottla.metrics.metric import Sample
 
 T = TypeVar("T")
 _OWN: Final = (
@@ -213,6 +215,10 @@ class Standalone:
     def report(self, record: StatusRecord) -> None:
         """Keep a state."""
         self.statuses.apply(record)
+
+    def metrics(self) -> Iterable[Sample]:
+        """The counts of all connectors and tasks."""
+        return samples(len(self.configs.names), self._running.measured())
 
     async def forget_topics(self, name: str) -> None:
         """Count no topic as used by a connector."""

@@ -28,6 +28,8 @@ from ottla.connect.machine.validation import plugin_of
 from ottla.connect.owning import Owning
 from ottla.connect.plugins.known import kind_of
 from ottla.connect.running import RunningTasks
+from ottla.connect.tasks.clients import client_of
+from ottla.connect.tasks.counts import samples
 from ottla.connect.tasks.exactly_once import ExactlyOnce
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets
@@ -36,6 +38,7 @@ from ottla.connect.topics import LayeredOffsets, TopicOffsets, configs_topic, st
 from ottla.jobs.running_async import Running
 from ottla.jobs.states import Status as JobStatus
 from ottla.kernel.errors import ApiError
+from ottla.metrics.metric import Sample
 
 T = TypeVar("T")
 _PAUSE_S: Final = 1.0
@@ -78,7 +81,8 @@ class Worker:
         secrets = Secrets(settings.properties)
         self.view = view_of(settings.properties, secrets.text, exactly_once=settings.exactly_once)
         self.owning = Owning(self, secrets)
-        self._clusters = [Cluster(settings.bootstrap) for _ in range(3 + settings.status_partitions)]
+        addresses, client = client_of({"bootstrap.servers": settings.bootstrap, **settings.properties})
+        self._clusters = [Cluster(addresses, settings=client) for _ in range(3 + settings.status_partitions)]
         main, following, grouped = self._clusters[:3]
         factor = settings.replication_factor
         self._configs_topic = configs_topic(main, settings.config_topic, factor, self._apply_config)
@@ -165,6 +169,10 @@ class Worker:
 
         async with self._writing:
             return await self._configs_topic.write(decided)
+
+    def metrics(self) -> Iterable[Sample]:
+        """The counts of the connectors and tasks that run here."""
+        return samples(sum(unit.partition == OWNER for unit in self._member.held), self._tasks.measured())
 
     async def forget_topics(self, name: str) -> None:
         """Count no topic as used by a connector."""

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from ottla.lake.rounds.settings import LoadSettings
 
 MOST_NAMED = 20
+
+
+class NoTopic(LakeRefused):
+    """A topic that is to be loaded does not exist; it may be made."""
+
+
 __all__ = ["LakeRefused", "LoadOptions", "TaskFailed", "load", "rows", "schema", "table"]
 
 
@@ -209,7 +215,7 @@ def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
     if selection.pattern and not found:
         tell(f"no topic matches {selection.pattern} yet")
     if missing := sorted(set(selection.topics) - found):
-        raise LakeRefused(f"there is no topic {', '.join(missing)}")
+        raise NoTopic(f"there is no topic {', '.join(missing)}")
 
 
 def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:

@@ -23,10 +23,11 @@ from ottla.connect.tasks.clients import bootstrap
 from ottla.jobs.options import JobOption, Kind, OptionRefused, Options
 from ottla.jobs.running_async import Run
 from ottla.kernel.quantities import duration_ms
-from ottla.lake import opened, passing
+from ottla.lake import NoTopic, opened, passing
 from ottla.lake.options import OPTIONS, checked
-from ottla.lake.stores import LakeRefused, lake_url
+from ottla.lake.stores import LakeHeld, LakeRefused, lake_url
 from ottla.sinks.shared_spark import SharedSpark
+from ottla.sinks.threads import ended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -97,8 +98,8 @@ class LakeSinkConnector(SinkConnector):
 
     @classmethod
     def restarts(cls, error: Exception) -> bool:
-        """Passing faults of the brokers, the store and Spark."""
-        return super().restarts(error) or isinstance(error, passing())
+        """Faults of brokers, store and Spark that may pass, a topic that is not made yet, another loader."""
+        return super().restarts(error) or isinstance(error, (*passing(), NoTopic, LakeHeld))
 
     @classmethod
     def check_offsets(cls, config: Config) -> None:
@@ -171,7 +172,7 @@ class LakeTask(LoadTask):
             finally:
                 ending.cancel()
                 stop.set()
-                await _ended(working)
+                await ended(working)
             await working
 
     def _load(self, brokers: str, stop: threading.Event, told: Callable[[Iterable[str] | None], None]) -> None:
@@ -216,12 +217,3 @@ def _brokers(worker: Config) -> str:
     if protocol != "PLAINTEXT":
         raise ConfigException(f"the lake sink speaks PLAINTEXT to the brokers, and the worker {protocol}")
     return bootstrap(worker)
-
-
-async def _ended(working: asyncio.Future[None]) -> None:
-    """Wait for the end of a thread, which nobody can break off, also where this is cancelled."""
-    while not working.done():
-        try:
-            await asyncio.wait((working,))
-        except asyncio.CancelledError:
-            continue

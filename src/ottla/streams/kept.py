@@ -17,6 +17,8 @@ from ottla.streams.naming import nearest
 from ottla.streams.queries import Age, Answer, Query, answer, checked
 from ottla.streams.stores import Store, StoreMaker
 
+StateReader = Callable[[Topology, str, int], list[Store]]
+"""Reads a store of so many tasks from the state files of a run on Spark."""
 _POLL_MS = 200
 COUNTED = 1_000
 """A lag of so many offsets or fewer is counted record by record."""
@@ -24,23 +26,30 @@ COUNTED = 1_000
 
 def asked(
     topology: Topology, name: str, query: Query | Callable[[Store], Query], *, application_id: str,
-    bootstrap: str | Sequence[str],
+    bootstrap: str | Sequence[str], read_state: StateReader | None = None,
 ) -> Answer:  # fmt: skip
-    """The answer of what is committed, whether or not the application runs."""
+    """The answer of what is committed, whether or not the application runs; `read_state` if it runs on Spark."""
     kind = checked(topology, name)
     with Admin(bootstrap) as admin:
         topics = admin.list_topics()
         if missing := [topic for topic in topology.topics() if topic not in topics]:
             raise TopologyError(f"the topic {missing[0]} does not exist: has the application run on this cluster?")
         plan = layout(topology, application_id, {topic: len(topics[topic].partitions) for topic in topology.topics()})
-        topic = global_sources(topology.nodes).get(name) or plan.changelog(name)
-        if topic not in topics:
+        shared = global_sources(topology.nodes).get(name)
+        topic = shared or plan.changelog(name)
+        if read_state is not None and shared is None:
+            count = plan.changelogs[name]
+        elif topic not in topics:
             raise TopologyError(f"the topic {topic} does not exist: has {application_id} run on this cluster?")
-        count = len(topics[topic].partitions)
+        else:
+            count = len(topics[topic].partitions)
         age = _age(
             admin, bootstrap, plan, {each: len(topics[each].partitions) for each in plan.read() if each in topics}
         )
-    stores = _read(bootstrap, topic, count, topology.stores[name])
+    if read_state is not None and shared is None:
+        stores = read_state(topology, name, count)
+    else:
+        stores = _read(bootstrap, topic, count, topology.stores[name])
     wanted = query(kind) if callable(query) else query
     return answer(name, list(enumerate(stores)), wanted, count, age)
 
@@ -51,9 +60,13 @@ def query(
     *,
     application_id: str,
     bootstrap: str | Sequence[str] = "localhost:9092",
+    checkpoint: str | None = None,
+    state: str | None = None,
     **asked_for: Any,
 ) -> Answer:
     """The rows of a store, as the application has committed them: it need not run.
+
+    Of an application on Spark name the `checkpoint`, or the place of its `state`.
 
     `asked_for` are those of `Query`: key, first, last, prefix, since_ms, until_ms, limit. The store's changelog is read
     whole. `age.lag` is the number of records of the input that the application had not processed. Raises TopologyError
@@ -63,7 +76,20 @@ def query(
     for name in asked_for:
         if name not in names:
             raise TypeError(f"query() has no argument {name!r}{nearest(name, names)}")
-    return asked(topology, store, Query(**asked_for), application_id=application_id, bootstrap=bootstrap)
+    reader = None
+    if checkpoint is not None or state is not None:
+        reader = state_reader(application_id, checkpoint, state)
+    wanted = Query(**asked_for)
+    return asked(topology, store, wanted, application_id=application_id, bootstrap=bootstrap, read_state=reader)
+
+
+def state_reader(application_id: str, checkpoint: str | None, state: str | None) -> StateReader:
+    """The reader of the state files at these places, as `run` has them."""
+    from ottla.streams.on_spark.places import state_place
+    from ottla.streams.status import read_store
+
+    place = state_place(application_id, checkpoint, state)
+    return lambda topology, name, tasks: read_store(topology, name, tasks, application_id=application_id, state=place)
 
 
 def _age(admin: Admin, bootstrap: str | Sequence[str], plan: Layout, counts: dict[str, int]) -> Age:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ottla.client import Admin, ApiError, ErrorCode
@@ -37,10 +38,10 @@ def choices(on_error: str | OnError | None, dead_letter: str | None) -> OnError:
     return found
 
 
-def prepare(admin: Admin, topic: str, plan: Layout, replication_factor: int) -> None:
+def prepare(admin: Admin, topic: str, reads: Collection[str], replication_factor: int) -> None:
     """Make the topic of dead letters where it does not exist."""
     checked(topic)
-    if topic in plan.read():
+    if topic in reads:
         raise TopologyError(f"the application reads {topic}: send its dead letters to another topic")
     try:
         admin.create_topic(topic, 1, replication_factor)

@@ -97,7 +97,7 @@ def run(
     with Admin(bootstrap) as admin:
         plan = _prepared(admin, topology, application_id, replication_factor)
         if dead_letter is not None:
-            letters.prepare(admin, dead_letter, plan, replication_factor)
+            letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live)
     with stopped_by_signals(stop), _served(live, bootstrap, query_host, query_port):

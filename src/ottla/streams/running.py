@@ -8,10 +8,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ottla.client import Admin
 from ottla.streams import runner
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology
+from ottla.streams.letters import choices, prepare
 from ottla.streams.naming import checked, nearest
+from ottla.streams.on_error import OnError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +36,9 @@ def run(
     """Run until SIGTERM, Ctrl-C or `stop`; on="local" in this process, on="spark" by Spark.
 
     `application_id` is the consumer group; it begins the names of the application's own topics. Options in this
-    process: max_poll_records, session_timeout_ms, transaction_timeout_ms, replication_factor. Options on Spark:
+    process: max_poll_records, session_timeout_ms, transaction_timeout_ms, replication_factor, query_port, query_host.
+    In both: `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter,
+    which keeps them in the topic `dead_letter`; or a choice for each stage. Options on Spark:
 
     * spark: a session; else master, a master's URL, by default this machine
     * checkpoint: a place for Spark's checkpoint, by default ottla-streams/APPLICATION_ID
@@ -72,6 +77,8 @@ def _on_spark(
     max_records: int = 200_000,
     every_s: float = 0.0,
     available_now: bool = False,
+    on_error: str | OnError | None = None,
+    dead_letter: str | None = None,
     kafka: Mapping[str, str] | None = None,
 ) -> None:
     """Open a session if there is none, and run."""
@@ -85,6 +92,7 @@ def _on_spark(
     settings = SparkRun(
         application_id, {**(kafka or {}), "bootstrap.servers": servers}, checkpoint_place(application_id, checkpoint),
         state_place(application_id, checkpoint, state), delivery, lateness, max_records, every_s, available_now,
+        choices(on_error, dead_letter), dead_letter,
     )  # fmt: skip
     settings.check()
     if spark is not None and master is not None:
@@ -94,6 +102,9 @@ def _on_spark(
     assert session is not None
     stop = stop or threading.Event()
     try:
+        if dead_letter is not None:
+            with Admin(bootstrap) as admin:
+                prepare(admin, dead_letter, topology.topics(), -1)
         if not on_this_machine(session.sparkContext.master or "") and checkpoint is None:
             raise TopologyError("executors on other machines need a checkpoint that all of them see: name checkpoint=")
         with runner.stopped_by_signals(stop):

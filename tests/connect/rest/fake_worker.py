@@ -48,6 +48,9 @@ class FakeWorker:
         self.faults: dict[str, str] = {}
         """Traces of the tasks that fail, by the file of their connector."""
 
+    def metrics(self):
+        return []
+
     async def fresh(self) -> None:
         pass
 

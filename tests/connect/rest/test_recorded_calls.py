@@ -147,7 +147,7 @@ def definitions() -> dict[tuple[int, str], Any]:
     }
 
 
-_NOT_RECORDED = re.compile(r"Mirror|connect\.(elasticsearch|hdfs|jdbc|s3)\.|ottla\.connect\.")
+_NOT_RECORDED = re.compile(r"Mirror|io\.debezium|connect\.(elasticsearch|hdfs|jdbc|s3)\.|ottla\.connect\.")
 
 
 def comparable(value: Any, known: dict[tuple[int, str], Any]) -> Any:

@@ -462,6 +462,11 @@ def test_calls_to_a_worker_alone_begin_stop_and_delete_connectors_at_once(
         while (await called(app, "GET", f"/connectors/{name}/offsets"))[1]["offsets"] == []:
             await asyncio.sleep(0.02)
         assert (await called(app, "GET", f"/connectors/{name}/topics"))[1] == {name: {"topics": [name]}}
+        told = (await app(Request("GET", "/metrics", "", {"accept": "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"}))).body
+        task = f'{{connector="{name}",task="0"}}'
+        assert f"kafka_connect_source_task_source_record_poll_total{task} 2" in told.decode()
+        assert f"kafka_connect_source_task_source_record_write_total{task} 2" in told.decode()
+        assert f'ottla_job_state{{job="{name}-0",state="running"}} 1' in told.decode()
         assert (await called(app, "PUT", f"/connectors/{name}/stop"))[0] == 204
         shown = (await called(app, "GET", f"/connectors/{name}/status"))[1]
         assert (shown["connector"]["state"], shown["tasks"]) == ("STOPPED", [])

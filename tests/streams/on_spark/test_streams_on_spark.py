@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import json
-import random
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.streams.topologies import TOPOLOGIES
+from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
 
+from ottla.cli.main import main
 from ottla.records.reader import Record
-from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, TopologyTest, run
-from ottla.streams.graph import SinkNode
+from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, query, run
 from ottla.streams.on_spark import job
-from ottla.streams.on_spark.notes import Notes
-from ottla.streams.on_spark.places import open_files
 from ottla.testing.reading import read_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-class Renamed(StreamsBuilder):
-    """Builds over topics of other names."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        super().__init__(key=TEXT, value=TEXT)
-        self._names = names
-
-    def stream(self, topic: Any, **more: Any) -> Any:
-        return super().stream(self._names[topic], **more)
-
-    def table(self, topic: str, **more: Any) -> Any:
-        return super().table(self._names[topic], **more)
-
-    def global_table(self, topic: str, **more: Any) -> Any:
-        return super().global_table(self._names[topic], **more)
-
-    def build(self) -> Topology:
-        topology = super().build()
-        for node in topology.nodes.values():
-            if isinstance(node, SinkNode) and not node.repartition and node.topic in self._names:
-                node.topic = self._names[str(node.topic)]
-        return topology
 
 
 class Rig:
@@ -51,12 +25,11 @@ class Rig:
     def __init__(self, spark: Any, bootstrap: str, topics: Any, folder: Path) -> None:
         self.spark, self.bootstrap, self.topics = spark, bootstrap, topics
         self.names = {name: topics.new(1) for name in ("a", "b", "c", "out")}
+        self.application_id = f"app-{self.names['out']}"
         self.checkpoint = folder / self.names["out"]
 
     def built(self, name: str) -> Topology:
-        builder = Renamed(self.names)
-        TOPOLOGIES[name](builder)
-        return builder.build()
+        return built_over(name, self.names)
 
     def write(self, rows: list[Any]) -> None:
         for name in "abc":
@@ -71,13 +44,12 @@ class Rig:
     def run(self, topology: Topology, **more: Any) -> None:
         run(
             topology,
-            application_id=f"app-{self.names['out']}",
+            application_id=self.application_id,
             bootstrap=self.bootstrap,
             on="spark",
             spark=self.spark,
             checkpoint=str(self.checkpoint),
-            available_now=True,
-            **more,
+            **{"available_now": True, **more},
         )
 
     def results(self) -> list[tuple[str, str | None, int]]:
@@ -86,45 +58,7 @@ class Rig:
         return [((r.key or b"").decode(), None if r.value is None else r.value.decode(), r.timestamp) for r in found]
 
     def cuts(self) -> list[dict[str, int]]:
-        """The ends of the batches, by the names of the topics in the topology."""
-        files = sorted(
-            (p for p in (self.checkpoint / "offsets").iterdir() if p.name.isdecimal()), key=lambda p: int(p.name)
-        )
-        ends = [json.loads(file.read_text().splitlines()[2]) for file in files]
-        return [{name: end.get(topic, {}).get("0", 0) for name, topic in self.names.items()} for end in ends]
-
-
-def expected(topology: Topology, names: dict[str, str], rows: list[Any], cuts: list[dict[str, int]]) -> list[Any]:
-    """The records that the engine writes for these batches, where the earliest first record of a topic is next."""
-    test, queues = TopologyTest(topology), {name: [row for row in rows if row[0] == name] for name in "abc"}
-    at = dict.fromkeys("abc", 0)
-    for ends in cuts:
-        while heads := [(queues[n][at[n]][3], names[n], n) for n in "abc" if at[n] < ends[n]]:
-            name = min(heads)[2]
-            _, key, value, time = queues[name][at[name]]
-            test.pipe_input(names[name], key, value, time)
-            at[name] += 1
-    return [(record.key, record.value, record.timestamp) for record in test.read_outputs(names["out"])]
-
-
-def by_key(records: list[Any]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for key, *rest in records:
-        found.setdefault(key, []).append(tuple(rest))
-    return found
-
-
-def rows_of(seed: int, topics: str, count: int) -> list[Any]:
-    draw = random.Random(seed)
-    return [
-        (
-            draw.choice(topics),
-            draw.choice("kj"),
-            draw.choice(["1", "2", "12", None]),
-            max(0, at // 2 + draw.randint(-4, 4)),
-        )
-        for at in range(count)
-    ]
+        return cuts_of(self.checkpoint, self.names)
 
 
 @pytest.fixture
@@ -195,7 +129,9 @@ def test_a_global_table_is_joined_as_it_was_when_the_batch_was_first_run(
     assert rig.results() == [("k", "1,old", 5), ("k", "2,new", 6)]
 
 
-def test_a_failing_function_ends_the_run_with_its_sentence_and_a_mended_one_goes_on(rig: Rig) -> None:
+def test_a_failing_function_ends_a_run_letters_let_the_next_go_on_and_a_reset_begins_anew(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
     def counting(first: int) -> Topology:
         builder = StreamsBuilder(key=TEXT, value=TEXT)
         lines = builder.stream(rig.names["a"]).map_values(lambda line: line[first:], name="cut")
@@ -208,13 +144,61 @@ def test_a_failing_function_ends_the_run_with_its_sentence_and_a_mended_one_goes
     rig.write([("a", "k", "x", 2)])
     with pytest.raises(ProcessingError, match=rf"failed for the record at {rig.names['a']}-0@2: IndexError"):
         rig.run(counting(1))
-    rig.run(counting(0))
-    assert [value for _, value, _ in rig.results()] == ["1", "2", "3"]
+    rig.run(counting(1), on_error="dead-letter", dead_letter=rig.names["c"])
+    assert [value for _, value, _ in rig.results()] == ["1", "2"]
+    (letter,) = read_topic(rig.bootstrap, rig.names["c"], at_least=1, isolation_level="read_committed", timeout=60)
+    assert (letter.key, letter.value, letter.timestamp) == (b"k", b"x", 2)
+    assert dict(letter.headers)["__streams.errors.offset"] == b"2"
 
-    notes = Notes(open_files(f"{rig.checkpoint.as_uri()}/ottla-state")).application()
-    assert notes is not None
-    assert notes.shape.stores == {"counts": "a key-value store of text to int64"}
     builder = StreamsBuilder(key=TEXT, value=TEXT)
     builder.stream(rig.names["a"]).group_by_key().count(store="others").to_stream().to(rig.names["out"], value=INT64)
     with pytest.raises(TopologyError, match="needs a new application id, or a reset: the store counts is gone"):
         rig.run(builder.build())
+
+    application = ["--application-id", rig.application_id, "--checkpoint", str(rig.checkpoint), "-b", rig.bootstrap]
+    capsys.readouterr()
+    assert main(["streams", "status", *application, "--format", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (part,) = told["sub_topologies"]
+    assert (part["records"], part["results"], part["stream_time"]) == (3, 2, 2)
+    assert (told["stores"], told["lag"], list(told["dropped"].values())) == ({"counts": 1}, {rig.names["a"]: 0}, [1])
+
+    answer = query(
+        counting(1),
+        "counts",
+        application_id=rig.application_id,
+        bootstrap=rig.bootstrap,
+        checkpoint=str(rig.checkpoint),
+    )
+    assert ([(row.key, row.value) for row in answer.rows], answer.age.lag) == ([("k", 2)], 0)
+
+    assert main(["streams", "reset", *application, "--to", "1"]) == 0
+    assert "begin at 1" in capsys.readouterr().out
+    assert rig.cuts()
+    assert main(["streams", "reset", *application, "--to", "1", "--execute"]) == 0
+    assert main(["streams", "status", *application]) == 1
+    assert "there is no state of an application" in capsys.readouterr().err
+    rig.run(counting(0))
+    assert [value for _, value, _ in rig.results()] == ["1", "2", "1", "2"]
+
+
+def test_a_wish_to_stop_ends_a_run_and_two_runs_of_one_application_are_refused(rig: Rig) -> None:
+    ended: list[bool] = []
+
+    def work() -> None:
+        rig.run(rig.built("count"), available_now=False)
+        ended.append(True)
+
+    rig.write([("a", "k", "1", 0)])
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        found = read_topic(rig.bootstrap, rig.names["out"], at_least=1, isolation_level="read_committed", timeout=120)
+        assert found[0].value == b"1"
+        with pytest.raises(TopologyError, match="is running already, or has not given its state up yet"):
+            rig.run(rig.built("count"))
+    finally:
+        application = ["--application-id", rig.application_id, "--checkpoint", str(rig.checkpoint)]
+        assert main(["streams", "stop", *application]) == 0
+        thread.join(60)
+    assert ended == [True]

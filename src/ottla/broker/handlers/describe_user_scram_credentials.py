@@ -21,7 +21,7 @@ async def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> De
     known: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), keys in sorted(call.node.metadata.scram.items()):
         known.setdefault(user, []).append(CredentialInfo(mechanism=mechanism, iterations=keys.iterations))
-    asked = Counter(each.name for each in request.users or ()) or Counter(known)
+    asked = Counter(each.name for each in request.users or ()) or Counter(list(known))
     return DescribeUserScramCredentialsResponse(
         results=[_result(user, times, known.get(user, [])) for user, times in asked.items()]
     )

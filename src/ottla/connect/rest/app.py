@@ -17,6 +17,7 @@ from ottla.web.routes import Routes
 ROUTES: Final[dict[str, dict[str, Endpoint]]] = {
     "": {"GET": calls.root},
     "health": {"GET": calls.health},
+    "metrics": {"GET": calls.metrics},
     "connectors": {"GET": calls.list_connectors, "POST": calls.create},
     "connectors/{name}": {"GET": calls.get_connector, "DELETE": calls.delete},
     "connectors/{name}/config": {
@@ -64,7 +65,8 @@ class ConnectApp:
             return found.options()
         endpoint = found.endpoint(request.method)
         try:
-            request.accepted((JSON,), strict=True)
+            if endpoint is not calls.metrics:
+                request.accepted((JSON,), strict=True)
         except HttpError as refusal:
             raise HttpError(refusal.status) from refusal
         return await endpoint(Call(self._service, self.loggers, replace(request, names=found.names)))

@@ -18,6 +18,7 @@ from ottla.connect.rest import answers, plugins
 from ottla.connect.rest.bodies import body_of, changed_offsets, config_of, new_connector, unreadable
 from ottla.connect.rest.loggers import Loggers, number_of
 from ottla.connect.rest.service import Service
+from ottla.metrics.exposition import CONTENT_TYPE, render
 from ottla.web.exchange import HttpError, Request, Response, json_response
 
 _UNESCAPED = "+;=@:!$&'()*,~"
@@ -73,6 +74,11 @@ async def root(call: Call) -> Response:
 
 async def health(call: Call) -> Response:
     return json_response({"status": "healthy", "message": HEALTHY})
+
+
+async def metrics(call: Call) -> Response:
+    """The counts for Prometheus, which Kafka's worker gives by JMX alone."""
+    return Response(render(call.service.metrics()).encode(), CONTENT_TYPE)
 
 
 async def list_connectors(call: Call) -> Response:

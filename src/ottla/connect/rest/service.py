@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.connect.machine.connector_options import WorkerView
 from ottla.connect.machine.decide import Decision
 from ottla.connect.machine.offsets import Change
 from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.metrics.metric import Sample
 
 T = TypeVar("T")
 
@@ -26,6 +27,9 @@ class Service(Protocol):
     """`topic.tracking.enable`."""
     resets_topics: bool
     """`topic.tracking.allow.reset`."""
+
+    def metrics(self) -> Iterable[Sample]:
+        """The counts of what runs here."""
 
     async def fresh(self) -> None:
         """Read the configs topic to its end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from ottla.cli.connect import client_settings
@@ -14,6 +15,7 @@ from ottla.client.model import ClientSettings
 from ottla.client.produce.settings import ProducerSettings
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
+from ottla.connect.tasks.worker_options import require_plaintext
 
 S = TypeVar("S")
 Settings = tuple[S, ClientSettings]
@@ -51,9 +53,10 @@ def bootstrap(worker: Mapping[str, str]) -> str:
 
 
 def client_of(worker: Mapping[str, str]) -> tuple[str, ClientSettings]:
-    """The addresses and the settings of a client that is neither a producer nor a consumer."""
+    """The addresses and the settings of a client that is neither a producer nor a consumer. It waits for brokers."""
     try:
-        return bootstrap(worker), client_settings({name: worker[name] for name in _CLIENT if name in worker})
+        made = client_settings({name: worker[name] for name in _CLIENT if name in worker})
+        return bootstrap(worker), replace(made, bootstrap_timeout_ms=ClientSettings().bootstrap_timeout_ms)
     except Misuse as fault:
         raise ConfigException(f"the worker's client: {fault}") from None
 
@@ -94,6 +97,7 @@ def _made(
     worker: Mapping[str, str],
     config: Mapping[str, str],
 ) -> Settings[S]:
+    require_plaintext(config)
     shared = {name: worker[name] for name in _CLIENT if name in worker}
     given = {**below(worker, f"{kind}."), **below(config, f"{kind}.override.")}
     asked = _Asked({**base, **shared, **given})

@@ -149,6 +149,7 @@ class ExactlyOnceWork(SourceWork):
             await self._producer.produce(topic, value, key, partition=partition)
         await self._producer.commit_transaction()
         self._is_open = False
+        self._plan.counts.commits += 1
         await self._once.offsets.committed(self._plan.connector, kept)
         await self._task.commit(kept)
         settled, self._settled = self._settled, []

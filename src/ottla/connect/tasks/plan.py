@@ -9,6 +9,7 @@ from typing import Final
 from ottla.client.errors import ProducerFenced, TransactionAborted, TransactionMustAbort
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.known import AnyConnector
+from ottla.connect.tasks.counts import TaskCounts
 from ottla.jobs.running import error_fault
 from ottla.jobs.states import Fault
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -32,6 +33,8 @@ class TaskPlan:
     """One of those that the connector's `tasks` gave, with `${…}` unresolved."""
     worker: Mapping[str, str] = field(default_factory=dict)
     """The worker's properties: brokers, converters, client options behind `producer.` and `consumer.`."""
+    counts: TaskCounts = field(default_factory=TaskCounts, compare=False)
+    """The numbers of what the task has done."""
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from ottla.client.model import Header
 from ottla.client.produce.accumulator import Delivered
 from ottla.connect.errors import ConnectException, RetriableException
 from ottla.connect.tasks.conversion import StageFault
+from ottla.connect.tasks.plan import TaskPlan
 from ottla.jobs.letters import Cause, Style, error_headers
 from ottla.kernel.errors import ApiError, ErrorCode
 
@@ -59,9 +60,9 @@ class Original(NamedTuple):
 class Refusals:
     """Takes the refused records of one task."""
 
-    def __init__(self, options: Mapping[str, Any], connector: str, task: int, producer: aio.Producer | None) -> None:
+    def __init__(self, options: Mapping[str, Any], plan: TaskPlan, producer: aio.Producer | None) -> None:
         """`options` are the connector's common ones; `producer` is for dead letters, None where there are none."""
-        self._connector, self._task, self._producer = connector, task, producer
+        self._connector, self._task, self._counts, self._producer = plan.connector, plan.number, plan.counts, producer
         self._tolerant = options["errors.tolerance"] == "all"
         self._logs, self._shows = options["errors.log.enable"], options["errors.log.include.messages"]
         self._topic = options["errors.deadletterqueue.topic.name"]
@@ -92,6 +93,7 @@ class Refusals:
                 wait = next(waits, None) if isinstance(fault.error, RetriableException) else None
                 if wait is None:
                     raise
+                self._counts.retries += 1
                 await asyncio.sleep(wait / 1000)
 
     async def take(self, original: Original, fault: StageFault) -> None:
@@ -105,11 +107,13 @@ class Refusals:
                 f"{str(fault.error).rstrip('.')}. Mend it, or set errors.tolerance to all"
             ) from fault.error
         self.refused += 1
+        self._counts.skipped += 1
         if self._logs:
             content = f"; key {original.key!r}, value {original.value!r}" if self._shows else ""
             log.error("%s-%d: %s refused the record %s: %s%s", self._connector, self._task, fault.stage, where,
                       fault.error, content)  # fmt: skip
         if self._producer is not None:
+            self._counts.letters += 1
             headers = [*original.headers, *(self._context(original, fault) if self._headers else ())]
             self._letters.append(
                 await self._producer.produce(self._topic, original.value, original.key, headers=headers)

@@ -66,7 +66,7 @@ class SinkWork:
                 letters = await opened.enter_async_context(
                     aio.Producer(bootstrap(plan.worker), producer=settings, settings=client)
                 )
-            self._refusals = Refusals(self._options, plan.connector, plan.number, letters)
+            self._refusals = Refusals(self._options, plan, letters)
             await self._refusals.prepare()
             self._consumer = await opened.enter_async_context(
                 aio.Consumer(bootstrap(plan.worker), consumer=consuming[0], settings=consuming[1])
@@ -106,12 +106,14 @@ class SinkWork:
     async def _deliver(self, records: Sequence[ConsumedRecord], run: Run) -> None:
         made: list[SinkRecord] = []
         self._on_topics({read.topic for read in records})
+        self._plan.counts.read += len(records)
         async for read, one in self._conversion.each(self._conversion.incoming, records):
             record = await self._again(read) if isinstance(one, StageFault) else one
             if record is not None:
                 made.append(record)
         if made and not await self._put_all(made, records, run):
             return
+        self._plan.counts.sent += len(made)
         for read in records:
             partition = TopicPartition(read.topic, read.partition)
             if partition in self._open:
@@ -178,6 +180,7 @@ class SinkWork:
         try:
             if wanted:
                 await self._consumer.commit(wanted)
+                self._plan.counts.commits += 1
         except ApiError as fault:
             if fault.code not in _GROUP_MOVED_ON:
                 raise

@@ -78,7 +78,7 @@ class SourceWork:
                 return
             options = values_of("source", self._config, exactly_once=self.in_transactions)
             letters = self._producer if options["errors.deadletterqueue.topic.name"] else None
-            self._refusals = Refusals(options, self._plan.connector, self._plan.number, letters)
+            self._refusals = Refusals(options, self._plan, letters)
             await self._refusals.prepare()
             await self._task.start(OffsetsOf(self._plan.connector, self._offsets))
             run.began()
@@ -129,6 +129,7 @@ class SourceWork:
             await self._send(before)
             await self._sending.send([Made(passed, None)])
             return
+        self._plan.counts.polled += len(records)
         at = 0
         while at < len(records):
             converted = await self._conversion.until_fault(self._conversion.outgoing, records, at)
@@ -172,6 +173,7 @@ class SourceWork:
         for sent in await self._sending.acknowledged(self._undelivered):
             topics.update(() if sent.topic is None else (sent.topic,))
             settled += sent.records
+            self._plan.counts.written += sum(len(records) for _, records in sent.parts)
             for record in sent.records:
                 partition, offset = record.source_partition, record.source_offset
                 if partition is None or offset is None:
@@ -203,6 +205,7 @@ class SourceWork:
             return
         kept, self._acknowledged = list(self._acknowledged.values()), {}
         await self._offsets.write(self._plan.connector, kept)
+        self._plan.counts.commits += 1
         await self._task.commit(kept)
 
     async def _finish(self, *, failed: bool) -> None:

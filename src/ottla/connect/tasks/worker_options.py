@@ -25,12 +25,15 @@ _WITHOUT_EFFECT: Final = (
 )  # fmt: skip
 _FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
                     "consumer.")  # fmt: skip
-_FAMILIES_WITHOUT_EFFECT: Final = ("ssl.", "sasl.", "admin.", "metrics.context.")
+_FAMILIES_WITHOUT_EFFECT: Final = ("admin.", "metrics.context.")
+_CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.", "producer.", "consumer.", "admin.")
+_SECURE: Final = ("ssl.", "sasl.", "listeners.https.", "security.providers")
 _log = logging.getLogger("ottla.connect")
 
 
 def check(given: Mapping[str, str], own: Sequence[str]) -> None:
     """Refuse values that tasks cannot use; warn of each option without effect. `own`: the worker's besides."""
+    require_plaintext(given)
     in_use = (*own, *_OF_TASKS)
     for name in given:
         if name in in_use or name.startswith(_FAMILIES):
@@ -42,6 +45,19 @@ def check(given: Mapping[str, str], own: Sequence[str]) -> None:
     number(given, "offset.flush.interval.ms", 60_000)
     number(given, "task.shutdown.graceful.timeout.ms", 5_000)
     flag(given, "topic.creation.enable")
+
+
+def require_plaintext(given: Mapping[str, str]) -> None:
+    """Refuse options of encryption and authentication by name: connections that ignored them would not be safe."""
+    for name, value in given.items():
+        bare = next((name.removeprefix(each) for each in _CLIENTS if name.startswith(each)), name)
+        if bare == "security.protocol" and value.upper() != "PLAINTEXT":
+            raise ConfigException(f"{name}={value}: connections of workers speak PLAINTEXT only as yet")
+        if bare.startswith(_SECURE):
+            raise ConfigException(
+                f"{name}: connections of workers speak PLAINTEXT only as yet, so that it could have no effect; "
+                "take the option out"
+            )
 
 
 def number(given: Mapping[str, str], name: str, default: int) -> int:

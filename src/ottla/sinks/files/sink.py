@@ -20,6 +20,7 @@ from ottla.sinks.files.committing import Committer, Finished
 from ottla.sinks.files.formats import Encoder, Format
 from ottla.sinks.files.partitioners import FolderOf, TimeOf
 from ottla.sinks.files.rotation import Filling, Rotation
+from ottla.sinks.threads import ended
 
 T = TypeVar("T")
 log: Final = logging.getLogger("ottla.connect")
@@ -50,6 +51,8 @@ class _Files:
     begin: int
     """The offset below which all records are in files that a task before this one finished."""
     encoders: dict[str, Encoder] = field(default_factory=dict)
+    told: bool = False
+    """True once the log says that records below `begin` are passed over."""
 
 
 class FileSinkTask(SinkTask):
@@ -97,7 +100,7 @@ class FileSinkTask(SinkTask):
 
     async def close(self) -> None:
         """Forget unfinished files, once a file on its way has arrived."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._files.clear)
+        await ended(asyncio.get_running_loop().run_in_executor(self._thread, self._files.clear))
         self._thread.shutdown()
 
     async def _take(self, record: SinkRecord, *, repeated: bool) -> None:
@@ -105,7 +108,12 @@ class FileSinkTask(SinkTask):
         files = self._files.get(place)
         if files is None:
             raise ConnectException(f"{record}: its partition is not open in this task")
-        if record.offset < files.begin or (repeated and record.offset < files.filling.next_offset):
+        if record.offset < files.begin:
+            if not files.told:
+                log.warning("%s-%d: passing over records below offset %d, which are in files", *place, files.begin)
+            files.told = True
+            return
+        if repeated and record.offset < files.filling.next_offset:
             return
         if record.offset < files.filling.next_offset:
             log.info("%s-%d is read again from offset %d: its unfinished files begin anew", *place, record.offset)
@@ -194,10 +202,7 @@ class FileSinkTask(SinkTask):
 
 def _begin(place: TopicPartition, committer: Committer) -> int:
     found = committer.begin(place)
-    if found is None:
-        return -1
-    log.warning("%s-%d: files hold all records below offset %d; these are passed over if they come", *place, found)
-    return found
+    return -1 if found is None else found
 
 
 def _place(record: SinkRecord) -> TopicPartition:

@@ -30,7 +30,7 @@ class Ahead:
 
     def value(self, source: SourceNode, record: Input) -> Any:
         """The value of a record; SerdeError if it could not be read."""
-        if record.place not in self._values:
+        if not self._values or record.place not in self._values:
             return source.value.from_bytes(record.value)
         value = self._values.pop(record.place)
         if isinstance(value, SerdeError):

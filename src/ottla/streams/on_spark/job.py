@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.model import EARLIEST, LATEST, IsolationLevel
@@ -21,10 +21,11 @@ from ottla.spark.session import register_source
 from ottla.streams.difference import shape
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import Topology
-from ottla.streams.layout import layout
+from ottla.streams.layout import Layout, layout
 from ottla.streams.naming import checked, nearest
+from ottla.streams.on_error import OnError
 from ottla.streams.on_spark.notes import ApplicationNote, BatchNote, Notes
-from ottla.streams.on_spark.places import open_files, state_url
+from ottla.streams.on_spark.places import held, open_files, state_url
 from ottla.streams.on_spark.plan import Plan, planned
 from ottla.streams.on_spark.rows import COLUMNS
 from ottla.streams.on_spark.stage import Application, Stage
@@ -56,6 +57,8 @@ class SparkRun:
     max_records: int = 200_000
     every_s: float = 0.0
     available_now: bool = False
+    on_error: OnError = field(default_factory=OnError)
+    dead_letter: str | None = None
 
     def check(self) -> None:
         """TopologyError for a value that is not allowed."""
@@ -98,15 +101,17 @@ def run_on_spark(
         raise _KINDS[said[1]](said[2].strip()) from fault
 
 
-def application_note(topology: Topology, application_id: str, kafka: Mapping[str, str]) -> tuple[ApplicationNote, Plan]:
-    """The note of an application, and its plan; TopologyError where topics are missing or do not fit."""
+def application_note(
+    topology: Topology, application_id: str, kafka: Mapping[str, str]
+) -> tuple[ApplicationNote, Layout]:
+    """The note of an application, and its layout; TopologyError where topics are missing or do not fit."""
     known = cluster(consumer_settings(kafka)).topics()
     if missing := [topic for topic in topology.topics() if topic not in known]:
         raise TopologyError(f"the topic {missing[0]} does not exist: make it first (ottla topic create {missing[0]})")
     counts = {topic: len(known[topic].partitions) for topic in topology.topics()}
     made = layout(topology, application_id, counts)
     marker = next(topic for topic in topology.topics() if topic in made.part_of)
-    return ApplicationNote(application_id, shape(topology), made.tasks, marker), planned(topology, made)
+    return ApplicationNote(application_id, shape(topology), made.tasks, marker), made
 
 
 class _Job:
@@ -118,28 +123,30 @@ class _Job:
         if not hasattr(DataFrame, "repartitionById"):
             raise TopologyError(f"Spark {spark.version} lacks repartitionById: streams need Spark 4.2 or newer")
         self._settings, self._spark = settings, spark
-        note, plan = application_note(topology, settings.application_id, settings.kafka)
+        note, made = application_note(topology, settings.application_id, settings.kafka)
+        self._plan = plan = planned(topology, made)
         state = state_url(settings.state)
         self._files = open_files(state)
         self._notes = Notes(self._files)
         self._note, changes = self._notes.admit(note)
         self.changes = changes.harmless
-        self._plan = plan
         self._globals = [topic for source in topology.sources() if source.global_store for topic in source.topics]
         self._run = uuid.uuid4().hex
         by_time = settings.lateness == WATERMARK
-        self._application = _pickled(Application(self._run, topology, plan, state, dict(settings.kafka), by_time))
+        self._application = _pickled(
+            Application(
+                self._run, topology, plan, state, dict(settings.kafka), by_time, made, settings.on_error,
+                settings.dead_letter,
+            )
+        )  # fmt: skip
 
     def work(self, stop: threading.Event) -> None:
         """Start the query and wait for its end."""
         register_source(self._spark)
-        hold = self._files.hold(f"the application {self._settings.application_id}")
-        try:
+        with held(self._files, self._settings.application_id):
             self._notes.forget_stop()
             self._follow(stop)
             self._notes.forget_stop()
-        finally:
-            hold.release()
 
     def _follow(self, stop: threading.Event) -> None:
         query = self._started()
@@ -173,7 +180,7 @@ class _Job:
             "publishGroup": self._settings.application_id,
             "subscribe": ",".join(topics),
             "includeHeaders": "true",
-            "startingOffsets": "earliest",
+            "startingOffsets": self._notes.beginning(),
             "maxOffsetsPerTrigger": str(self._settings.max_records),
         }
         source = self._spark.readStream.format("ottla").options(**options).load()

@@ -2,6 +2,7 @@
 
 application.json     the topology's shape, its tasks, the query of Spark
 batches/N.json       the time of day of batch N, and the ends of global tables
+start.json           the offsets at which a run without a checkpoint begins, after `ottla streams reset`
 stop                 `ottla streams stop` was here
 """
 
@@ -17,7 +18,7 @@ from ottla.streams.errors import TopologyError
 from ottla.streams.on_spark.tables import Spans
 from ottla.streams.state.folder import KEPT_BATCHES, Files
 
-APPLICATION, STOP, BATCHES = "application.json", "stop", "batches/"
+APPLICATION, START, STOP, BATCHES = "application.json", "start.json", "stop", "batches/"
 FORMAT = 1
 
 
@@ -113,6 +114,15 @@ class Notes:
             return fresh
         told: dict[str, Any] = json.loads(self._files.read(name) or b"")
         return BatchNote(told["now_ms"], {t: {p: tuple(s) for p, s in e.items()} for t, e in told["tables"].items()})
+
+    def begin_at(self, offsets: Mapping[str, Mapping[str, int]]) -> None:
+        """Note where a run without a checkpoint begins, by topic and partition."""
+        self._files.replace(START, json.dumps(offsets).encode())
+
+    def beginning(self) -> str:
+        """The offsets at which a run without a checkpoint begins, as the source's option `startingOffsets`."""
+        data = self._files.read(START)
+        return "earliest" if data is None else data.decode()
 
     def wish_to_stop(self) -> None:
         """Ask the running application to end."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
@@ -12,6 +14,21 @@ from ottla.streams.errors import TopologyError
 def open_files(url: str) -> Store:
     """The store at a URL, once for each process."""
     return open_store(url)
+
+
+@contextmanager
+def held(files: Store, application_id: str) -> Iterator[None]:
+    """Be the only one who changes the state; TopologyError where a run of the application is at work."""
+    try:
+        hold = files.hold(f"the application {application_id}")
+    except LakeRefused as refused:
+        raise TopologyError(
+            f"{application_id} is running already, or has not given its state up yet: {refused}"
+        ) from None
+    try:
+        yield
+    finally:
+        hold.release()
 
 
 def checkpoint_place(application_id: str, checkpoint: str | None) -> str:

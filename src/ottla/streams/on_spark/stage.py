@@ -6,6 +6,7 @@ A worker keeps the tasks that it has run; one that another worker has run since 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,9 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.rows.kafka_settings import consumer_settings
-from ottla.streams.engine.task import Results, Task
+from ottla.streams.engine.task import Output, Results, Task
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import SinkNode, Topology
+from ottla.streams.layout import Layout
+from ottla.streams.letters import letter
+from ottla.streams.on_error import OnError
 from ottla.streams.on_spark.places import open_files
 from ottla.streams.on_spark.plan import Level, Plan
 from ottla.streams.on_spark.rows import SCHEMA, in_order, inputs, made, waiting
@@ -46,6 +50,9 @@ class Application:
     state: str
     kafka: Mapping[str, str]
     by_time: bool
+    layout: Layout
+    on_error: OnError
+    dead_letter: str | None
 
     @cached_property
     def repartitions(self) -> dict[str, int]:
@@ -104,9 +111,9 @@ class Stage:
             results = self._map(worker, level, records)
         else:
             results = self._step(worker, level.buckets[number], records)
-        if results.outputs:
-            producer = self.level * 1_000_000 + number
-            yield made(results.outputs, application.plan, application.repartitions, producer)
+        outputs = [*results.outputs, *_letters(application, results)]
+        if outputs:
+            yield made(outputs, application.plan, application.repartitions, self.level * 1_000_000 + number)
 
     def _worker(self) -> _Worker:
         if self.run not in _workers:
@@ -124,8 +131,7 @@ class Stage:
     def _map(self, worker: _Worker, level: Level, records: Iterable[Input]) -> Results:
         """Run tasks that keep nothing, all partitions in one."""
         task = self._task(worker, list(level.first))
-        for record in records:
-            task.feed(record)
+        task.feed_in_order(records)
         return task.take(self.batch)
 
     def _step(self, worker: _Worker, bucket: tuple[int, int], records: Iterable[Input]) -> Results:
@@ -134,10 +140,8 @@ class Stage:
         step = Step(self.batch, self.level)
         plan = worker.application.plan
         held = self._up_to_date(worker, bucket, step)
-        task, count = held.task, 0
-        for record in records:
-            task.feed(record)
-            count += 1
+        task = held.task
+        count = task.feed_in_order(records)
         task.advance(max(self.now_ms, task.wall_clock_ms))
         results = task.take(self.batch)
         told = _told(held.kept.told, task, results, count)
@@ -167,8 +171,9 @@ class Stage:
     def _task(self, worker: _Worker, parts: list[int]) -> Task:
         topology = worker.application.topology
         return Task(
-            topology, sub_topologies=parts, loops_back=False, wall_clock_ms=self.now_ms, shared=worker.tables.stores
-        )
+            topology, sub_topologies=parts, loops_back=False, wall_clock_ms=self.now_ms, shared=worker.tables.stores,
+            on_error=worker.application.on_error,
+        )  # fmt: skip
 
     def _folder(self, worker: _Worker, bucket: tuple[int, int]) -> StateFolder:
         return StateFolder(open_files(worker.application.state), f"{bucket[0]}/{bucket[1]}")
@@ -179,10 +184,19 @@ class Stage:
                 del worker.tasks[bucket]
 
 
+def _letters(application: Application, results: Results) -> Iterator[Output]:
+    """The records that were left out and are kept, as results for the topic of dead letters."""
+    for at, fault in enumerate(fault for fault in results.faults if fault.letter):
+        assert application.dead_letter is not None
+        kept = letter(fault, application.layout)
+        headers = tuple(kept.headers)
+        yield Output(application.dead_letter, fault.node, kept.key, kept.value, kept.timestamp, headers, at)
+
+
 def _told(before: Mapping[str, Any], task: Task, results: Results, records: int) -> dict[str, Any]:
     """The counters after a step, which grow from step to step."""
     dropped = dict(before.get("dropped", {}))
-    for node, count in results.dropped.items():
+    for node, count in (Counter(fault.node for fault in results.faults) + Counter(results.dropped)).items():
         dropped[node] = dropped.get(node, 0) + count
     return {
         "records": before.get("records", 0) + records,

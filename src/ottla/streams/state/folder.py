@@ -102,6 +102,14 @@ class StateFolder:
             unsaved = 0
         return Kept(step, dict(told), unsaved)
 
+    def newest(self, stores: Mapping[str, Store], take: Callable[[Changes], None]) -> Kept:
+        """Hand the newest entries to `take`, those of a batch at work too; for whoever only reads."""
+        names = _steps(entry.name for entry in self._files.entries(self._prefix))
+        if not names:
+            return NOTHING
+        last = max(names)
+        return self.restore(Step(last.batch, last.level + 1), stores, take, held=NOTHING, first=False)
+
     def told(self) -> tuple[Step, dict[str, Any], int] | None:
         """The last step with its counters, and the bytes of all files; None for a task that has not run."""
         entries = self._files.entries(self._prefix)

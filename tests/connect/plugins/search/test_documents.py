@@ -105,12 +105,13 @@ def test_a_schema_makes_a_mapping():
 
 def test_each_action_has_an_outcome_with_the_servers_reason():
     error = {"type": "mapper_parsing_exception", "reason": "no", "caused_by": {"reason": "a is text"}}
-    items = [(200, None), (404, None), (409, {"type": "version_conflict"}), (429, "full"), (400, error)]
+    items = [(200, None), (404, None), (403, "full"), (409, {"type": "version_conflict"}), (429, "full"), (400, error)]
     answer = {"items": [{"index": {"status": status, "error": error}} for status, error in items]}
-    actions = [Writing().action(a_record())] * 5
+    actions = [Writing().action(a_record())] * 6
     assert outcomes(json.dumps(answer).encode(), actions) == [
-        (Outcome.TAKEN, ""), (Outcome.TAKEN, ""), (Outcome.NEWER, "version_conflict: None"), (Outcome.LATER, "full"),
+        (Outcome.TAKEN, ""), (Outcome.TAKEN, ""), (Outcome.LATER, "full"),
+        (Outcome.NEWER, "version_conflict: None"), (Outcome.LATER, "full"),
         (Outcome.REFUSED, "mapper_parsing_exception: no (a is text)"),
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="4 actions have 5 answers"):
+    with pytest.raises(ValueError, match="4 actions have 6 answers"):
         outcomes(json.dumps(answer).encode(), actions[:4])

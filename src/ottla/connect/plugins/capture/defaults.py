@@ -11,7 +11,8 @@ from ottla.connect.plugins.capture.types import Codec
 _QUOTED: Final = re.compile(r"[BE]?'((?:[^']|'')*)'(?:::.*)?", re.DOTALL)
 _NUMBER: Final = re.compile(r"\(?(-?\d+(?:\.\d+)?)\)?(?:::.*)?")
 _COMPUTED: Final = re.compile(r"(?:[a-z_][\w.\"]*\(.*\)|CURRENT_\w+(?:\(\d\))?)(?:::.*)?", re.DOTALL)
-_WITHOUT: Final = (Type.ARRAY, Type.MAP)
+_WITHOUT: Final = (Type.ARRAY, Type.MAP, Type.STRUCT)
+"""Types that have no default: a struct's would have a schema that holds itself."""
 
 
 def default_of(expression: str | None, codec: Codec, type_name: str) -> Any:

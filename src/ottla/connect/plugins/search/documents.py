@@ -22,7 +22,8 @@ _TYPES: Final = {
 }  # fmt: skip
 _LOGICAL: Final = {DATE: "date", TIMESTAMP: "date", TIME: "keyword", DECIMAL: "double"}
 _TEXT: Final = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 256}}}
-_LATER: Final = (429, 502, 503, 504)
+_REFUSED: Final = (400, 413)
+"""Answers about a document. Others are about the index or the cluster, and may pass: a full disk, a lost index."""
 _CONFLICT: Final = 409
 _MOST_LETTERS: Final = 255
 
@@ -214,4 +215,4 @@ def _outcome(item: Mapping[str, Any]) -> tuple[Outcome, str]:
     reason += f" ({cause['reason']})" if isinstance(cause, dict) and cause.get("reason") else ""
     if status == _CONFLICT:
         return Outcome.NEWER, reason
-    return (Outcome.LATER if status in _LATER else Outcome.REFUSED), reason
+    return (Outcome.REFUSED if status in _REFUSED else Outcome.LATER), reason

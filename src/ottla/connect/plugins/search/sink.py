@@ -181,6 +181,7 @@ class SearchSinkTask(SinkTask):
             if not left:
                 return
             if not more:
+                self._known.clear()  # an index may have been deleted
                 raise RetriableException(f"{len(left)} documents were not taken: {reason}")
             this = max(min(wait, _LONGEST_WAIT_MS), answer.retry_after_ms)
             log.warning("%d documents are sent again in %d ms: %s", len(left), this, reason)
