@@ -57,10 +57,6 @@ class KafkaHandler(logging.Handler):
         if capacity < 1:
             raise ValueError(f"capacity is at least 1, not {capacity}")
         settings_from(None, None, options)
-        self.delivered = 0
-        """Records that are in Kafka."""
-        self.dropped = 0
-        """Records that are not and never will be: there was no room, or Kafka refused them."""
         self._bootstrap, self._topic, self._options = bootstrap, topic, options
         self._capacity, self._flush_seconds = capacity, flush_seconds
         self._host = platform.node()
@@ -70,6 +66,10 @@ class KafkaHandler(logging.Handler):
     def _begin(self) -> None:
         """Begin as a new sender: at first, and in the child of a fork, which has no thread."""
         self.sender = f"{self._host}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.delivered = 0
+        """Records that are in Kafka."""
+        self.dropped = 0
+        """Records that are not and never will be: there was no room, or Kafka refused them."""
         self._waiting: deque[tuple[bytes, int]] = deque()
         self._changed = threading.Condition()
         self._open = self._number = 0

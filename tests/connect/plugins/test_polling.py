@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from ottla.connect.errors import RetriableException
+from ottla.connect.errors import ConnectException, RetriableException
 from ottla.connect.plugins.polling import PollingSource, PollingTask
 from ottla.connect.records import SourceRecord
 
@@ -67,6 +67,15 @@ def test_a_failure_that_may_pass_is_told_and_the_partition_asked_again(caplog):
     with caplog.at_level(logging.WARNING, "ottla.connect"):
         assert read(Script("a", [RetriableException("busy")]), 1) == [("a", 0)]
     assert '{"p": "a"}: busy; asking again in' in caplog.text
+
+
+def test_a_record_without_an_offset_is_a_fault_of_the_plugin():
+    class Forgets(Script):
+        async def poll(self, position):
+            return [SourceRecord("t", value=1)]
+
+    with pytest.raises(ConnectException, match="has no source_offset: poll sets it"):
+        read(Forgets("a"), 1)
 
 
 def test_a_failure_that_goes_on_ends_the_task():

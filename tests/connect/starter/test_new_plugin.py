@@ -33,3 +33,9 @@ def test_a_directory_that_holds_something_is_left_alone(tmp_path, capsys):
 def test_a_name_that_is_no_package_is_refused(name, capsys):
     assert main(["connect", "new-plugin", name]) == 2
     assert "write small letters and digits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["json", "class", "starter"])
+def test_a_name_that_python_or_ottla_has_is_refused(name, capsys):
+    assert main(["connect", "new-plugin", name]) == 2
+    assert f"the name '{name}' is taken" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 import sys
 from importlib.resources import files
@@ -51,7 +52,8 @@ def _new_plugin(given: Given) -> int:
     name = given.words[0]
     if not _NAME.fullmatch(name):
         raise Misuse(f"{name!r} is no name of a package: write small letters and digits, with -, such as sea-birds")
-    if name in ("ottla", "starter"):
+    module = name.replace("-", "_")
+    if module in ("ottla", "starter") or module in sys.stdlib_module_names or keyword.iskeyword(module):
         raise Misuse(f"the name {name!r} is taken: choose another")
     target = Path(given.text("directory") or name)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

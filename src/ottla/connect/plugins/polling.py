@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.connect.errors import RetriableException
+from ottla.connect.errors import ConnectException, RetriableException
 from ottla.connect.plugins.base import Offset, OffsetReader, SourceOffset, SourcePartition, SourceTask
 from ottla.connect.records import SourceRecord
 
@@ -118,7 +118,8 @@ class PollingTask(SourceTask):
         turn.due_s = time.monotonic() + (0.0 if records else self._interval_s)
         for record in records:
             record.source_partition = dict(partition)
+            if record.source_offset is None:
+                raise ConnectException(f"a record of {json.dumps(partition)} has no source_offset: poll sets it")
         if records:
-            assert records[-1].source_offset is not None, "poll gives each record its source_offset"
             turn.position = Position(partition, records[-1].source_offset)
         return records

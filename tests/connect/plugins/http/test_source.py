@@ -145,6 +145,26 @@ def test_records_that_come_later_are_read_alone(api, mode):
     assert [each.value["id"] for each in read(config(api, mode), 1, first[-1].source_offset)] == [4]
 
 
+def test_an_offset_that_moves_on_without_records_is_followed_one_step_at_a_time(api):
+    steps = iter(range(1, 1_000))
+    api.cursor = lambda asked, _: (200, {"X-Next": f"c{next(steps)}"}, [])
+
+    async def story():
+        task = HttpSourceConnector.task(config(api, "header"))
+        await task.start(Kept())
+        reading = asyncio.ensure_future(task.read())
+        async with asyncio.timeout(60):
+            while len(api.seen) < 4:
+                await asyncio.sleep(0.001)
+        reading.cancel()
+        await asyncio.wait([reading])
+        await task.close()
+
+    asyncio.run(story())
+    paths = [path for path, _ in api.seen[:4]]
+    assert paths == ["/cursor?from=", "/cursor?from=c1", "/cursor?from=c2", "/cursor?from=c3"]
+
+
 def test_a_document_that_has_changed_is_read_whole(api):
     first = read(config(api, "version"), 3)
     api.items = [{"id": 9, "at": "z"}]
@@ -206,6 +226,7 @@ def test_pointers_follow_their_rfc():
         ({"http.url": "http://h/${since}"}, r"the only variable is \$\{offset\}"),
         ({"http.auth": "header", "http.secret": "s"}, "http.auth=header needs http.auth.header"),
         ({"http.secret": "s"}, "http.auth=none has no use for http.secret"),
+        ({"http.auth": "header", "http.secret": "s", "http.auth.header": "a b"}, "http.auth.header"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(more, sentence):

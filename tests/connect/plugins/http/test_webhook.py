@@ -41,6 +41,7 @@ def listening(story, **options):
 def sent(body, count=1, **more):
     """The records that a request becomes, and its answer behind their acknowledgement."""
     headers = more.pop("headers", {})
+    more |= {"headers": more.pop("carried", "")}
 
     async def story(task):
         answer = asyncio.ensure_future(asyncio.to_thread(post, task, body, **headers))
@@ -75,10 +76,9 @@ def test_an_array_becomes_records_with_their_own_keys():
 
 def test_the_bytes_of_a_body_are_kept_with_the_headers_that_are_asked_for():
     headers = {"X_Event": "push", "X_Delivery": "d1"}
-    [record], _ = sent(b"\x00x", format="bytes", headers=headers, key_header="X-Delivery")
-    assert (record.key, record.value, record.headers) == ("d1", b"\x00x", ())
-    [record], _ = sent(b"x", **{"format": "bytes", "headers": headers}, key_header="X-Delivery")
-    assert record.key == "d1"
+    [record], _ = sent(b"\x00x", format="bytes", headers=headers, key_header="X-Delivery", carried="X-Event,X-None")
+    assert (record.key, record.value) == ("d1", b"\x00x")
+    assert [(each.key, each.value) for each in record.headers] == [("X-Event", "push")]
 
 
 def test_only_a_signed_request_is_taken():

@@ -128,6 +128,8 @@ def _checked(config: Config) -> tuple[dict[str, Any], Paging]:
         if (letter in needs) != (options[name] is not None):
             verb = "needs" if letter in needs else "has no use for"
             raise ConfigException(f"http.auth={options['http.auth']} {verb} {name}")
+    if options["http.auth.header"] is not None:
+        header_list("http.auth.header", [f"{options['http.auth.header']}: value"])
     secret: Password | None = options["http.secret"]
     if secret is not None and not is_plain(secret.value):
         raise ConfigException("http.secret is printable ASCII without line ends")
@@ -145,6 +147,8 @@ class HttpSource(PollingSource):
         self._options, self._paging = options, paging
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="http")
         self._service = Service(options["http.url"].replace(_VARIABLE, ""), options["http.timeout.ms"] / 1000)
+        self._ahead: tuple[SourceOffset | None, SourceOffset | None] = (None, None)
+        """The last offset of a record, and the one behind it that pages without news have led to."""
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"} | self._authorization()
         for each in options["http.headers"]:
             name, _, content = each.partition(":")
@@ -156,19 +160,25 @@ class HttpSource(PollingSource):
 
     async def poll(self, position: Position) -> list[SourceRecord]:
         """The new records of a page; pages that hold nothing new are walked through."""
-        offset = position.offset
+        before, offset = self._ahead
+        if before != position.offset:
+            before = offset = position.offset
         for _ in range(_MOST_PAGES):
             page = await self._page(offset)
             if page is None:
-                return []
+                break
             try:
                 if found := self._paging.found(offset, page):
                     return [self._record(item, behind) for item, behind in found]
             except DataException as fault:
                 raise ConnectException(f"{page.url}: {fault}") from None
-            offset = self._paging.further(offset, page)
-            if offset is None:
-                return []
+            further = self._paging.further(offset, page)
+            if further is None:
+                break
+            offset = further
+            if not page.items:  # an offset that moves on by itself: there is nothing yet
+                break
+        self._ahead = (before, offset)
         return []
 
     async def close(self) -> None:

@@ -66,6 +66,11 @@ class ImapSourceConnector(SourceConnector):
         return PollingTask(ImapSource(options), interval_ms=options["poll.interval.ms"])
 
     @classmethod
+    def exactly_once(cls, config: Config) -> bool:
+        """UIDs only grow, and an offset counts the parts of a message."""
+        return True
+
+    @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
         """Offsets name a message and its last part that is in Kafka."""
         for partition, offset in offsets:
@@ -85,6 +90,8 @@ class ImapSource(PollingSource):
         self._place = place_of(options["claim.store"])
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="imap")
         self._connection: imaplib.IMAP4 | None = None
+        self._bytes = 0
+        """The content of the messages of one read; with more than one may have, it ends."""
         self._whole: list[int] = []
         """The UIDs of messages that were read whole and are not cleared away yet."""
 
@@ -129,9 +136,12 @@ class ImapSource(PollingSource):
             found = _answer(connection.uid("SEARCH", f"UID {max(first, 1)}:*"))
             uids = sorted(int(each) for part in found if part for each in part.split())
             made: list[SourceRecord] = []
+            self._bytes = 0
             for uid in [each for each in uids if each >= first][: self._options["batch.size"]]:
                 records = self._message(connection, uid)
                 made += records[offset["parts"] :] if uid == offset["uid"] else records
+                if self._bytes >= self._options["mail.max.bytes"]:
+                    break
             return made
 
         return self._guarded(ask)
@@ -165,6 +175,7 @@ class ImapSource(PollingSource):
             raise DataException(f"the message {uid} has {size:,} bytes, more than mail.max.bytes={most}")
         for part in _answer(connection.uid("FETCH", str(uid), "(BODY.PEEK[])")):
             if isinstance(part, tuple):
+                self._bytes += len(part[1])
                 return bytes(part[1])
         raise DataException(f"the message {uid} was deleted while it was read")
 

@@ -8,6 +8,7 @@ from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.utils import getaddresses, parsedate_to_datetime
+from functools import cache
 from typing import Any, Final
 
 from ottla.connect.checks import non_empty_text, one_of
@@ -33,6 +34,7 @@ def attachment_options() -> tuple[Option, ...]:
     )  # fmt: skip
 
 
+@cache
 def place_of(store_url: str | None) -> Place:
     """The place for contents: a store, or the record itself."""
     if store_url is None:
