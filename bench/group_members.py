@@ -33,10 +33,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from ottla.client.core.transport import PLAINTEXT
 
 from bench.brokers import OttlaBroker
 from ottla.client.aio.cluster import AsyncConnection
-from ottla.client.core.transport import PLAINTEXT
 from ottla.client.model import ClientSettings, Destination
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_heartbeat import (
