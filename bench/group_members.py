@@ -33,6 +33,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from ottla.client.core.transport import PLAINTEXT
 
 from bench.brokers import OttlaBroker
 from ottla.client.aio.cluster import AsyncConnection

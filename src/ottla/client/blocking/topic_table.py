@@ -30,8 +30,10 @@ class TopicTable(Mapping[K, V], Generic[K, V]):
     Iteration sees the keys of one moment, and `snapshot()` all rows of one. Only committed records are seen. It is a
     context manager.
 
-        from ottla.client import TopicTable
+        from ottla.client import Producer, TopicTable
 
+        with Producer("localhost:9092") as producer:
+            producer.produce("prices", "4.20", key="tea")
         with TopicTable("prices", "localhost:9092", key=bytes.decode, value=float) as prices:
             prices.wait_until_caught_up(timeout=30)
             print(prices.get("tea"), prices.lag())

@@ -133,9 +133,9 @@ def test_heartbeats_come_in_time_and_run_their_statement(database):
 
 def test_a_lost_slot_is_told_and_a_slot_can_go_with_its_connector(database):
     async def story():
-        async with Running(database, slot_drop_on_stop="true", snapshot_mode="initial_only") as running:
+        async with Running(database, slot_drop_on_stop="true") as running:
             *_, last = await running.records(5)
-            assert await running.task.read() is None
+            assert slot(database) is not None
         assert slot(database) is None
         async with Running(database, last.source_offset, snapshot_mode="when_needed") as again:
             assert len(await again.records(5)) == 5
@@ -144,6 +144,29 @@ def test_a_lost_slot_is_told_and_a_slot_can_go_with_its_connector(database):
             pass
 
     with pytest.raises(ConnectException, match="the replication slot begun is gone"):
+        asyncio.run(story())
+
+
+def test_rows_alone_need_no_slot_and_end_the_task(database):
+    async def story():
+        async with Running(database, snapshot_mode="initial_only") as running:
+            *_, last = await running.records(5)
+            assert await running.task.read() is None
+        async with Running(database, last.source_offset, snapshot_mode="initial_only") as again:
+            assert await again.task.read() is None
+        assert slot(database) is None
+
+    asyncio.run(story())
+
+
+def test_two_tables_of_one_topic_are_refused(database):
+    ask(database, 'CREATE TABLE "a b" (id int)', "CREATE TABLE a_b (id int)")
+
+    async def story():
+        async with Running(database):
+            pass
+
+    with pytest.raises(ConfigException, match=r"would share a topic, p\.public\.a_b"):
         asyncio.run(story())
 
 

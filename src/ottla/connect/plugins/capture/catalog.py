@@ -90,6 +90,11 @@ class Catalog:
         if level != "logical":
             raise ConfigException(f"the server has wal_level={level}: set wal_level=logical and restart it")
 
+    async def log_end(self) -> int:
+        """The end of the server's log."""
+        ((end,),) = await self.rows("SELECT pg_current_wal_lsn()::text")
+        return lsn_of(end)
+
     async def publish(self, options: Mapping[str, Any], tables: Sequence[Table]) -> None:
         """Make the publication, or add tables to it, as publication.autocreate.mode says."""
         name, mode = options["publication.name"], options["publication.autocreate.mode"]

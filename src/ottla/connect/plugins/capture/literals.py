@@ -14,9 +14,9 @@ from typing import Final
 
 SESSION: Final = (
     "-c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c TimeZone=UTC -c extra_float_digits=3 "
-    "-c lc_monetary=C -c client_encoding=UTF8"
+    "-c lc_monetary=C -c client_encoding=UTF8 -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 )
-"""The settings under which the forms read here are written."""
+"""The settings under which the forms read here are written, and a snapshot may take its time."""
 DAY_US: Final = 86_400_000_000
 INFINITE_US: Final = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
 """The timestamps that stand for infinity, those of PostgreSQL's Java driver."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.connect.config_def import ConfigDef
-from ottla.connect.errors import ConfigException, ConnectException, RetriableException
+from ottla.connect.errors import ConfigException, ConnectException
 from ottla.connect.plugins.base import (
     Config,
     Offset,
@@ -22,16 +22,14 @@ from ottla.connect.plugins.base import (
 )  # fmt: skip
 from ottla.connect.plugins.capture.beginning import Beginning, SlotState, beginning, place_of
 from ottla.connect.plugins.capture.envelope import SOURCE, VERSION, Events
-from ottla.connect.plugins.capture.literals import SESSION
 from ottla.connect.plugins.capture.options import OPTIONS, checked
 from ottla.connect.plugins.capture.pgoutput import Relation, decoded
+from ottla.connect.plugins.capture.session import connected, known
 from ottla.connect.plugins.capture.shapes import Shape, Shapes
 from ottla.connect.plugins.capture.stream import Stream
 from ottla.connect.records import PassedPlace, SourceRecord
 
 if TYPE_CHECKING:
-    from psycopg import AsyncConnection
-
     from ottla.connect.plugins.capture.catalog import Catalog
     from ottla.connect.plugins.capture.slot import Change, Keepalive, Slot
 
@@ -84,6 +82,7 @@ class PostgresTask(SourceTask):
         self._slot: Slot | None = None
         self._catalog: Catalog | None = None
         self._reporting: asyncio.Task[None] | None = None
+        self._passed: dict[str, Any] = {}
         self._arrived: list[Change | Keepalive] = []
         self._failed = False
         now = time.monotonic()
@@ -110,7 +109,7 @@ class PostgresTask(SourceTask):
             raise
         except Exception as fault:
             self._failed = True
-            raise _known(fault) from fault
+            raise known(fault) from fault
 
     async def commit(self, offsets: Sequence[Offset]) -> None:
         """Let the server forget what is in Kafka, with its offset."""
@@ -136,7 +135,7 @@ class PostgresTask(SourceTask):
 
         options = self._options
         try:
-            self._catalog = catalog = Catalog(await _connected(options))
+            self._catalog = catalog = Catalog(await connected(options))
             await catalog.require_logical()
             await catalog.learn_types()
             tables = await catalog.tables(self._shapes.selection, roots=options["publish.via.partition.root"])
@@ -146,11 +145,13 @@ class PostgresTask(SourceTask):
                             options["publication.name"])  # fmt: skip
             state = await catalog.slot(options["slot.name"])
             first = beginning(options["snapshot.mode"], kept, state, options["slot.name"], options["database.dbname"])
-            self._slot = Slot(await _connected(options, replication="database"), options["slot.name"])
-            await self._begun(first, state, [self._shapes.of(each) for each in tables.values()])
+            self._slot = Slot(await connected(options, replication="database"), options["slot.name"])
+            shapes = [self._shapes.of(each) for each in tables.values()]
+            _require_own_topics(shapes)
+            await self._begun(first, state, shapes)
         except Exception as fault:
             self._failed = True
-            raise _known(fault) from fault
+            raise known(fault) from fault
 
     async def _begun(self, first: Beginning, state: SlotState | None, shapes: Sequence[Shape]) -> None:
         """Make the slot where it is not there, and open the snapshot; the log follows from the place of both."""
@@ -159,7 +160,12 @@ class PostgresTask(SourceTask):
         assert self._slot is not None
         assert self._catalog is not None
         exported, lsn = None, 0 if state is None else state.confirmed_lsn
-        if state is None:
+        if state is not None and state.lost:
+            await self._catalog.drop_slot(self._options["slot.name"])
+            state = None
+        if self._options["snapshot.mode"] == "initial_only":  # a slot that nobody reads would hold the log for ever
+            lsn = await self._catalog.log_end()
+        elif state is None:
             made = await self._slot.make(failover=self._options["slot.failover"])
             exported, lsn = made.snapshot, made.consistent_lsn
         if first.snapshot:
@@ -226,7 +232,9 @@ class PostgresTask(SourceTask):
             records.append(self._events.heartbeat(time.time_ns() // 1000, self._stream.offset))
         if now >= self._report_due:
             self._report_due = now + self._options["status.update.interval.ms"] / 1000
-            records.append(PassedPlace("", source_partition=self._events.partition, source_offset=self._stream.offset))
+            if self._stream.offset != self._passed:
+                self._passed = self._stream.offset
+                records.append(PassedPlace("", source_partition=self._events.partition, source_offset=self._passed))
         return records
 
     async def _report(self) -> None:
@@ -262,32 +270,12 @@ class PostgresTask(SourceTask):
             log.warning("%s", fault)
 
 
-async def _connected(options: Mapping[str, Any], **more: str) -> AsyncConnection[Any]:
-    """A connection whose session writes values as `literals` reads them."""
-    try:
-        from psycopg import AsyncConnection
-    except ImportError:
-        raise ConfigException("the Postgres connector needs psycopg: pip install 'ottla[connect-sql]'") from None
-    given = {
-        "host": options["database.hostname"], "port": options["database.port"], "user": options["database.user"],
-        "dbname": options["database.dbname"], "sslmode": options["database.sslmode"],
-        "sslcert": options["database.sslcert"], "sslkey": options["database.sslkey"],
-        "sslrootcert": options["database.sslrootcert"], "application_name": "ottla", "options": SESSION,
-    }  # fmt: skip
-    for name, option in (("password", "database.password"), ("sslpassword", "database.sslpassword")):
-        given[name] = None if options[option] is None else options[option].value
-    named = {name: value for name, value in {**given, **more}.items() if value is not None}
-    connection = await AsyncConnection.connect(**named, autocommit=True)
-    if not more and options["database.initial.statements"]:
-        await connection.execute(options["database.initial.statements"])
-    return connection
-
-
-def _known(fault: Exception) -> Exception:
-    """An error of the database as one of Connect; those that may pass are retriable."""
-    from psycopg import Error, InterfaceError, OperationalError
-
-    if not isinstance(fault, Error):
-        return fault
-    kind = RetriableException if isinstance(fault, OperationalError | InterfaceError) else ConnectException
-    return kind(str(fault).strip())
+def _require_own_topics(shapes: Sequence[Shape]) -> None:
+    """Refuse tables whose names are the same as topics, since some characters become underscores there."""
+    found: dict[str, str] = {}
+    for each in shapes:
+        other = found.setdefault(each.topic, each.table.full_name)
+        if other != each.table.full_name:
+            raise ConfigException(
+                f"{other} and {each.table.full_name} would share a topic, {each.topic}: leave one out"
+            )
