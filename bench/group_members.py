@@ -33,7 +33,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from ottla.client.core.transport import PLAINTEXT
 
 from bench.brokers import OttlaBroker
 from ottla.client.aio.cluster import AsyncConnection
