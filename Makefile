@@ -7,15 +7,16 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Some images switch bytecode off: then every process compiles all that it imports, and starts three times slower.
 unexport PYTHONDONTWRITEBYTECODE
 
-TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible
+TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible opensearch-if-possible spark-archive
 
-.PHONY: help demo test test-parts check compat fuzz sim faults damage once lake-campaign spark-campaign connect-campaign bench pictures format clean
+.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign connect-campaign streams-campaign bench pictures format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
 	@echo 'make test    the test suite; make test ARGS="tests/lake -k keyed" for a part; ARGS=--long for more kills and damages'
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
+	@echo 'make debezium-events  the events of change capture beside those of Debezium on a stock worker, recorded anew'
 	@echo 'make fuzz    the compiled part under sanitizers, then mutated input against a live broker'
 	@echo 'make sim     three and four brokers in virtual time from 250 seeds; make sim ARGS="--seeds 500" for one broker'
 	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
@@ -24,6 +25,7 @@ help:
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
 	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
 	@echo 'make connect-campaign  connectors under kill -9 of workers and broker; ARGS="--kills 40", or "--minutes 15"'
+	@echo 'make streams-campaign  topologies on Spark under kill -9; make streams-campaign ARGS="--kills 20 --records 20000"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 	@echo 'make pictures  the pictures of the pages, by the demo and by the commands of a guide'
 
@@ -45,6 +47,10 @@ check:
 compat:
 	@tools/setup.sh test demo java kafka spark-jars streams-jars spark42 node go cc clients
 	@$(PYTHON) tools/compat.py $(ARGS)
+
+debezium-events:
+	@tools/setup.sh test java kafka debezium-jars postgres-if-possible
+	@$(PYTHON) -m tests.connect.plugins.capture.stock
 
 fuzz:
 	@tools/setup.sh test
@@ -79,6 +85,10 @@ spark-campaign:
 connect-campaign:
 	@tools/setup.sh test
 	@$(PYTHON) -m tests.connect.campaign $(ARGS)
+
+streams-campaign:
+	@tools/setup.sh test java
+	@$(PYTHON) -m tests.streams.campaign $(ARGS)
 
 bench:
 	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc

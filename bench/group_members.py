@@ -36,7 +36,6 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from bench.brokers import OttlaBroker
 from ottla.client.aio.cluster import AsyncConnection
-from ottla.client.core.transport import PLAINTEXT
 from ottla.client.model import ClientSettings, Destination
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_heartbeat import (
@@ -171,7 +170,7 @@ class Run:
         host, _, port = self._broker.address.rpartition(":")
         settings = ClientSettings(client_id="members")
         opening = (
-            AsyncConnection.open(Destination(host, int(port)), settings, PLAINTEXT)
+            AsyncConnection.open(Destination(host, int(port)), settings)
             for _ in range(first, min(first + _CONNECTING, self._wanted))
         )
         return await asyncio.gather(*opening)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.java_tools import QUICK
+from tests.java_tools import QUICK_SPARK
 from tests.workers import LONGEST, pytest_xdist_make_scheduler
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# A test's Java process ends before its compiler has paid: Spark's takes two thirds of the time with these options.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(QUICK[1:]))
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_SPARK)
 
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")  # no deadlines: a busy machine is not a fault
@@ -48,8 +47,11 @@ NO_AZURITE = "Azurite is not here"
 NO_POSTGRES = "PostgreSQL is not here"
 """The skip reason of tests that need a PostgreSQL, where the system's packages cannot be had."""
 
+NO_OPENSEARCH = "OpenSearch's jars are not here"
+"""The skip reason of tests that need an OpenSearch, on a machine without Maven or Java."""
+
 FORESEEN_SKIPS = ("needs to be root", "real input is not here", "this machine has no IPv6", NO_HISTORY, NO_AZURITE,
-                  NO_POSTGRES)  # fmt: skip
+                  NO_POSTGRES, NO_OPENSEARCH)  # fmt: skip
 """Beginnings of the reasons of skips that are allowed everywhere."""
 
 NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"

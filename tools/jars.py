@@ -44,6 +44,11 @@ SETS = {
         "kafka-streams-test-utils-4.3.1.jar",
         "OTTLA_STREAMS_JARS",
     ),
+    "debezium": JarSet(
+        ("io.debezium:debezium-connector-postgres:3.6.1.Final",),
+        "debezium-connector-postgres-3.6.1.Final.jar",
+        "OTTLA_DEBEZIUM_JARS",
+    ),
     "zookeeper": JarSet(
         (
             "org.apache.zookeeper:zookeeper:3.9.4",
@@ -62,6 +67,16 @@ SETS = {
         ),
         "hadoop-client-minicluster-3.5.0.jar",
         "OTTLA_HDFS_JARS",
+    ),
+    "opensearch": JarSet(
+        (
+            "org.opensearch:opensearch:2.19.6",
+            "org.opensearch.plugin:transport-netty4-client:2.19.6",
+            "org.apache.logging.log4j:log4j-core:2.25.4",
+            "org.apache.logging.log4j:log4j-api:2.25.4",
+        ),
+        "opensearch-2.19.6.jar",
+        "OTTLA_OPENSEARCH_JARS",
     ),
     # Spark brings the Scala library itself; a second one beside it would shadow it.
     "spark-kafka": JarSet(

@@ -1,6 +1,6 @@
 """Makes the pictures of docs/pictures: `make pictures`.
 
-Two are drawn here. The lake's is the page that `ottla lake picture` writes after the commands of
+Four are drawn here. The lake's is the page that `ottla lake picture` writes after the commands of
 docs/guide/topic-to-table.md; the demo's is the one that `make demo` left behind.
 """
 
@@ -99,11 +99,42 @@ LOAD = (
     Note(422, 206, "Killed after it: the round is carried through."),
     Note(422, 224, "The next load reveals the rest of the files."),
 )  # fmt: skip
+LOGS = (
+    Box(20, 20, 200, 56, "rsyslog", ("over TCP, queue on disk",)),
+    Box(20, 92, 200, 56, "fluent-bit", ("files, by OTLP",)),
+    Box(20, 164, 200, 56, "Python's logging", ("KafkaHandler",)),
+    Box(290, 20, 190, 128, "connectors", ("SyslogSource, OtlpSource", "answer or slow down", "their senders")),
+    Box(550, 92, 110, 56, "topic logs", ("by host",)),
+    Box(730, 20, 230, 200, "app.py", ("log-events: templates, fields", "log-counts: by the minute", "log-alerts",
+                                      "log-arrivals: sent, arrived", "", "log-events to the lake")),
+    Arrow((222, 48), (286, 48)),
+    Arrow((222, 120), (286, 120)),
+    Arrow((482, 120), (546, 120)),
+    Arrow((222, 200), (600, 200)),
+    Arrow((600, 200), (600, 152)),
+    Arrow((662, 120), (726, 120)),
+)  # fmt: skip
+MAIL = (
+    Box(20, 20, 200, 75, "inbox", ("messages with PDF,", "Word and Excel files")),
+    Box(290, 20, 190, 75, "DirectorySource", ("format=mail", "claim.store=claims")),
+    Box(550, 20, 150, 75, "topic mail", ("text, references",)),
+    Box(550, 140, 150, 75, "store claims", ("contents by their", "SHA-256")),
+    Box(770, 20, 210, 195, "app.py", ("redeems the references", "mail-text: text and tables", "mail-alerts", "search",
+                                      "", "a better parser: again", "from the beginning")),
+    Arrow((222, 57), (286, 57)),
+    Arrow((482, 57), (546, 57)),
+    Arrow((482, 90), (546, 160)),
+    Arrow((702, 57), (766, 57)),
+    Arrow((702, 177), (766, 177)),
+)  # fmt: skip
 
 
 def main() -> int:
     """Write the pictures; an argument names a single one."""
-    made = {"system.svg": drawn_system, "load.svg": drawn_load, "lake.svg": lake, "demo.png": demo}
+    made = {
+        "system.svg": drawn_system, "load.svg": drawn_load, "logs.svg": drawn_logs, "mail.svg": drawn_mail,
+        "lake.svg": lake, "demo.png": demo,
+    }  # fmt: skip
     wanted = sys.argv[1:] or [*made]
     if unknown := [name for name in wanted if name not in made]:
         sys.exit(f"there is no picture {unknown[0]}: choose from {', '.join(made)}")
@@ -125,6 +156,16 @@ def drawn_system() -> bytes:
 def drawn_load() -> bytes:
     """The four steps of a round of a load."""
     return drawing("A round of a load: plan, attempt, publication, commit", LOAD, 820, 244)
+
+
+def drawn_logs() -> bytes:
+    """The log aggregation of examples/."""
+    return drawing("Log lines of many hosts become events, counts, alerts and arrivals", LOGS, 980, 240)
+
+
+def drawn_mail() -> bytes:
+    """The mail directory of examples/."""
+    return drawing("Mail becomes text and tables; contents lie in a store", MAIL, 1000, 235)
 
 
 def drawing(title: str, parts: Sequence[Box | Arrow | Note], width: int, height: int) -> bytes:

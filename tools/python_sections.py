@@ -41,8 +41,8 @@ SECTIONS = (
         "The blocking client; [the guide](../guide/client.md) introduces it, and "
         "[Transactions](../guide/transactions.md) tells the whole story of a transactional producer.",
         "Producer ottla.client.blocking.producer:Delivery Delivered ProducerSettings AuditTrail Consumer "
-        "ConsumerSettings FetchSettings IsolationLevel CommittedOffset Admin NewTopic Cluster TopicPartition "
-        "ClientSettings",
+        "ConsumerSettings FetchSettings TopicTable IsolationLevel CommittedOffset Admin NewTopic Cluster "
+        "TopicPartition ClientSettings",
     ),
     Section(
         "ottla.client.aio",
@@ -56,6 +56,11 @@ SECTIONS = (
         "[the guide](../guide/testing.md) introduces them.",
         "TestBroker ottla.testing.plugin:ottla_broker ottla.testing.plugin:ottla_topic "
         "ottla.testing.plugin:kafka ottla.testing.plugin:kafka_topic",
+    ),
+    Section(
+        "ottla.logging",
+        "A handler of Python's `logging`; [the guide](../guide/connect-feeds.md) introduces it.",
+        "KafkaHandler",
     ),
     Section(
         "ottla.spark",
@@ -111,10 +116,11 @@ SECTIONS = (
     ),
     Section("ottla.records.compression", "For `compression` in `ProducerSettings`.", "Codec"),
     Section(
-        "ottla.client.core.transport",
-        "For `security`: hooks that wrap connections. TLS and SASL are not there yet.",
-        "Security Exchange AsyncExchange",
+        "ottla.client.security",
+        "For `security`, which takes options by Kafka's names too: [TLS and passwords](../guide/security.md).",
+        "Security security_of",
     ),
+    Section("ottla.tls.settings", "The options of TLS, in a `Security`.", "TlsSettings"),
     Section(
         "ottla.client.produce.audit_trail",
         "Beside `AuditTrail`; [Auditing a lake](../guide/lake-audit.md) tells what it is for.",

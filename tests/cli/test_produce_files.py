@@ -142,7 +142,7 @@ def test_a_truncated_avro_file_says_how_many_records_are_written(ottla: Ottla, n
 @pytest.mark.parametrize(
     ("file", "content", "why"),
     [
-        ("a.csv", b"a,b\n1,2\n3\n", "a.csv, line 3 has 1 fields, and the header line has 2; the record before it is"),
+        ("a.csv", b"a,b\n1,2\n3\n", "a.csv, line 3 has 1 field, and the header line has 2; the record before it is"),
         ("a.csv", b"a,a\n1,2\n", "the header line names 'a' twice"),
         ("a.csv", b"a,\n1,2\n", "field 2 of the header line has no name"),
         ("a.csv", b"a;b\n1;2\n", "--delimiter ';' would part it"),
@@ -200,6 +200,7 @@ def test_words_that_may_be_files_or_values_are_asked_about(ottla: Ottla, name: s
         ([str(path), "one"], "is a file and 'one' is none"),
         ([str(tmp_path / "b.csv")], "there is no file"),
         ([str(tmp_path)], "is a directory"),
+        (["."], "is a directory"),
         (["pyproject.toml"], "is a file here, and may be a value"),
     ]:
         done = ottla("produce", name, *words)

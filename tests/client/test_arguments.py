@@ -34,6 +34,9 @@ def test_an_admin_refuses_what_cannot_be_meant(call: Callable[[Any], Any], said:
 
 
 def test_options_of_a_topic_may_be_numbers_and_switches():
+    assert config_text("retention.ms", "7d") == "604800000" and config_text("segment.bytes", "1MiB") == "1048576"
+    with pytest.raises(ValueError, match=r"Invalid value 7 bananas for configuration retention.ms: not a number or"):
+        config_text("retention.ms", "7 bananas")
     assert [config_text("x", value) for value in (5, 0.5, True, False, "a", None)] == [
         *("5", "0.5", "true", "false", "a"),
         None,

@@ -234,8 +234,9 @@ def same_answer(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("plugin", ASKED)
 def test_a_plugin_answers_as_apache_kafkas_class_does(oracle: Oracle, plugin: str) -> None:
-    configs = st.fixed_dictionaries({}, optional=ASKED[plugin]) if plugin.startswith("Insert") else None
-    configs = configs or st.fixed_dictionaries(ASKED[plugin])
+    asked = ASKED[plugin]
+    inserts = plugin.startswith("Insert")
+    configs = st.fixed_dictionaries({}, optional=asked) if inserts else st.fixed_dictionaries(asked)
 
     @RUNS
     @given(config=configs, value=VALUES, timestamp=st.sampled_from([1700000000123, 0, None]))

@@ -124,12 +124,21 @@ and a scrub finds it once the segment is closed. A lookup that is wrong is a fin
   behind it: the batch has an epoch that the checkpoint does not know, as if a bit of its epoch had flipped, and is
   refused; with other replicas it is fetched again. With more the epochs are taken from the log, and that is said.
   Where nothing was written since, nothing is missed.
-- A copy of a directory from the same run of the broker, put back after a kill: it looks like what a crash leaves. With
-  several replicas the others know it if they find it leading
+- A copy of a directory from the same run of the broker, put back after a kill, which was made within the last second
+  before the broker wrote no more: its age (file `age`) is the one that the store knows, and it looks like what a crash
+  leaves. With several replicas the others know it if they find it leading
   ([why](../decisions/0024-leaders-that-lack-what-was-committed.md)); if it starts after them, it fetches what it lacks
-  as any replica does that was away, and nobody says so. With a single replica those records are lost.
+  as any replica does that was away. A single broker whose store lies in a log directory knows no such copy: its store
+  goes back with it.
 - The end of a log behind its checkpointed high watermark, where its last segment is removed after a kill: the
   checkpoint is up to `replica.high.watermark.checkpoint.interval.ms` old.
+
+## Clocks
+
+`make damage ARGS=--clocks` plays 32 scenes with a fake clock: brokers start with it, or it is set while they run; on a
+single broker, on all of three, on a follower that leads later, on the leader; a day behind to a year ahead. Nothing
+that was acknowledged may be gone, each broker whose clock is off says so once, and `ottla clock accept` ends the doubt.
+At the commit 5194a9c4 on 2026-11-28 all 32 were right, in 8 minutes.
 """
 _PLACE = re.compile(r"/\S*/root/")
 """The folder of a case."""

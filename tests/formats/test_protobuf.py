@@ -1,6 +1,7 @@
 """Protobuf payloads become the columns of google.protobuf's own messages, and a bad payload costs only its row."""
 
 import base64
+import importlib
 import importlib.resources
 import struct
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from tests.formats.shop_orders import FILE, WRITER, Order
 from ottla.formats.decoder import Decoder, arrow_schema
 from ottla.formats.faults import SchemaFault
 from ottla.formats.protobuf import ProtobufReader, index_path
-from ottla.formats.protobuf_imports import WELL_KNOWN
+from ottla.formats.protobuf_imports import BUILT_IN, WELL_KNOWN
 from ottla.formats.protoc import compiled
 from ottla.formats.wire import framed
 from ottla.formats.writer import WriterSchema
@@ -246,3 +247,18 @@ def _descriptor_of(text):
 def test_the_files_of_protobufs_own_are_all_known():
     folder = importlib.resources.files("grpc_tools") / "_proto"
     assert {str(path.relative_to(folder)) for path in folder.rglob("*.proto")} == WELL_KNOWN
+
+
+def test_the_imports_that_need_no_reference_are_those_of_google():
+    for name in (name for name in BUILT_IN if name.startswith("google/type/")):
+        text = f'syntax = "proto3"; import "{name}"; message M {{ int32 id = 1; }}'
+        ours = compiled(WriterSchema("PROTOBUF", text)).pool.FindFileByName(name)
+        module = importlib.import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+        assert _shape(ours) == _shape(module.DESCRIPTOR), name
+
+
+def _shape(file):
+    """The messages and enums of a file, without its options."""
+    found = FileDescriptorProto()
+    file.CopyToProto(found)
+    return list(found.message_type), list(found.enum_type), found.package

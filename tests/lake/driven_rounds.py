@@ -45,12 +45,12 @@ def documents(*values: object) -> list[Sent]:
 
 @dataclass
 class Rounds:
-    """A lake that is loaded round by round from partition 0 of one topic."""
+    """A lake that is loaded round by round from partitions 0 and 1 of one topic."""
 
     place: Path
     options: dict[str, Any]
     monkeypatch: pytest.MonkeyPatch
-    records: list[Sent] = field(default_factory=list)
+    partitions: tuple[list[Sent], list[Sent]] = field(default_factory=lambda: ([], []))
     committed: Commit = field(default_factory=Commit)
     dead: dict[int, str] = field(default_factory=dict)
     """The reason of each dead letter, by offset."""
@@ -62,14 +62,18 @@ class Rounds:
         self._publisher = publisher(self.settings.shape, self._store, "L")
         self._attempts = itertools.count()
 
-    def load(self, *records: Sent) -> dict[int, str]:
-        """Load one round of these records; returns all dead letters so far."""
+    def load(self, *records: Sent, beside: Sequence[Sent] = ()) -> dict[int, str]:
+        """Load one round of these records, and of others from partition 1; returns all dead letters so far."""
         for module in ("attempt", "write"):
             self.monkeypatch.setattr(f"ottla.lake.rounds.{module}.read_decoded", self._read)
-        begin = len(self.records)
-        self.records += records
-        span = OffsetRange(TOPIC, 0, begin, len(self.records))
-        plan = LoadPlan(self.committed.number + 1, (span,))
+        spans = []
+        for partition, added in enumerate((records, beside)):
+            held = self.partitions[partition]
+            begin = len(held)
+            held += added
+            if added or not partition:
+                spans.append(OffsetRange(TOPIC, partition, begin, len(held)))
+        plan = LoadPlan(self.committed.number + 1, tuple(spans))
         folder = lambda: f"_ottla/tmp/{plan.number}-{next(self._attempts)}/"  # noqa: E731
         quiet = Progress("", 0, None, lambda _: None)
         made = publishable(self.settings, plan, self.committed, folder, Here(2), self._publisher, quiet)
@@ -87,7 +91,8 @@ class Rounds:
         found = self.table().to_pylist()
         others = {"key", "headers", "partition", "timestamp"}
         kept = [{name: value for name, value in row.items() if name not in others} for row in found]
-        return sorted(kept, key=lambda row: row["offset"])
+        order = sorted(range(len(found)), key=lambda at: (found[at]["partition"], found[at]["offset"]))
+        return [kept[at] for at in order]
 
     def table(self) -> pa.Table:
         """The lake as a reader sees it."""
@@ -103,13 +108,14 @@ class Rounds:
         self, span: OffsetRange, kafka: object, *, columns: tuple[str, ...] = COLUMNS, **_: object
     ) -> Iterator[Decoded]:
         """Pieces of at most five records, so that columns also change between the pieces of a round."""
+        records = self.partitions[span.partition]
         for begin in range(span.start, span.end, 5):
             offsets = range(begin, min(begin + 5, span.end))
             whole = {
-                "key": [self.records[at].key for at in offsets],
-                "value": [self.records[at].value for at in offsets],
+                "key": [records[at].key for at in offsets],
+                "value": [records[at].value for at in offsets],
                 "headers": [None] * len(offsets),
-                "partition": [0] * len(offsets),
+                "partition": [span.partition] * len(offsets),
                 "offset": list(offsets),
                 "timestamp": [NEW_YEAR] * len(offsets),
             }

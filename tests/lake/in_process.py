@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -40,7 +41,8 @@ class Load:
         self.catalog = f"sqlite:///{folder}/catalog.db"
         if format == "iceberg":
             options["catalog"] = self.catalog
-        self.settings = load_settings([TOPIC], self.folder, {"format": format, "partition_by": "none", **options})
+        self._options = {"format": format, "partition_by": "none", **options}
+        self.settings = load_settings([TOPIC], self.folder, self._options)
         self.store = open_store(self.settings.url)
         self.committed = Commit()
         self.letters: list[str] = []
@@ -57,6 +59,17 @@ class Load:
             return SimpleNamespace(schema=schemas.__getitem__)
 
         self._monkeypatch.setattr(values, "registry", find)
+
+    def goes_on(self, **options: Any) -> None:
+        """Later rounds have these options, too."""
+        self.settings = load_settings([TOPIC], self.folder, self._options | options)
+
+    @contextlib.contextmanager
+    def earlier(self, name: str, value: Any) -> Iterator[None]:
+        """An earlier version of ottla, in which a name had this value."""
+        with self._monkeypatch.context() as patch:
+            patch.setattr(name, value)
+            yield
 
     def round(self, payloads: Sequence[bytes | None]) -> None:
         """Load values in one round; raises LakeRefused as the loader does."""

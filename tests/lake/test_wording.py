@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
 from ottla import lake
 from ottla.lake.options import OPTIONS
-from ottla.lake.wording import keywords
+from ottla.lake.rounds.known import said
+from ottla.lake.wording import keywords, told_in_keywords
 
 
 @pytest.mark.parametrize(
@@ -17,12 +22,34 @@ from ottla.lake.wording import keywords
         ("it was made with --no-json, not with --json", "it was made with `json=False`, not with `json=True`"),
         ("--from: 5 is not an offset", "`beginning`: 5 is not an offset"),
         ("Use the same options, or another --to", "Use the same options, or another `to`"),
+        ("now with --read-uncommitted, then without", "now with `read_committed=False`, then without"),
         ("--partition-by month: no such field", "`partition_by` month: no such field"),
         ("give --master URL; a--b stays", "give --master URL; a--b stays"),
     ],
 )
 def test_a_flag_becomes_its_keyword(flags: str, told: str) -> None:
     assert keywords(flags) == told
+
+
+def test_a_line_of_progress_from_python_names_keywords() -> None:
+    lines: list[str] = []
+    told_in_keywords(lines.append)(f"from now on loads go {said('read_committed', False)}, {said('where', 'n > 1')}")
+    assert lines == ["from now on loads go with `read_committed=False`, with `where` n > 1"]
+
+
+def test_every_flag_that_the_lake_speaks_of_is_one_of_a_load() -> None:
+    """A load begun from Python turns these, and only these, into keywords."""
+    spoken = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+    root = Path(lake.__file__).parent
+    files = [each for each in root.rglob("*.py") if not {"commands", "audit"} & set(each.parts)]
+    texts = [
+        (file.name, node.value)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    left = {(name, flag) for name, text in texts for flag in spoken.findall(keywords(text)) if flag != "--config"}
+    assert left == set()
 
 
 def test_every_option_has_its_keyword() -> None:

@@ -43,7 +43,8 @@ class OttlaProcess:
         """Start the broker; return once it has printed that it is ready."""
         data = [] if self.directory is None else ["--data", str(self.directory)]
         http = [] if "--http-port" in self.options else ["--http-port", "0"]
-        arguments = [*data, "--port", "0", *http, *self.options]
+        port = [] if any(word.startswith("listeners=") for word in self.options) else ["--port", "0"]
+        arguments = [*data, *port, *http, *self.options]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "ottla", "start", *arguments],
             stdout=subprocess.PIPE,

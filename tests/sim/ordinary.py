@@ -1,24 +1,20 @@
 """Counts how soon ordinary worlds miss a safeguard: `python -m tests.sim.ordinary`, from the root of the repository.
 
-Each safeguard of ordinary_mutants.py, or with `--transactions` of transaction_mutants.py, is removed from a copy of the
-source, and ordinary worlds run over it until one shows an anomaly. `--all` runs all seeds, and counts those that show
-one.
+Each safeguard of ordinary_mutants.py, or with `--transactions` of transaction_mutants.py, is removed from the source in
+a process of its own, and ordinary worlds run there until one shows an anomaly. `--all` runs all seeds, and counts those
+that show one.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+import gc
 
+from tests.sim.edited import run_edited
 from tests.sim.ordinary_mutants import REMOVALS, Removal
-from tests.sim.taken_out import copy_without
 from tests.sim.transaction_mutants import TRANSACTION_MUTANTS
 
-_RUNNER = Path(__file__).with_name("run_ordinary.py")
+from ottla.sim.world import run_seed
 
 
 def main() -> None:
@@ -54,12 +50,20 @@ def run_without(
     removal: Removal, brokers: int, first: int, seeds: int, *, through_all: bool = False
 ) -> list[list[str]]:
     """The seeds that showed anomalies, each with their kinds."""
-    with tempfile.TemporaryDirectory() as place:
-        tree = copy_without(removal.edits, Path(place))
-        command = [sys.executable, str(_RUNNER), str(brokers), str(first), str(seeds), *(["all"] * through_all)]
-        environment = os.environ | {"PYTHONPATH": str(tree)}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    return [line.split() for line in done.stdout.splitlines()]
+    return run_edited(removal.edits, shown_by, brokers, first, seeds, through_all)
+
+
+def shown_by(brokers: int, first: int, seeds: int, through_all: bool) -> list[list[str]]:
+    """The seeds whose ordinary worlds show anomalies, each with their kinds; the first such seed unless through all."""
+    shown = []
+    for seed in range(first, first + seeds):
+        anomalies = run_seed(seed, brokers=brokers).anomalies
+        gc.collect()
+        if anomalies:
+            shown.append([str(seed), *sorted({anomaly.kind for anomaly in anomalies})])
+            if not through_all:
+                break
+    return shown
 
 
 if __name__ == "__main__":

@@ -60,20 +60,14 @@ REMOVALS = (
             (
                 "storage/checkpoint.py",
                 '    replace_file(disk, path, sealed(["0", str(len(epochs)),',
-                '    _not_synced(disk, path, sealed(["0", str(len(epochs)),',
-            ),
-            (
-                "storage/checkpoint.py",
-                "def mark_failed_sync(",
-                """def _not_synced(disk: Disk, path: str, body: bytes) -> None:
-    disk.remove(path + TEMPORARY)
-    file = disk.open(path + TEMPORARY, create=True)
-    file.write_at(0, [body])
-    file.release()
-    disk.rename(path + TEMPORARY, path)
+                """    def not_synced(disk, path, body):
+        disk.remove(path + TEMPORARY)
+        file = disk.open(path + TEMPORARY, create=True)
+        file.write_at(0, [body])
+        file.release()
+        disk.rename(path + TEMPORARY, path)
 
-
-def mark_failed_sync(""",
+    not_synced(disk, path, sealed(["0", str(len(epochs)),""",
             ),
         ),
     ),

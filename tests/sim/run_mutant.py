@@ -1,25 +1,13 @@
-"""Runs worlds of the source tree that PYTHONPATH names until one shows an anomaly.
-
-`run_mutant.py BROKERS FIRST COUNT (FAULT|CIRCUMSTANCE)...`
-
-Prints the seed and the kinds of its anomalies, or nothing if all seeds were green.
-"""
+"""Small worlds full of given faults, under given circumstances, until one shows an anomaly."""
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
-from pathlib import Path
 from random import Random
 
-import ottla
+from tests.sim.drawn import without_what_came_last
+
 from ottla.sim.plan import CLASSIC, CONSUMER, Plan, draw_transactions, draw_with_options, with_members
 from ottla.sim.world import World
-
-if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).parents[2]))
-from tests.sim.drawn import without_what_came_last
 
 
 def _leaders_move(plan: Plan) -> Plan:
@@ -88,6 +76,20 @@ def _rolled_back(plan: Plan) -> Plan:
     return plan._replace(rolls_back=True, busy_ms=12_000, groups=0, topics=(kept,), session_us=0, sync_us=(500, 8000))
 
 
+def _snapshots(plan: Plan) -> Plan:
+    """One partition, brokers that run for long, and copies of their disks from the same run that are put back."""
+    kept = plan.topics[0]._replace(partitions=1)
+    plan = plan._replace(rolls_back=True, busy_ms=20_000, groups=0, topics=(kept,), sync_us=(500, 8000))
+    return plan._replace(fault_every_ms=(1500, 3000), pause_us=(5000, 60_000), session_us=3_000_000)
+
+
+def _often_aged(plan: Plan) -> Plan:
+    """One partition of many small segments, which retention looks at all the time."""
+    kept = plan.topics[0]._replace(partitions=1, configs=(("internal.segment.bytes", "1300"),))
+    plan = plan._replace(busy_ms=3000, groups=0, topics=(kept,), sync_us=(500, 8000), pause_us=(500, 20_000))
+    return _with_options(plan, log_retention_check_interval_ms=300)
+
+
 def _transactions(plan: Plan) -> Plan:
     """Transactions, and few other writes."""
     plan = plan._replace(idempotent_producers=1, plain_producers=1, readers=1, groups=0, busy_ms=6000)
@@ -139,6 +141,8 @@ CIRCUMSTANCES = {
     "edits required": _edits_required,
     "several directories": _several_directories,
     "rolled back": _rolled_back,
+    "snapshots": _snapshots,
+    "often aged": _often_aged,
     "transactions": _transactions,
     "contested offsets": _contested_offsets,
     "late markers": _late_markers,
@@ -180,14 +184,3 @@ def anomalies(seed: int, brokers: int, faults: tuple[str, ...]) -> list[str]:
     for name in faults:
         plan = CIRCUMSTANCES[name](plan) if name in CIRCUMSTANCES else plan
     return sorted({anomaly.kind for anomaly in World(plan).run().anomalies})
-
-
-def main(brokers: int, first: int, count: int, faults: tuple[str, ...]) -> None:
-    assert ottla.__file__ is not None
-    assert ottla.__file__.startswith(os.environ["PYTHONPATH"]), ottla.__file__
-    logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
-    print(*first_shown(brokers, first, count, faults))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), tuple(sys.argv[4:]))

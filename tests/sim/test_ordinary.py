@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.sim.edited import SOURCE
 from tests.sim.ordinary import run_without
 from tests.sim.ordinary_mutants import REMOVALS, Removal
-from tests.sim.taken_out import SOURCE
 from tests.sim.transaction_mutants import TRANSACTION_MUTANTS
 
 _SOON = {

@@ -19,7 +19,8 @@ ROWS = 4000
 def main(master: str, bootstrap: str, topic: str, folder: str) -> int:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    spark = session("cluster", master, spark__cores__max="2", spark__executor__memory="1g")
+    quick = {"spark__executor__extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", "")}
+    spark = session("cluster", master, spark__cores__max="2", spark__executor__memory="1g", **quick)
 
     def read(name: str) -> int:
         return (

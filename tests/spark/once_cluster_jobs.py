@@ -33,6 +33,7 @@ def main(master: str, bootstrap: str, source: str, target: str, folder: str) -> 
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     settings = {"spark.executor.memory": "1g", "spark.task.maxFailures": "6", **SPECULATION}
+    settings["spark.executor.extraJavaOptions"] = os.environ.get("SPARK_SUBMIT_OPTS", "")
     spark = session("once", master, **{name.replace(".", "__"): text for name, text in settings.items()})
 
     def troubled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

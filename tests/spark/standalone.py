@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyspark
+from tests.java_tools import QUICK_SPARK
 from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PYTHON = "ottla-python"
 WITHOUT_OTTLA = "ottla-python-without-ottla"
 OTHER_MINOR = "ottla-python-of-another-minor"
@@ -157,7 +157,7 @@ def bare_environment(path: list[Path]) -> dict[str, str]:
     """This process's environment without its own Python's, and with these folders first on the PATH."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
     folders = os.pathsep.join([*map(str, path), os.environ["PATH"]])
-    spark = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": QUICK_START}
+    spark = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_JAVA_OPTS": QUICK_SPARK}
     return {**kept, "PATH": folders, **spark}
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from standalone import PYTHON, QUICK_START, bare_environment
+from standalone import PYTHON, bare_environment
+from tests.java_tools import QUICK_SPARK
 from tests.lake.campaign.places import Place
 from tests.lake.campaign.processes import LoaderProcess
 
@@ -20,8 +21,8 @@ SETTINGS = {
     "spark.executor.memory": "1g",
     # Half of the cluster, so that two drivers fit: one core of each worker.
     "spark.cores.max": "2",
-    "spark.driver.extraJavaOptions": QUICK_START,
-    "spark.executor.extraJavaOptions": QUICK_START,
+    "spark.driver.extraJavaOptions": QUICK_SPARK,
+    "spark.executor.extraJavaOptions": QUICK_SPARK,
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.rows.arrow import HEADERS
-from ottla.spark.content import content_of
+from ottla.spark.content import COLUMNS, content_of
 from ottla.spark.marker import Content
 
 SCHEMA = pa.schema(
@@ -74,6 +74,13 @@ def test_two_rows_have_the_same_content_only_if_they_are_the_same(one, other):
 )
 def test_every_column_counts(change):
     assert content_of(batch([{**ROW, **change}])) != content_of(batch([ROW]))
+
+
+def test_times_count_where_they_are_written():
+    kind = pa.timestamp("us", tz="UTC")
+    one, other = (batch([ROW]).append_column("timestamp", pa.array([time], kind)) for time in (1, 2))
+    assert content_of(one, (*COLUMNS, "timestamp")) != content_of(other, (*COLUMNS, "timestamp"))
+    assert content_of(one) == content_of(other)
 
 
 def test_the_order_of_headers_counts():

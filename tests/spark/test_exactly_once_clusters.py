@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from committed import committed_rows, settled
-from standalone import QUICK_START, SPARK_HOME, listening
+from standalone import SPARK_HOME, listening
+from tests.java_tools import QUICK_SPARK
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -21,7 +22,7 @@ ENVIRONMENT = {
     **os.environ,
     "SPARK_HOME": str(SPARK_HOME),
     "PYSPARK_PYTHON": sys.executable,
-    "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
+    "SPARK_DAEMON_JAVA_OPTS": QUICK_SPARK,
 }
 
 

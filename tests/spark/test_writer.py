@@ -1,6 +1,7 @@
 """Writing Arrow batches as a task does, without Spark."""
 
 import random
+import time
 
 import pyarrow as pa
 import pytest
@@ -29,6 +30,7 @@ def batch(**columns):
         "partition": pa.int32(),
         "headers": HEADERS,
         "topic": pa.string(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
     }
     return pa.RecordBatch.from_pydict({name: pa.array(items, kinds[name]) for name, items in columns.items()})
 
@@ -44,6 +46,22 @@ def test_keys_values_headers_and_nulls_arrive(bootstrap, topics):
     found = topics.read(topic)
     assert [(record.key, record.value) for record in found] == [(b"a", b"1"), (None, b"2"), (b"", None)]
     assert [record.headers for record in found] == [(("h", b"x"), ("h", None)), (), ()]
+
+
+def test_records_have_the_times_of_their_rows_where_that_is_wanted(bootstrap, topics):
+    topic = topics.new()
+    rows = batch(key=[b"a", b"b", b"c"], value=[b"1", b"2", b"3"], timestamp=[1_700_000_000_123_000, None, 0])
+    before = time.time() * 1000
+    write_rows(sink(bootstrap, topic=topic, timestamps="column"), iter([rows.slice(1), rows.slice(0, 1)]))
+    write_rows(sink(bootstrap, topic=topic), iter([rows]))
+    now, then, given, *others = (record.timestamp for record in topics.read(topic))
+    assert (then, given) == (0, 1_700_000_000_123)
+    assert all(before - 1 < time_ms < before + 600_000 for time_ms in (now, *others))
+
+
+def test_times_of_rows_are_refused_without_a_column_of_times():
+    with pytest.raises(ValueError, match="needs a column timestamp of type timestamp, and there is none"):
+        check_columns(StructType([StructField("value", BinaryType())]), "topic", timed=True)
 
 
 def with_large_types(rows):

@@ -1,6 +1,6 @@
 """Runs source and sink in a session without any of our settings; prints the results as one line of JSON.
 
-python tests/spark/untuned_jobs.py discovered|registered BOOTSTRAP TOPIC FOLDER
+python tests/spark/untuned_jobs.py BOOTSTRAP TOPIC FOLDER
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ottla.client.blocking.cluster import Cluster
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.spark.session import SETTINGS
+from ottla.spark.source import OttlaDataSource
 
 ROWS = 3000
 
@@ -63,14 +64,10 @@ def headers(row: Row) -> list[list[str]]:
     return [[each.key, text(each.value)] for each in row.headers or ()]
 
 
-def main(way: str, bootstrap: str, topic: str, folder: str) -> int:
+def main(bootstrap: str, topic: str, folder: str) -> int:
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     spark = SparkSession.builder.master("local[2]").getOrCreate()
-    if way == "registered":
-        from ottla.spark.source import OttlaDataSource
-
-        spark.dataSource.register(OttlaDataSource)
     jobs = Jobs(spark, bootstrap, topic, Path(folder))
     ours = {pair for pair in spark.sparkContext.getConf().getAll() if SETTINGS.get(pair[0]) == pair[1]}
     jobs.write()
@@ -79,12 +76,17 @@ def main(way: str, bootstrap: str, topic: str, folder: str) -> int:
     batches.append(jobs.stream())
     loaded = lake.load([topic], to=jobs.folder / "lake", bootstrap=bootstrap, spark=spark, tell=lambda _: None)
     rows = jobs.read(topic).collect()
+    again = spark.newSession()
+    again.dataSource.register(OttlaDataSource)
+    registered = Jobs(again, bootstrap, f"{topic}-registered", jobs.folder)
+    registered.write()
     seen = {
         "our settings": sorted(ours),
         "schema": jobs.read(topic).schema.simpleString(),
         "rows": sorted([row.partition, row.offset, *map(text, (row.key, row.value)), headers(row)] for row in rows),
         "batches": batches,
         "lake": [loaded.rows, loaded.adds_up],
+        "registered": registered.read(registered.topic).count(),
     }
     print(json.dumps(seen), file=answer, flush=True)
     spark.stop()

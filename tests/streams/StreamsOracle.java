@@ -109,6 +109,12 @@ public class StreamsOracle {
                 .cogroup(b.<String, String>stream("b").groupByKey(), (k, v, a) -> a + "b" + v).aggregate(() -> "0").toStream().to("out");
             case "cogroup_rekeyed" -> b.<String, String>stream("a").groupBy((k, v) -> v).<String>cogroup((k, v, a) -> a + "a" + v)
                 .cogroup(b.<String, String>stream("b").selectKey((k, v) -> k).groupByKey(Grouped.as("second")), (k, v, a) -> a + "b" + v).aggregate(() -> "0").toStream().to("out");
+            case "cogroup_tumbling" -> shown(cogrouped(b).windowedBy(TimeWindows.ofSizeAndGrace(ms(10), ms(5))).aggregate(() -> "0"));
+            case "cogroup_sliding" -> shown(cogrouped(b).windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms(8), ms(5))).aggregate(() -> "0"));
+            case "cogroup_session" -> shown(cogrouped(b).windowedBy(SessionWindows.ofInactivityGapAndGrace(ms(5), ms(3)))
+                .aggregate(() -> "0", (k, x, y) -> x + "&" + y));
+            case "window_reduce" -> shown(b.<String, String>stream("a").groupByKey().windowedBy(TimeWindows.ofSizeAndGrace(ms(10), ms(5)))
+                .reduce(PAIR::apply));
             case "named" -> {
                 KStream<String, String> s = b.<String, String>stream("a", Consumed.as("in")).filter((k, v) -> v != null, Named.as("some"))
                     .map((k, v) -> KeyValue.pair(v, k), Named.as("turned"));
@@ -162,6 +168,11 @@ public class StreamsOracle {
     private static void session(StreamsBuilder b, EmitStrategy strategy) {
         shown(b.<String, String>stream("a").groupByKey().windowedBy(SessionWindows.ofInactivityGapAndGrace(ms(5), ms(3)))
             .emitStrategy(strategy).aggregate(() -> "0", (k, v, a) -> a + v, (k, x, y) -> x + "&" + y));
+    }
+
+    private static CogroupedKStream<String, String> cogrouped(StreamsBuilder b) {
+        return b.<String, String>stream("a").groupBy((k, v) -> v).<String>cogroup((k, v, a) -> a + "a" + v)
+            .cogroup(b.<String, String>stream("b").groupByKey(), (k, v, a) -> a + "b" + v);
     }
 
     private static void shown(KTable<Windowed<String>, String> table) {

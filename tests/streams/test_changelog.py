@@ -8,12 +8,13 @@ import pytest
 
 from ottla.streams import TEXT
 from ottla.streams.changelog import from_record, to_record
-from ottla.streams.stores import EntryKey, JoinStore, KeyValueStore, SessionStore, Store, WindowStore
+from ottla.streams.stores import EntryKey, JoinStore, KeyValueStore, OrderedStore, SessionStore, Store, WindowStore
 
 KEPT = KeyValueStore("s", TEXT, TEXT)
 WINDOWS = WindowStore("s", TEXT, TEXT, 10, 100)
 SESSIONS = SessionStore("s", TEXT, TEXT, 100)
 JOINED = JoinStore("s", TEXT, TEXT, 100)
+WAITING = OrderedStore("s", "text to text")
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,7 @@ JOINED = JoinStore("s", TEXT, TEXT, 100)
         (WINDOWS, (b"k", 20), (b"v", 27)),
         (SESSIONS, (b"k", 30, 20), b"v"),
         (JOINED, (b"k", 20), (b"v", b"", b"w")),
+        (WAITING, (20, b"k"), b"record"),
     ],
 )
 def test_an_entry_and_its_deletion_come_back_from_the_changelog(store: Store, key: EntryKey, entry: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.streams import JoinWindows, StreamsBuilder, TopologyError
+from ottla.streams import StreamsBuilder, TopologyError
 from ottla.streams.layout import TIMES, layout
 
 
@@ -25,17 +25,16 @@ def test_joined_topics_with_different_partitions_are_refused_by_name() -> None:
         layout(builder.build(), "app", {"a": 3, "b": 2})
 
 
-def test_stores_that_have_no_bytes_yet_are_refused_by_name() -> None:
-    builder = StreamsBuilder()
-    other = builder.stream("b")
-    builder.stream("a").left_join(other, lambda one, two: [one, two], windows=JoinWindows(5, 5)).to("c")
-    with pytest.raises(TopologyError, match=r"cannot keep the store KSTREAM-OUTERSHARED-.*-store yet"):
-        layout(builder.build(), "app", {"a": 1, "b": 1})
-
-
-def test_a_global_table_is_refused_by_name() -> None:
+def test_a_global_table_has_no_tasks_and_no_changelog_and_needs_no_equal_partitions() -> None:
     builder = StreamsBuilder()
     rows = builder.global_table("b")
     builder.stream("a").join(rows, lambda one, two: [one, two], table_key=lambda key, _: key).to("c")
-    with pytest.raises(TopologyError, match="reads b as a global table"):
-        layout(builder.build(), "app", {"a": 1, "b": 1})
+    plan = layout(builder.build(), "app", {"a": 2, "b": 3})
+    assert (list(plan.tasks.values()), plan.changelogs, plan.read()) == ([2], {TIMES: 2}, {"a": "a"})
+
+
+def test_global_tables_alone_are_refused() -> None:
+    builder = StreamsBuilder()
+    builder.global_table("b")
+    with pytest.raises(TopologyError, match="read a stream or a table too"):
+        layout(builder.build(), "app", {"b": 1})

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ottla.cli.main import main
 from ottla.client import Admin, Producer
-from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, run, runner
+from ottla.streams import (
+    INT64,
+    TEXT,
+    ProcessingError,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    TopologyError,
+    query,
+    run,
+    runner,
+)
 from ottla.testing import TestBroker
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "wordcount.py"
@@ -49,12 +65,12 @@ def counted(broker: TestBroker, at_least: int) -> list[tuple[str, int]]:
 
 
 @contextmanager
-def running(broker: TestBroker) -> Iterator[None]:
+def running(broker: TestBroker, topology: Callable[[], Topology] = words, **options: Any) -> Iterator[None]:
     stop, failed = threading.Event(), []
 
     def work() -> None:
         try:
-            run(words(), application_id="app", bootstrap=broker.bootstrap_servers, stop=stop)
+            run(topology(), application_id="app", bootstrap=broker.bootstrap_servers, stop=stop, **options)
         except Exception as error:
             failed.append(error)
 
@@ -106,7 +122,7 @@ def test_records_of_repartition_topics_are_deleted_once_they_are_committed(
 
 def started(broker: TestBroker) -> subprocess.Popen[bytes]:
     code = (
-        "import sys; from ottla.streams import run; from ottla.streams.command import found_topology; "
+        "import sys; from ottla.streams import run; from ottla.streams.named import found_topology; "
         "run(found_topology(sys.argv[1]), application_id='app', bootstrap=sys.argv[2], max_poll_records=20, "
         "session_timeout_ms=1000, transaction_timeout_ms=1000)"
     )
@@ -140,6 +156,98 @@ def test_a_failing_function_ends_the_run_with_its_node_and_place_and_leaves_noth
     write(broker, "long enough", "short")
     with pytest.raises(ProcessingError, match=r"ninth failed for the record at word-lines-1@0: IndexError"):
         run(builder.build(), application_id="app", bootstrap=broker.bootstrap_servers)
+
+
+def test_a_global_table_is_read_before_the_first_record_and_followed_and_waiting_windows_survive_a_restart(
+    broker: TestBroker,
+) -> None:
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("names", 2)
+
+    def named() -> Topology:
+        builder = StreamsBuilder(key=TEXT, value=TEXT)
+        joined = builder.stream("word-lines").join(
+            builder.global_table("names"), lambda line, name: f"{line} {name}", table_key=lambda _, line: line
+        )
+        windows = joined.group_by_key().windowed_by(TimeWindows(10))
+        last = windows.reduce(lambda _, line: line).suppress_until_window_closes(name="held")
+        last.to_stream().map(lambda window, line: (window.key, line)).to("word-counts")
+        return builder.build()
+
+    def send(topic: str, key: str, value: str, timestamp: int) -> None:
+        with Producer(broker.bootstrap_servers) as producer:
+            producer.produce(topic, value, key, timestamp=timestamp)
+
+    def results(count: int) -> list[bytes | None]:
+        found = broker.records("word-counts", at_least=count, isolation_level="read_committed", timeout=60)
+        return [record.value for record in found]
+
+    send("names", "a", "anna", 0)
+    send("word-lines", "k", "a", 5)
+    with running(broker, named):
+        broker.wait_for(lambda: broker.records("app-held-store-changelog"), what="it waits")
+    send("names", "a", "anton", 0)
+    send("word-lines", "k", "a", 15)
+    with running(broker, named):
+        assert results(1) == [b"a anna"]
+        send("word-lines", "k", "a", 25)
+        assert results(2) == [b"a anna", b"a anton"]
+
+
+def test_dead_letters_of_a_run_go_back_by_redrive_and_are_processed_once(
+    broker: TestBroker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    builder = StreamsBuilder(value=TEXT)
+    numbers = builder.stream("word-lines").map_values(int, name="number")
+    numbers.map_values(lambda n: str(1000 // (n - n % 10)), name="share").to("word-counts")
+    write(broker, "25", "no number", "7", "51")
+    with running(broker, builder.build, dead_letter="dead"):
+        letters = broker.records("dead", at_least=2, isolation_level="read_committed", timeout=60)
+        assert sorted(letter.value for letter in letters) == [b"7", b"no number"]
+        with Producer(broker.bootstrap_servers) as producer:
+            producer.produce("word-lines", "100", partition=0)
+        broker.records("word-counts", at_least=3, isolation_level="read_committed", timeout=60)
+        assert main(["redrive", "dead", "--where", "reason~ZeroDivision", "-b", broker.bootstrap_servers]) == 0
+        assert "1 letter sent: 1 to word-lines" in capfd.readouterr().out
+        again = broker.records("dead", at_least=3, isolation_level="read_committed", timeout=60)[-1]
+    assert (again.value, dict(again.headers)["ottla.redriven"]) == (b"7", b"1")
+    found = broker.records("word-counts", isolation_level="read_committed")
+    assert sorted(record.value or b"" for record in found) == [b"10", b"20", b"50"]
+
+
+def test_stores_answer_over_http_while_it_runs_and_from_the_changelog_when_it_does_not(
+    broker: TestBroker, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    write(broker, "so it is", "so")
+    where = ["-b", broker.bootstrap_servers]
+    with running(broker, query_port=0):
+        counted(broker, 4)
+        url = next(record.args[0] for record in caplog.records if record.msg.startswith("queries are"))  # type: ignore[index]
+        ask = ["streams", "query", str(EXAMPLE), "counts", "--url", str(url)]
+
+        def processed() -> bool:
+            assert main([*ask, "so"]) == 0
+            out = capfd.readouterr()
+            assert out.out.splitlines()[-1].split()[:2] == ["so", "2"]
+            return "0 records of the input not processed yet" in out.err
+
+        broker.wait_for(processed, what="the instance has read the ends of its own transactions")
+        with urllib.request.urlopen(f"{url}") as status:
+            shown = json.load(status)
+        assert (shown["application"], shown["stores"], shown["lag"]) == ("app", {"counts": 3}, 0)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}/stores/count/so")
+        assert "did you mean counts" in json.load(refused.value)["message"]
+    write(broker, "so")
+    ask = ["streams", "query", str(EXAMPLE), "counts", "--application-id", "app", "--format", "json", *where]
+    assert main([*ask, "--prefix", "i"]) == 0
+    shown = json.loads(capfd.readouterr().out)
+    assert [(row["key"], row["value"]) for row in shown["rows"]] == [("is", 1), ("it", 1)]
+    assert (shown["partitions"], shown["of"], shown["age"]["lag"]) == ([0, 1], 2, 1)
+    answer = query(words(), "counts", application_id="app", bootstrap=broker.bootstrap_servers, key="so")
+    assert [(row.key, row.value) for row in answer.rows] == [("so", 2)]
+    assert main(["streams", "query", str(EXAMPLE), "counts", "--application-id", "ap", *where]) == 1
+    assert "has ap run on this cluster?" in capfd.readouterr().err
 
 
 def test_a_topic_that_does_not_exist_is_named(broker: TestBroker) -> None:

@@ -21,6 +21,22 @@ def test_a_name_that_the_file_lacks_is_refused_with_the_nearest(capsys: pytest.C
     assert "has no topologie; did you mean topology?" in capsys.readouterr().err
 
 
+def test_graph_draws_into_a_file_and_compares_with_an_older_version(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["streams", "graph", "--svg", str(tmp_path / "words.svg"), str(EXAMPLE)]) == 0
+    assert "word-lines" in (tmp_path / "words.svg").read_text()
+    newer = tmp_path / "newer.py"
+    newer.write_text(EXAMPLE.read_text().replace('store="counts"', 'store="words"'))
+    assert main(["streams", "graph", "--compare", str(EXAMPLE), str(newer)]) == 1
+    out = capsys.readouterr().out
+    assert "breaks: the store counts is gone: its state would be lost" in out
+    assert "needs a new application id" in out
+    newer.write_text(EXAMPLE.read_text().replace("map_values(str)", 'map_values(str, name="shown")'))
+    assert main(["streams", "graph", "--compare", str(EXAMPLE), str(newer)]) == 0
+    assert "fine:   the node shown is new" in capsys.readouterr().out
+
+
 def test_run_wants_an_application_id(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["streams", "run", str(EXAMPLE)]) == 2
     assert "--application-id is missing" in capsys.readouterr().err

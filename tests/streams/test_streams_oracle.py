@@ -6,16 +6,17 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.streams.differences import MEASURED, Measured, different
 from tests.streams.topologies import TOPOLOGIES, built
 
-from ottla.streams import TopologyTest
+from ottla.streams import Topology, TopologyTest
 
 LIBS = Path(os.environ.get("OTTLA_STREAMS_JARS", Path(__file__).resolve().parents[2] / ".cache" / "streams" / "libs"))
 pytestmark = pytest.mark.skipif(
@@ -75,7 +76,11 @@ ROWS = st.lists(
 
 def ours(name: str, rows: list[Row]) -> list[list[Any]]:
     """The records that our engine writes for the same input."""
-    topology = built(name)
+    return written(built(name), rows)
+
+
+def written(topology: Topology, rows: Sequence[Row]) -> list[list[Any]]:
+    """The records that a topology writes to `out`."""
     test = TopologyTest(topology)
     for row in rows:
         test.pipe_input(*row)
@@ -94,3 +99,9 @@ def test_a_topology_writes_what_kafkas_driver_writes(oracle: Oracle, name: str, 
     topics = built(name).topics()
     rows = [row for row in rows if row[0] in topics]
     assert ours(name, rows) == oracle.ask(name, rows)["outputs"]
+
+
+@pytest.mark.parametrize("each", MEASURED, ids=lambda each: each.name)
+def test_a_difference_is_the_one_that_the_page_tells(oracle: Oracle, each: Measured) -> None:
+    assert written(different(each.name), each.rows) == each.ours
+    assert oracle.ask(each.name, list(each.rows))["outputs"] == each.kafkas

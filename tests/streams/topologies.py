@@ -70,6 +70,17 @@ def cogroup_rekeyed(builder: StreamsBuilder) -> None:
     both.cogroup(other, lambda _, v, a: f"{a}b{v}").aggregate(lambda: "0").to_stream().to("out")
 
 
+def cogroup_windows(builder: StreamsBuilder, windows: Any) -> None:
+    both = builder.stream("a").group_by(lambda _, v: v).cogroup(lambda k, v, a: append(k, v, f"{a}a"))
+    both = both.cogroup(builder.stream("b").group_by_key(), lambda k, v, a: append(k, v, f"{a}b"))
+    merge = (lambda _, one, two: f"{one}&{two}") if isinstance(windows, SessionWindows) else None
+    shown(both.windowed_by(windows).aggregate(lambda: "0", merge))
+
+
+def window_reduce(builder: StreamsBuilder) -> None:
+    shown(builder.stream("a").group_by_key().windowed_by(TimeWindows(10, grace_ms=5)).reduce(pair))
+
+
 def named(builder: StreamsBuilder) -> None:
     some = builder.stream("a", name="in").filter(lambda _, v: v is not None, name="some")
     turned = some.map(lambda k, v: (v, k), name="turned")
@@ -127,6 +138,9 @@ TOPOLOGIES = {
     "suppress_time": lambda b: b.table("a").suppress_until_time_limit(7).to_stream().to("out"),
     "cogroup": cogroup,
     "cogroup_rekeyed": cogroup_rekeyed,
+    "cogroup_tumbling": lambda b: cogroup_windows(b, TimeWindows(10, grace_ms=5)),
+    "cogroup_sliding": lambda b: cogroup_windows(b, SlidingWindows(8, grace_ms=5)),
+    "cogroup_session": lambda b: cogroup_windows(b, SessionWindows(5, grace_ms=3)),
     "named": named,
     "stream_table": lambda b: b.stream("a").join(b.table("b"), pair).to("out"),
     "stream_table_left": lambda b: same(b).left_join(b.table("b"), pair).to("out"),

@@ -14,12 +14,15 @@ sys.path.insert(0, str(ROOT / "tools"))
 import pictures  # noqa: E402
 
 
-@pytest.mark.parametrize(("name", "drawn"), [("system.svg", pictures.drawn_system), ("load.svg", pictures.drawn_load)])
+@pytest.mark.parametrize(("name", "drawn"), [
+        ("system.svg", pictures.drawn_system), ("load.svg", pictures.drawn_load), ("logs.svg", pictures.drawn_logs),
+        ("mail.svg", pictures.drawn_mail),
+    ])  # fmt: skip
 def test_the_committed_drawings_are_those_that_the_code_makes(name, drawn) -> None:  # type: ignore[no-untyped-def]
-    assert (pictures.PICTURES / name).read_bytes() == drawn(), "run `python tools/pictures.py system.svg load.svg`"
+    assert (pictures.PICTURES / name).read_bytes() == drawn(), f"run `python tools/pictures.py {name}`"
 
 
-@pytest.mark.parametrize("parts", [pictures.SYSTEM, pictures.LOAD], ids=["system", "load"])
+@pytest.mark.parametrize("parts", [pictures.SYSTEM, pictures.LOAD, pictures.LOGS, pictures.MAIL])
 def test_the_text_of_a_box_fits_into_it(parts) -> None:  # type: ignore[no-untyped-def]
     for box in (part for part in parts if isinstance(part, pictures.Box)):
         assert 14 + 7.0 * max(len(line) for line in (*box.lines, "")) <= box.width, box.title

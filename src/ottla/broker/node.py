@@ -43,6 +43,7 @@ from ottla.broker.replicas.throttle import throttles
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.endpoints import Endpoints
 from ottla.broker.requests.fetch_sessions import FetchSessions
+from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.metadata_fragments import Fragments
 from ottla.broker.requests.services import Services
 from ottla.broker.rounds import Rounds
@@ -128,6 +129,7 @@ class Node:
         )
         self.services = self._new_services()
         self.dispatch = Dispatch(self.services)
+        self.gate = Gate(self.services, self.dispatch)
         self._topics_here: dict[bytes, str] = {}
 
     # --- wiring ---

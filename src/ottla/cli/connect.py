@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ottla.cli.faults import BadInput, Misuse, text_of
 from ottla.client.blocking.admin import Admin
 from ottla.client.model import ClientSettings
+from ottla.client.security import security_of
 from ottla.config.option import ConfigError, Kind, Option, at_least
 from ottla.config.properties import parse_properties
 from ottla.config.units import plain_numbers
@@ -35,9 +36,10 @@ def parse_pairs(pairs: list[str]) -> dict[str, str]:
 
 def client_settings(properties: Mapping[str, str], client_id: str = "ottla-cli") -> ClientSettings:
     """Settings from Kafka's client options. Options that would make the connection unsafe or impossible are refused."""
-    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
-        raise Misuse(f"security.protocol={protocol} is not supported yet: only PLAINTEXT is")
+    try:
+        security = security_of(properties)
+    except ValueError as fault:
+        raise Misuse(str(fault)) from None
     defaults = ClientSettings()
     return ClientSettings(
         client_id=properties.get("client.id", client_id),
@@ -46,6 +48,7 @@ def client_settings(properties: Mapping[str, str], client_id: str = "ottla-cli")
         metadata_max_age_ms=number(properties, "metadata.max.age.ms", defaults.metadata_max_age_ms, kind=Kind.LONG),
         retry_backoff_ms=number(properties, "retry.backoff.ms", defaults.retry_backoff_ms, kind=Kind.LONG),
         bootstrap_timeout_ms=0,
+        security=security,
     )
 
 

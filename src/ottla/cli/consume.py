@@ -70,7 +70,7 @@ def _consume(given: Given) -> int:
     with interrupted_by_signals(), consumer:
         ends = _place(consumer, given, topics, start)
         if only_values:
-            ValuesOut(consumer, ends, given.number("count"), given.number("timeout")).read()
+            ValuesOut(consumer, ends, given.number("count"), given.duration_ms("timeout")).read()
         else:
             _read(consumer, given, ends, show, decoding)
     return 0
@@ -151,7 +151,7 @@ def _read(
     show: Callable[[ConsumedRecord], bytes],
     decoding: Decoding | None,
 ) -> None:
-    limit, timeout_ms = given.number("count"), given.number("timeout")
+    limit, timeout_ms = given.number("count"), given.duration_ms("timeout")
     out = sys.stdout.buffer
     seen = 0
     last = time.monotonic()
@@ -259,7 +259,7 @@ COMMAND = Command(
         Option("partition", "Only these partitions, with commas.", "N", short="p"),
         Option("count", "Stop after so many records.", "N", "Long", short="n"),
         Option("exit", "Stop at what is the end now.", short="e"),
-        Option("timeout", "Stop when nothing came for so many milliseconds.", "MS", "Long"),
+        Option("timeout", "Stop when nothing came for so long: 5s, or milliseconds.", "TIME", "Duration", bare="ms"),
         Option("committed", "Leave out records of open and aborted transactions."),
         Option("schema", "Show values in JSON, decoded by the schemas of a registry that they name."),
         Option("registry", f"The registry of --schema. Default: that of the profile, or {DEFAULT_REGISTRY}.", "URL"),

@@ -108,7 +108,7 @@ def _reset(given: Given) -> int:
                 f"group {group!r}",
                 "it has no offsets to reset: name a --topic to begin it",
             )
-        offsets = _offsets(admin, partitions, given.need("to"))
+        offsets = offsets_at(admin, partitions, given.need("to"))
         if "execute" in given and offsets:
             committed = {place: CommittedOffset(offset) for place, offset in offsets.items()}
             for fault in admin.commit_offsets(group, committed).values():
@@ -138,7 +138,7 @@ def _partitions(admin: Admin, given: Given, group: str) -> list[TopicPartition]:
     return partitions
 
 
-def _offsets(admin: Admin, partitions: Sequence[TopicPartition], to: str) -> dict[TopicPartition, int]:
+def offsets_at(admin: Admin, partitions: Sequence[TopicPartition], to: str) -> dict[TopicPartition, int]:
     """By `earliest`, `latest`, an offset, or a moment: `-90m`, `yesterday 10:00`, 2026-01-31T12:00Z."""
     if to.isdecimal():
         first, end = _listed(admin, partitions, EARLIEST), _listed(admin, partitions, LATEST)

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "group": ("ottla.cli.group:command", "list, describe, reset, delete consumer groups"),
     "transaction": ("ottla.cli.transaction:command", "list and describe transactions, find and end those that hang"),
     "features": ("ottla.cli.features:command", "show, raise and lower the levels of the cluster's features"),
+    "user": ("ottla.cli.user:command", "list, add and remove users with passwords"),
     "config": ("ottla.cli.config:command", "read and change configurations of topics, brokers, groups"),
     "clock": ("ottla.cli.clock:command", "show what time it is by each broker, and accept a clock that is in doubt"),
     "log": ("ottla.cli.log:command", "print the files of a log directory"),
@@ -64,7 +65,7 @@ KAFKA_TOOLS: dict[str, tuple[str, str]] = {
 
 _NOT_THERE = {
     "kafka-acls": "ottla has no access control",
-    "kafka-delegation-tokens": "ottla has no authentication",
+    "kafka-delegation-tokens": "ottla has no delegation tokens",
     "kafka-metadata-quorum": "there is no KRaft quorum; `ottla cluster status` shows the brokers",
     "kafka-share-groups": "ottla has no share groups",
     "kafka-streams-groups": "ottla has no streams groups",

@@ -31,7 +31,7 @@ def _is_file(word: str) -> bool:
     if word == STANDARD_INPUT:
         return True
     path = Path(word)
-    has_directory, is_named = os.sep in word, _is_data(word)
+    has_directory, is_named = os.sep in word or word in (os.curdir, os.pardir), _is_data(word)
     try:
         exists, is_directory = path.exists(), path.is_dir()
     except (OSError, ValueError):  # too long for a name, or with a zero byte

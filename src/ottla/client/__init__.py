@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.blocking.cluster import Cluster as Cluster
     from ottla.client.blocking.consumer import Consumer as Consumer
     from ottla.client.blocking.producer import Producer as Producer
+    from ottla.client.blocking.topic_table import TopicTable as TopicTable
     from ottla.client.consume.settings import ConsumerSettings as ConsumerSettings
     from ottla.client.consume.settings import FetchSettings as FetchSettings
     from ottla.client.errors import BrokerUnreachable as BrokerUnreachable
@@ -56,6 +57,7 @@ __all__ = [
     "ProducerSettings",
     "RequestTimedOut",
     "TopicPartition",
+    "TopicTable",
     "TransactionMustAbort",
     "aio",
 ]
@@ -82,6 +84,7 @@ _PLACES = {
     "ProducerSettings": "ottla.client.produce.settings",
     "RequestTimedOut": "ottla.client.errors",
     "TopicPartition": "ottla.kernel.ids",
+    "TopicTable": "ottla.client.blocking.topic_table",
     "TransactionMustAbort": "ottla.client.errors",
 }
 """The module of each name: it is imported with the first use, so that a command imports only its own part."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from ottla.client.security import PLAINTEXT, SecuritySetting
 from ottla.client.settings import (
     INT64_MAX,
     Choice,
@@ -216,6 +217,8 @@ class ClientSettings(Settings):
     """The longest pause between two attempts."""
     metadata_max_age_ms: Milliseconds = Milliseconds(300_000, most=INT64_MAX)
     """A consumer looks for new topics and partitions so often, a producer for partitions of topics that it sends to."""
+    security: SecuritySetting = SecuritySetting(PLAINTEXT)
+    """TLS and SASL, by Kafka's names or librdkafka's: `{"security.protocol": "SASL_SSL", "sasl.mechanism": …}`."""
     ignored: Mapping[str, str] = field(default_factory=dict)
     """Options of Kafka's clients that were given, are known and have no effect here."""
 
@@ -227,5 +230,5 @@ class ClientSettings(Settings):
 def client_settings_from(caller: str, settings: ClientSettings | None, options: Mapping[str, object]) -> ClientSettings:
     """The settings of connections, completed by single ones; TypeError for those that there are not."""
     require_kind("settings", settings, ClientSettings)
-    require_known(caller, options, ["bootstrap", "settings", "security", *field_names(ClientSettings)])
+    require_known(caller, options, ["bootstrap", "settings", *field_names(ClientSettings)])
     return completed(settings or ClientSettings(), options)

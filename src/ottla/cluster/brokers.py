@@ -50,7 +50,9 @@ TRANSACTIONS = 4
 """The level from which on every broker coordinates transactions and takes their markers."""
 CONSUMER_GROUPS = 5
 """The level from which on every broker coordinates groups of the consumer protocol (KIP-848)."""
-LATEST_METADATA_VERSION = CONSUMER_GROUPS
+SECURITY = 6
+"""The level from which on users are kept in the metadata."""
+LATEST_METADATA_VERSION = SECURITY
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _PRODUCER_IDS_LOST = 1 << 40

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.kernel.credentials import ScramKeys
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata.state import HeldDirectory, Listener
 
@@ -250,6 +251,18 @@ class UpdateFeatures(NamedTuple):
         return EVERYTHING
 
 
+class EditScramKeys(NamedTuple):
+    """Set a user's keys for a mechanism of SCRAM (its number as in KIP-554), or remove them (None)."""
+
+    user: str
+    mechanism: int
+    keys: ScramKeys | None
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; this ends all leaderships of its last incarnation (rule A8)."""
 
@@ -421,6 +434,7 @@ Command = (
     | UnregisterBroker
     | EditConfigs
     | AllocateProducerIds
+    | EditScramKeys
 )
 
 

@@ -6,7 +6,10 @@ on a conflict it catches up and decides again.
 
 from __future__ import annotations
 
-from ottla.cluster import brokers, configs, features, partitions, reassign, topics
+from collections.abc import Callable
+from typing import Any
+
+from ottla.cluster import brokers, configs, features, partitions, reassign, topics, users
 from ottla.cluster.commands import (
     AllocateProducerIds,
     AlterReassignment,
@@ -20,6 +23,7 @@ from ottla.cluster.commands import (
     DeposeShortLeader,
     DrainBroker,
     EditConfigs,
+    EditScramKeys,
     ElectLeader,
     FenceBroker,
     RaiseMetadataVersion,
@@ -47,47 +51,37 @@ def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiErr
     registered = state.brokers.get(by.broker_id)
     if registered is None or registered.epoch != by.epoch or registered.fenced:
         return ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {by.broker_id} of epoch {by.epoch} may not act.")
-    return _decide_for_registered(command, state, by)
+    return _DECISIONS[type(command)](command, state, by)
 
 
-def _decide_for_registered(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiError:
-    if isinstance(command, CreateTopic):
-        return topics.create(command, state)
-    if isinstance(command, DeleteTopic):
-        return topics.delete(command, state)
-    if isinstance(command, CreatePartitions):
-        return topics.create_partitions(command, state)
-    if isinstance(command, ChangeInSync):
-        return partitions.change_in_sync(command, state, by)
-    if isinstance(command, ResignLeadership):
-        return partitions.resign(command, state, by)
-    if isinstance(command, WithdrawReplica):
-        return partitions.withdraw(command, state, by)
-    if isinstance(command, DeposeShortLeader):
-        return partitions.depose(command, state, by)
-    if isinstance(command, ElectLeader):
-        return partitions.elect(command, state)
-    if isinstance(command, AlterReassignment):
-        return reassign.alter(command, state)
-    if isinstance(command, RaiseReplication):
-        return reassign.raise_replication(command, state)
-    if isinstance(command, BalanceLeaders):
-        return partitions.balance(command, state)
-    if isinstance(command, EditConfigs):
-        return configs.edit(command, state)
-    if isinstance(command, AllocateProducerIds):
-        return brokers.allocate_producer_ids(command, state, by)
-    if isinstance(command, TakeOffline):
-        return brokers.take_offline(command, state, by)
-    if isinstance(command, BringOnline):
-        return brokers.bring_online(command, state, by)
-    if isinstance(command, FenceBroker):
-        return brokers.fence(command, state)
-    if isinstance(command, DrainBroker):
-        return brokers.drain(command, state)
-    if isinstance(command, RaiseMetadataVersion):
-        return brokers.raise_metadata_version(command, state)
-    if isinstance(command, UpdateFeatures):
-        return features.update(command, state)
-    assert isinstance(command, UnregisterBroker)
-    return brokers.unregister(command, state)
+Decision = Callable[[Any, Metadata, Writer], "list[Body] | ApiError"]
+
+
+def _without_writer(decide_it: Callable[[Any, Metadata], list[Body] | ApiError]) -> Decision:
+    return lambda command, state, _by: decide_it(command, state)
+
+
+_DECISIONS: dict[type, Decision] = {
+    CreateTopic: _without_writer(topics.create),
+    DeleteTopic: _without_writer(topics.delete),
+    CreatePartitions: _without_writer(topics.create_partitions),
+    ChangeInSync: partitions.change_in_sync,
+    ResignLeadership: partitions.resign,
+    WithdrawReplica: partitions.withdraw,
+    DeposeShortLeader: partitions.depose,
+    ElectLeader: _without_writer(partitions.elect),
+    AlterReassignment: _without_writer(reassign.alter),
+    RaiseReplication: _without_writer(reassign.raise_replication),
+    BalanceLeaders: _without_writer(partitions.balance),
+    EditConfigs: _without_writer(configs.edit),
+    AllocateProducerIds: brokers.allocate_producer_ids,
+    TakeOffline: brokers.take_offline,
+    BringOnline: brokers.bring_online,
+    FenceBroker: _without_writer(brokers.fence),
+    DrainBroker: _without_writer(brokers.drain),
+    RaiseMetadataVersion: _without_writer(brokers.raise_metadata_version),
+    UpdateFeatures: _without_writer(features.update),
+    UnregisterBroker: _without_writer(brokers.unregister),
+    EditScramKeys: _without_writer(users.edit_scram_keys),
+}
+"""Each command with its decision; RegisterBroker and UnfenceBroker come before, from brokers that may not act yet."""

@@ -11,6 +11,7 @@ from functools import cache
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.option import Check, Kind, Option, Scope, Status, at_least
+from ottla.config.security import SecurityConfig
 from ottla.config.topic import TopicConfig
 
 _SCOPES = {"R": Scope.READ_ONLY, "P": Scope.PER_BROKER, "C": Scope.CLUSTER_WIDE}
@@ -21,9 +22,9 @@ _WHY = (
     ("internal.", "An internal option of Apache Kafka."),
     ("remote.", "Tiered storage is not there."),
     ("log.local.", "Tiered storage is not there."),
-    ("sasl.", "There is no SASL yet; a listener that asks for it is refused."),
-    ("ssl.", "There is no TLS yet; a listener that asks for it is refused."),
-    ("security.", "There is no authentication yet; a listener that asks for it is refused."),
+    ("sasl.", "The mechanisms here have no use for it."),
+    ("ssl.", "TLS is OpenSSL's here, which has no use for it."),
+    ("security.", "Brokers prove themselves to one another by the cluster's own secret."),
     ("delegation.", "There are no delegation tokens."),
     ("group.share.", "Share groups are not announced."),
     ("share.", "Share groups are not announced."),
@@ -60,7 +61,7 @@ _LEAST_WHOLE = {"log.retention.hours": -1, "log.retention.minutes": -1, "log.rol
 @cache
 def broker_options() -> Mapping[str, Option]:
     """Every broker option by name, in the order of names."""
-    options = {declared.name: declared for declared in BrokerConfig.OPTIONS}
+    options = {declared.name: declared for declared in (*BrokerConfig.OPTIONS, *SecurityConfig.OPTIONS)}
     for declared in _topic_defaults():
         options.setdefault(declared.name, declared)
     options[_OLDER_ID.name] = _OLDER_ID
@@ -121,8 +122,6 @@ alter.log.dirs.replication.quota.window.num INT 11 R
 alter.log.dirs.replication.quota.window.size.seconds INT 1 R
 background.threads INT 10 C
 client.quota.callback.class CLASS ~ R
-connection.failed.authentication.delay.ms INT 100 R
-connections.max.reauth.ms LONG 0 R
 controller.listener.names LIST ~ R
 controller.performance.always.log.threshold.ms LONG 2000 RI
 controller.performance.sample.period.ms LONG 60000 RI
@@ -265,8 +264,6 @@ replication.quota.window.num INT 11 R
 replication.quota.window.size.seconds INT 1 R
 request.timeout.ms INT 30000 R
 sasl.client.callback.handler.class CLASS ~ R
-sasl.enabled.mechanisms LIST GSSAPI P
-sasl.jaas.config PASSWORD ~ P
 sasl.kerberos.kinit.cmd STRING /usr/bin/kinit P
 sasl.kerberos.min.time.before.relogin LONG 60000 P
 sasl.kerberos.principal.to.local.rules LIST DEFAULT P
@@ -312,7 +309,6 @@ sasl.oauthbearer.scope.claim.name STRING scope R
 sasl.oauthbearer.sub.claim.name STRING sub R
 sasl.oauthbearer.token.endpoint.url STRING ~ R
 sasl.server.callback.handler.class CLASS ~ R
-sasl.server.max.receive.size INT 524288 R
 security.inter.broker.protocol STRING PLAINTEXT R
 security.providers STRING ~ R
 server.max.startup.time.ms LONG 9223372036854775807 RI
@@ -336,27 +332,13 @@ socket.receive.buffer.bytes INT 102400 R
 socket.send.buffer.bytes INT 102400 R
 ssl.allow.dn.changes BOOLEAN false R
 ssl.allow.san.changes BOOLEAN false R
-ssl.cipher.suites LIST '' P
-ssl.client.auth STRING none P
-ssl.enabled.protocols LIST TLSv1.2,TLSv1.3 P
 ssl.endpoint.identification.algorithm STRING https P
 ssl.engine.factory.class CLASS ~ P
-ssl.key.password PASSWORD ~ P
 ssl.keymanager.algorithm STRING SunX509 P
-ssl.keystore.certificate.chain PASSWORD ~ P
-ssl.keystore.key PASSWORD ~ P
-ssl.keystore.location STRING ~ P
-ssl.keystore.password PASSWORD ~ P
-ssl.keystore.type STRING JKS P
-ssl.principal.mapping.rules STRING DEFAULT R
 ssl.protocol STRING TLSv1.3 P
 ssl.provider STRING ~ P
 ssl.secure.random.implementation STRING ~ P
 ssl.trustmanager.algorithm STRING PKIX P
-ssl.truststore.certificates PASSWORD ~ P
-ssl.truststore.location STRING ~ P
-ssl.truststore.password PASSWORD ~ P
-ssl.truststore.type STRING JKS P
 telemetry.max.bytes INT 1048576 R
 transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 R
 transaction.partition.verification.enable BOOLEAN true C

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
 
-_PLAINTEXT = "PLAINTEXT"
-_PROTOCOLS = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
 _EVERYWHERE = ("0.0.0.0", "[::]", "::")
 
 
@@ -32,23 +30,31 @@ def unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
 
     One whose name is not in the map may have asked for it under a name that was mistyped there.
     """
-    protocols = {}
-    for part in texts.get("listener.security.protocol.map", "").upper().split(","):
-        name, colon, protocol = part.rpartition(":")
-        if colon:
-            protocols[name.strip()] = protocol.strip()
-    problems = []
+    from ottla.config.security import PLAINTEXT, listener_security, protocol_of, protocols, unknown_listener_options
+
+    problems, names = [], []
     given = tuple(listener.strip() for listener in texts.get("listeners", "").split(",") if "://" in listener)
     for listener in without(texts.get("controller.listener.names", ""), named_as_kafka_does(given)):
         name = listener.partition("://")[0]
-        protocol = protocols.get(name, name if name in (*_PROTOCOLS, _PLAINTEXT) else "")
-        if not protocol:
+        names.append(name)
+        protocol = protocol_of(name, texts)
+        if not protocol and name in protocols(texts):
+            problems.append(f"listener.security.protocol.map: there is no protocol {protocols(texts)[name]}")
+        elif not protocol:
             problems.append(
                 f"listeners: {listener} has no protocol in listener.security.protocol.map: add {name}:PLAINTEXT there"
             )
-        elif protocol != _PLAINTEXT:
-            problems.append(f"listeners: {listener} asks for {protocol}, which is not there yet")
-    return problems
+        elif protocol != PLAINTEXT:
+            problems += listener_security(texts, name)[1]
+    return problems + unknown_listener_options(texts, names or ("PLAINTEXT",))
+
+
+def secured_listeners(texts: Mapping[str, str]) -> list[str]:
+    """The listeners among these options that ask for encryption or authentication."""
+    from ottla.config.security import PLAINTEXT, protocol_of
+
+    given = tuple(listener.strip() for listener in texts.get("listeners", "").split(",") if "://" in listener)
+    return [each for each in named_as_kafka_does(given) if protocol_of(each.partition("://")[0], texts) != PLAINTEXT]
 
 
 def listeners_at_odds(config: BrokerConfig) -> list[str]:

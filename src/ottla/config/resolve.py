@@ -13,7 +13,13 @@ from typing import NamedTuple, TypeVar
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
-from ottla.config.listeners import listeners_at_odds, named_as_kafka_does, unsafe_listeners, without
+from ottla.config.listeners import (
+    listeners_at_odds,
+    named_as_kafka_does,
+    secured_listeners,
+    unsafe_listeners,
+    without,
+)
 from ottla.config.option import ConfigError, Option, OptionSet, Status, nearest
 from ottla.config.topic import TopicConfig
 from ottla.config.units import plain_numbers
@@ -66,8 +72,12 @@ def read_static(
         from ottla.config.properties import parse_properties
 
         read = parse_properties(Path(file).read_text(encoding="utf-8"))
-        overridden = unsafe_listeners(read) if "listeners" in command_line else []
-        problems += [f"{file}: {wrong}" for wrong in (*_unknown(read, known), *overridden)]
+        problems += [f"{file}: {wrong}" for wrong in _unknown(read, known)]
+        if "listeners" in command_line and (secured := secured_listeners(read)):
+            problems.append(
+                f"{file}: --port and --listen would replace {', '.join(secured)}, which asks for more than they do: "
+                "leave them out"
+            )
         texts |= read
     named = environment_texts(environment)
     warnings += [f"environment: {wrong}; ignored" for wrong in _unknown(named, known)]
@@ -82,7 +92,7 @@ def read_static(
     problems += [] if problems else _at_odds(Layers(texts).broker())
     if problems:
         raise ConfigError(*problems)
-    if idle := [name for name in sorted(texts) if name not in known or known[name].status is Status.NO_EFFECT]:
+    if idle := [name for name in sorted(texts) if _is_idle(name, known)]:
         warnings.append(f"without effect here: {', '.join(idle)}")
     return StaticConfig(texts, tuple(warnings))
 
@@ -236,6 +246,10 @@ def _with_segment_override(config: TopicConfig) -> TopicConfig:
 
 def _is_known(name: str, known: Mapping[str, Option]) -> bool:
     return name in known or name.startswith(_PLUGIN_PREFIXES)
+
+
+def _is_idle(name: str, known: Mapping[str, Option]) -> bool:
+    return not name.startswith("listener.name.") and (name not in known or known[name].status is Status.NO_EFFECT)
 
 
 def _unknown(texts: Mapping[str, str], known: Mapping[str, Option]) -> list[str]:

@@ -15,6 +15,7 @@ from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option
 from ottla.config.profiles import bootstrap_servers
 from ottla.connect.commands.asking import CallFailed
+from ottla.connect.commands.new_plugin import VERB as NEW_PLUGIN
 from ottla.connect.commands.verbs import VERBS as OVER_HTTP
 
 _HIGHEST_PORT = 65535
@@ -52,6 +53,12 @@ def _start(given: Given) -> int:
         return asyncio.run(_run_alone(read_worker(worker_path), [read_connector(path) for path in paths]))
     except ConfigException as fault:
         raise BadInput(str(fault)) from None
+
+
+def _test(given: Given) -> int:
+    from ottla.connect.trying import try_samples
+
+    return try_samples(given)
 
 
 def _brokers(given: Given) -> str:
@@ -127,4 +134,21 @@ VERBS = {
         connects=False,
     ),
     **OVER_HTTP,
+    "new-plugin": NEW_PLUGIN,
+    "test": Command(
+        "ottla connect test FILE",
+        "Send sample records through the chain of a connector, and show each step.\n\n"
+        "No broker and no other side is asked: the converters, transformations and predicates of the file work alone. "
+        "Samples are JSON objects, one a line, with topic, partition, offset, timestamp, key, value and headers; "
+        "key_base64 and value_base64 hold bytes. A sink takes text as UTF-8 and other values as JSON, as bytes of its "
+        "topic. A source takes values as they are; key_schema and value_schema are schemas as JsonConverter writes "
+        "them. The exit status is 1 where a record is refused.",
+        _test,
+        [
+            Option("records", "The file with the samples; - reads standard input.", "FILE|-", default="-"),
+            Option("worker", "A worker's properties, for its converters. Default: JsonConverter.", "FILE"),
+        ],
+        words=(1, 1),
+        connects=False,
+    ),
 }

@@ -45,6 +45,10 @@ class ConnectorOffsets:
         require_stopped(connector)
         plugin = plugin_of(connector.config)
         if not issubclass(plugin, SourceConnector):
+            try:
+                plugin.check_offsets(self._resolved(connector.config))
+            except ConfigException as fault:
+                raise Refused(400, str(fault)) from fault
             await self._alter_group(connector, None if changes is None else sink_changes(changes))
             return
         store = self._store_of(connector.config)

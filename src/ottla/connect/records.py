@@ -94,6 +94,11 @@ class SourceRecord(ConnectRecord):
 
 
 @dataclass(slots=True)
+class PassedPlace(SourceRecord):
+    """A place that a source has passed without a record: its offset is kept behind those before, nothing is sent."""
+
+
+@dataclass(slots=True)
 class SinkRecord(ConnectRecord):
     """A record of a topic for a sink connector.
 

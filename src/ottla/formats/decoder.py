@@ -16,7 +16,7 @@ import pyarrow as pa
 from ottla.formats.arrays import Mask, valid
 from ottla.formats.evolution import Stays, check, converted, widened
 from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
-from ottla.formats.iso_times import check_calendar
+from ottla.formats.iso_times import Nanoseconds, check_calendar
 from ottla.formats.renames import Renames
 from ottla.formats.rows import Block
 from ottla.formats.wire import Cut, Faults, Group, Rows, SchemaName, cut
@@ -82,6 +82,8 @@ class Evolution:
     """Raises `Unresolvable` for columns that those before cannot become: a schema that leads to them is not read."""
     exact: bool = False
     """True if a row is bad whose value a column cannot hold: digits beyond microseconds or 2**53, years beyond 9999."""
+    nanoseconds: Nanoseconds = "cut"
+    """The treatment of a time with digits beyond microseconds."""
 
 
 class Decoder:
@@ -149,8 +151,7 @@ class Decoder:
         pieces = [(parts.nulls, pa.nulls(len(parts.nulls), target))]
         unread = len(faults)
         for rows, written, array in read:
-            row, exact = _row(array), self._evolution.exact
-            pieces.append(_fitted(rows, row, pa.struct(list(written)), target, faults, exact=exact))
+            pieces.append(_fitted(rows, _row(array), pa.struct(list(written)), target, faults, self._evolution))
         made = _gathered(len(values), pieces, faults, wanted)
         firsts = tuple(int(group.rows[0]) for group in groups)
         return replace(made, misfits=misfits or len(faults) > unread, firsts=firsts)
@@ -180,7 +181,7 @@ class Decoder:
         faults: Faults = []
         rows = np.arange(len(values))
         whole = pa.StructArray.from_arrays([values], [VALUE])
-        pieces = [_fitted(rows, whole, whole.type, target, faults)]
+        pieces = [_fitted(rows, whole, whole.type, target, faults, Evolution())]
         return _gathered(len(values), pieces, faults, self.target)
 
     def _of(self, schema: SchemaName) -> _Known:
@@ -204,6 +205,7 @@ class Decoder:
                 framed=self._bare is None,
                 validate=self._validate,
                 exact=self._evolution.exact,
+                nanoseconds=self._evolution.nanoseconds,
             )
         except SchemaFault as fault:
             return _Known(named, None, None, f"{named} cannot be read: {fault}")
@@ -245,12 +247,13 @@ def reader_of(
     framed: bool = True,
     validate: bool = False,
     exact: bool = False,
+    nanoseconds: Nanoseconds = "cut",
 ) -> Reader:
     """The reader for a schema, or `SchemaFault`.
 
     `message` names one of a Protobuf file's messages, which is the first otherwise; `framed` payloads say which it is.
     `validate` holds JSON values against all that their schema says, not only against their columns' types. `exact`
-    refuses a value whose column would drop digits of it.
+    refuses a number whose column would drop digits of it; `nanoseconds` says what becomes of such a time.
     """
     if writer.kind.lower() != kind:
         raise SchemaFault(f"it is of the kind {writer.kind}, not {kind.upper()}")
@@ -261,10 +264,10 @@ def reader_of(
     if kind == "protobuf":
         from ottla.formats.protobuf import ProtobufReader
 
-        return ProtobufReader(writer, message=message, framed=framed, exact=exact)
+        return ProtobufReader(writer, message=message, framed=framed, nanoseconds=nanoseconds)
     from ottla.formats.json_schema import JsonReader
 
-    return JsonReader(writer, validate=validate, exact=exact)
+    return JsonReader(writer, validate=validate, exact=exact, nanoseconds=nanoseconds)
 
 
 def arrow_schema(writer: WriterSchema, *, message: str = "") -> pa.Schema:
@@ -293,12 +296,12 @@ def _widened(wanted: pa.Schema | None, found: pa.Schema, stays: Stays) -> pa.Sch
 
 
 def _fitted(
-    rows: Rows, array: pa.Array, source: pa.DataType, target: pa.DataType, faults: Faults, *, exact: bool = False
+    rows: Rows, array: pa.Array, source: pa.DataType, target: pa.DataType, faults: Faults, evolution: Evolution
 ) -> tuple[Rows, pa.Array]:
     """The rows that fit the target, as its type; the others are added to the faults."""
     try:
         check(source, target)
-        return rows, _converted(array, target, source, exact=exact)
+        return rows, _converted(array, target, source, evolution)
     except Unresolvable as fault:
         faults += [(row, str(fault)) for row in rows.tolist()]
         return rows[:0], pa.nulls(0, target)
@@ -307,16 +310,16 @@ def _fitted(
     kept, arrays = [], [pa.nulls(0, target)]
     for at, row in enumerate(rows.tolist()):
         try:
-            arrays.append(_converted(array.slice(at, 1), target, source, exact=exact))
+            arrays.append(_converted(array.slice(at, 1), target, source, evolution))
             kept.append(at)
         except pa.ArrowInvalid as fault:
             faults.append((row, str(fault)))
     return rows[np.array(kept, dtype=np.int64)], pa.concat_arrays(arrays)
 
 
-def _converted(array: pa.Array, target: pa.DataType, source: pa.DataType, *, exact: bool) -> pa.Array:
-    found = converted(array, target, source, exact=exact)
-    if exact:
+def _converted(array: pa.Array, target: pa.DataType, source: pa.DataType, evolution: Evolution) -> pa.Array:
+    found = converted(array, target, source, exact=evolution.nanoseconds != "cut")
+    if evolution.exact:
         check_calendar(found)
     return found
 

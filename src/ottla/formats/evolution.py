@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ottla.formats.arrays import refilled
 from ottla.formats.faults import Unresolvable
+from ottla.formats.iso_times import FINER
 
 ALIASES, DEFAULT, NUMBER, MEANING = b"ottla.aliases", b"ottla.default", b"ottla.number", b"ottla.connect"
 NOTES = (ALIASES, DEFAULT, NUMBER)
@@ -121,9 +122,14 @@ def _cast(array: pa.Array, target: pa.DataType, *, exact: bool) -> pa.Array:
         bounds = pc.min_max(array).as_py()
         if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < _DAY_MICROS:
             raise pa.ArrowInvalid("a time of day is before midnight or after it")
-    # Without `exact` a timestamp of nanoseconds becomes one of microseconds, as every time that Spark has is.
-    drops = pa.types.is_timestamp(array.type) and array.type.unit == "ns" and not exact
-    return array.cast(target, safe=not drops)
+    if not pa.types.is_timestamp(array.type) or array.type.unit != "ns":
+        return array.cast(target)
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid:
+        if exact:
+            raise pa.ArrowInvalid(f"a time in nanoseconds, and {FINER}") from None
+    return array.cast(target, safe=False)  # as every time that Spark has is
 
 
 def widened(target: pa.Schema, found: pa.Schema, stays: Stays = lambda path: False) -> pa.Schema:

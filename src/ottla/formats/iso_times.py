@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.formats.arrays import leaves
 
+Nanoseconds = Literal["refuse", "cut", "keep"]
+"""A time with digits beyond microseconds is bad, loses them, or has a column that holds them (in Protobuf)."""
+FINER = "its column holds no digits beyond microseconds"
+"""The end of the reason why such a time is refused."""
 _FINER = re.compile(r"[.,]\d{6}\d*[1-9]")
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _DAY_MICROS = 86_400_000_000

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -21,7 +22,7 @@ import pyarrow.json as pa_json
 
 from ottla.formats.arrays import whole
 from ottla.formats.faults import BadPayload, SchemaFault
-from ottla.formats.iso_times import check_calendar, is_finer
+from ottla.formats.iso_times import FINER, Nanoseconds, check_calendar, is_finer
 from ottla.formats.json_nodes import (
     UTC_MICROS,
     Entries,
@@ -48,10 +49,18 @@ _WORDS = {pa.string(): "a string", pa.int64(): "an integer", pa.float64(): "a nu
 class JsonReader:
     """Reads payloads of one writer's schema."""
 
-    def __init__(self, writer: WriterSchema, *, validate: bool = False, exact: bool = False) -> None:
+    def __init__(
+        self,
+        writer: WriterSchema,
+        *,
+        validate: bool = False,
+        exact: bool = False,
+        nanoseconds: Nanoseconds = "cut",
+    ) -> None:
         document, self._node = parse(writer.text, dict(writer.named_references))
         self.type = arrow_type(self._node)
         self._exact = exact
+        self._strict = Strict(numbers=exact, times=nanoseconds != "cut")
         self._valid = _validator(document, writer) if validate else None
         self._blocks = isinstance(self._node, Members) and in_blocks(self._node) and not validate
 
@@ -128,7 +137,7 @@ class JsonReader:
             self._valid(json.loads(payload))
         if found is None:
             raise BadPayload("null")
-        return _fitting(self._node, found, "value", exact=self._exact)
+        return _fitting(self._node, found, "value", self._strict)
 
 
 def _may_hold_no_number(text: pa.Buffer) -> bool:
@@ -152,27 +161,33 @@ def _finished(node: Node, array: pa.Array) -> pa.Array:
     return array if array.type == arrow_type(node) else array.cast(arrow_type(node))
 
 
-def _fitting(node: Node, value: Any, path: str, *, exact: bool) -> Any:
+@dataclass(frozen=True, slots=True)
+class Strict:
+    """Numbers, or times, are refused whose columns would drop digits of them."""
+
+    numbers: bool
+    times: bool
+
+
+def _fitting(node: Node, value: Any, path: str, strict: Strict) -> Any:
     """The value as its column takes it, or `BadPayload`."""
     if value is None:
         return None
     match node:
         case Scalar():
-            return _scalar(node.type, value, path, exact=exact)
+            return _scalar(node.type, value, path, strict)
         case Text():
             return _text(value, path)
         case Members():
             if isinstance(value, dict):
-                return {
-                    name: _fitting(part, value.get(name), f"{path}.{name}", exact=exact) for name, part in node.fields
-                }
+                return {name: _fitting(part, value.get(name), f"{path}.{name}", strict) for name, part in node.fields}
         case Items():
             if isinstance(value, list):
-                return [_fitting(node.item, item, f"{path}[]", exact=exact) for item in value]
+                return [_fitting(node.item, item, f"{path}[]", strict) for item in value]
         case Entries():
             if isinstance(value, dict):
                 inner = node.value
-                return [(name, _fitting(inner, item, f"{path}.{name}", exact=exact)) for name, item in value.items()]
+                return [(name, _fitting(inner, item, f"{path}.{name}", strict)) for name, item in value.items()]
     declared = "an array" if isinstance(node, Items) else "an object"
     raise BadPayload(f"{path} is {json.dumps(value)[:60]}, where {declared} is declared")
 
@@ -201,20 +216,20 @@ def _dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _scalar(kind: pa.DataType, value: Any, path: str, *, exact: bool) -> Any:
+def _scalar(kind: pa.DataType, value: Any, path: str, strict: Strict) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and value in (math.inf, -math.inf):
         raise BadPayload(f"{path} is a number that is too large")
     if kind == pa.int64() and number and value == int(value):
         return _whole(value, path)
     if kind == pa.float64() and number:
-        if exact and isinstance(value, int) and int(float(value)) != value:
+        if strict.numbers and isinstance(value, int) and int(float(value)) != value:
             raise BadPayload(f"{path} is {value}, a whole number that a double cannot hold")
         return float(value)
     if (kind == pa.string() and isinstance(value, str)) or (kind == pa.bool_() and isinstance(value, bool)):
         return value
     if pa.types.is_temporal(kind) and isinstance(value, str):
-        return _time(kind, value, path, exact=exact)
+        return _time(kind, value, path, exact=strict.times)
     raise BadPayload(f"{path} is {json.dumps(value)[:60]}, where {_WORDS.get(kind, 'a time as text')} is declared")
 
 
@@ -228,7 +243,7 @@ def _whole(value: Any, path: str) -> int:
 
 def _time(kind: pa.DataType, text: str, path: str, *, exact: bool) -> date | datetime:
     if exact and is_finer(text):
-        raise BadPayload(f"{path} is '{text[:60]}', and its column holds no digits beyond microseconds")
+        raise BadPayload(f"{path} is '{text[:60]}', and {FINER}")
     try:
         if kind != UTC_MICROS:
             return date.fromisoformat(text)

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 
 from ottla.formats.arrays import Mask
 from ottla.formats.faults import BadPayload, SchemaFault
+from ottla.formats.iso_times import Nanoseconds
 from ottla.formats.protobuf_columns import message_column
 from ottla.formats.protoc import compiled, message_at
 from ottla.formats.rows import Block
@@ -25,10 +26,12 @@ MOST_PATH = 32
 class ProtobufReader:
     """Reads payloads of one writer's schema: of the message named, or of the first in the file."""
 
-    def __init__(self, writer: WriterSchema, *, message: str = "", framed: bool = True, exact: bool = False) -> None:
+    def __init__(
+        self, writer: WriterSchema, *, message: str = "", framed: bool = True, nanoseconds: Nanoseconds = "cut"
+    ) -> None:
         self._file = compiled(writer)
         self.descriptor = _message(self._file, message)
-        column = message_column(self.descriptor, exact=exact)
+        column = message_column(self.descriptor, nanoseconds)
         if column is None:
             raise SchemaFault(f"the Protobuf message {self.descriptor.full_name} has no field that could be a column")
         self.type = column.type

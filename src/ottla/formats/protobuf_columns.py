@@ -24,11 +24,15 @@ from google.protobuf.message import Message
 from ottla.formats.arrays import from_numbers, lists
 from ottla.formats.evolution import described
 from ottla.formats.faults import BadPayload, SchemaFault
+from ottla.formats.iso_times import FINER, Nanoseconds
 from ottla.formats.protobuf_imports import WELL_KNOWN
+from ottla.formats.protobuf_options import params
 
 MOST_COLUMNS = 5_000
 UINT64 = pa.decimal128(20, 0)
-MICROS = pa.timestamp("us", tz="UTC")
+MICROS, NANOS = pa.timestamp("us", tz="UTC"), pa.timestamp("ns", tz="UTC")
+_MOST_NANOS_SECONDS = 9_214_560_000
+"""The years 1678 to 2261 are within so many seconds of 1970; 64 bits of nanoseconds reach a little further."""
 _LEAST_SECONDS, _MOST_SECONDS = -62_135_596_800, 253_402_300_799
 WRAPPERS = frozenset(
     f"google.protobuf.{kind}Value"
@@ -36,6 +40,9 @@ WRAPPERS = frozenset(
 )
 AS_JSON = frozenset(f"google.protobuf.{kind}" for kind in ("Struct", "Value", "ListValue"))
 TIMESTAMP = "google.protobuf.Timestamp"
+_DECIMAL = "confluent.type.Decimal"
+_CONNECT = frozenset({_DECIMAL, "google.type.Date", "google.type.TimeOfDay"})
+_ANY_SCALE = {"scale", "value"}
 _READ_SPECIALLY = WRAPPERS | AS_JSON | {TIMESTAMP}
 _SCALARS = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(),
@@ -60,19 +67,19 @@ class Column:
     build: Build
 
 
-def message_column(descriptor: Descriptor, *, exact: bool = False) -> Column | None:
+def message_column(descriptor: Descriptor, nanoseconds: Nanoseconds = "cut") -> Column | None:
     """The column of a message type; None where it has no field that could be one.
 
-    With `exact` a Timestamp whose nanoseconds its column would drop makes its message a bad one.
+    `nanoseconds` says what becomes of a Timestamp with digits beyond microseconds; refused, its message is a bad one.
     """
-    return _Columns(exact=exact).message(descriptor)
+    return _Columns(nanoseconds).message(descriptor)
 
 
 class _Columns:
     """Makes columns of nested types; `open` are the messages that are being made right now."""
 
-    def __init__(self, *, exact: bool) -> None:
-        self.exact = exact
+    def __init__(self, nanoseconds: Nanoseconds) -> None:
+        self.nanoseconds = nanoseconds
         self.open: list[str] = []
         self.count = 0
 
@@ -90,7 +97,8 @@ class _Columns:
             found = self._field(each)
             if found is not None:
                 default = None if each.has_presence else found.build([_absent(each)])
-                fields.append(described(pa.field(each.name, found.type), default=default, number=each.number))
+                column = pa.field(each.name, found.type)
+                fields.append(described(column, default=default, number=each.number, meaning=_meaning(each)))
                 builds.append(_member(each, found))
         self.open.pop()
         if not fields:
@@ -116,7 +124,9 @@ class _Columns:
         if name in _READ_SPECIALLY and field.message_type.file.name not in WELL_KNOWN:
             raise SchemaFault(f"the Protobuf schema defines {name} itself")
         if name == TIMESTAMP:
-            return Column(MICROS, partial(_timestamps, name=named or field.name, exact=self.exact))
+            if self.nanoseconds == "keep":
+                return Column(NANOS, partial(_nanoseconds, name=named or field.name))
+            return Column(MICROS, partial(_timestamps, name=named or field.name, exact=self.nanoseconds == "refuse"))
         if name in WRAPPERS:
             inner = _scalar(field.message_type.fields_by_name["value"])
             read = attrgetter("value")
@@ -165,6 +175,20 @@ def _member(field: FieldDescriptor, column: Column) -> Build:
     return messages_inside
 
 
+def _meaning(field: FieldDescriptor) -> str:
+    """Kafka Connect's name of the type, by the message that its converter writes for it; a decimal's with its scale."""
+    if field.is_repeated:
+        return ""
+    if field.message_type is None:
+        return params(field).get("connect.name", "")
+    name = field.message_type.full_name
+    if name == _DECIMAL and "scale" in (given := params(field)):
+        return f"{name} {given['scale']}"
+    if name.rpartition(".")[2] == "VariableScaleDecimal" and set(field.message_type.fields_by_name) == _ANY_SCALE:
+        return "io.debezium.data.VariableScaleDecimal"
+    return name if name in _CONNECT else ""
+
+
 def _repeated(one: Column) -> Column:
     kind = pa.list_(one.type)
 
@@ -209,10 +233,16 @@ def _timestamps(messages: list[Any], *, name: str, exact: bool) -> pa.Array:
     if bool(np.any((seconds < _LEAST_SECONDS) | (seconds > _MOST_SECONDS) | (nanos < 0) | (nanos > 999_999_999))):
         raise BadPayload(f"field {name}: a Timestamp outside the years 1 to 9999")
     if exact and len(finer := nanos[nanos % 1000 != 0]):
-        raise BadPayload(
-            f"field {name}: a Timestamp of {finer[0]} nanoseconds, and its column holds no digits beyond microseconds"
-        )
+        raise BadPayload(f"field {name}: a Timestamp of {finer[0]} nanoseconds, and {FINER}")
     return from_numbers(MICROS, seconds * 1_000_000 + nanos // 1000)
+
+
+def _nanoseconds(messages: list[Any], *, name: str) -> pa.Array:
+    seconds = np.fromiter(map(attrgetter("seconds"), messages), np.int64, len(messages))
+    nanos = np.fromiter(map(attrgetter("nanos"), messages), np.int64, len(messages))
+    if bool(np.any((abs(seconds) > _MOST_NANOS_SECONDS) | (nanos < 0) | (nanos > 999_999_999))):
+        raise BadPayload(f"field {name}: a Timestamp outside the years 1678 to 2261, which a column of nanoseconds has")
+    return from_numbers(NANOS, seconds * 1_000_000_000 + nanos)
 
 
 def _json(message: Message) -> str:

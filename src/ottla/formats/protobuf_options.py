@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from google.protobuf import descriptor_pool, message_factory, text_encoding
+from google.protobuf import descriptor_pool, json_format, message_factory, text_encoding
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 _DESCRIPTOR = "google/protobuf/descriptor.proto"
@@ -32,6 +33,19 @@ class Options:
             return options
         kind = self._pool.FindMessageTypeByName(options.DESCRIPTOR.full_name)
         return message_factory.GetMessageClass(kind).FromString(options.SerializeToString())
+
+
+def params(field: FieldDescriptor) -> dict[str, str]:
+    """The parameters that Confluent's `field_meta` gives a field; none if the file does not import that option."""
+    try:
+        kind = field.file.pool.FindMessageTypeByName("google.protobuf.FieldOptions")
+    except KeyError:
+        return {}
+    options = message_factory.GetMessageClass(kind).FromString(field.GetOptions().SerializeToString())
+    for each, value in options.ListFields():
+        if each.full_name == "confluent.field_meta" and each.message_type is not None:
+            return {name: str(given) for name, given in json_format.MessageToDict(value).get("params", {}).items()}
+    return {}
 
 
 def is_linkable(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> bool:

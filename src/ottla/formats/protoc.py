@@ -71,7 +71,8 @@ def run_protoc(main: str, sources: Mapping[str, str]) -> list[FileDescriptorProt
 
     included = importlib.resources.files("grpc_tools") / "_proto"
     with tempfile.TemporaryDirectory(prefix="ottla-protoc-") as folder, _one_at_a_time:
-        for name, source in {**BUILT_IN, **sources}.items():
+        named = {name: text for name, text in BUILT_IN.items() if any(name in each for each in sources.values())}
+        for name, source in {**named, **sources}.items():
             write_source(Path(folder), name, source)
         try:
             modules = get_protos(main.encode(), [folder.encode(), str(included).encode()])

@@ -1,6 +1,6 @@
 """Dead letters: records that a job could not take, kept in a topic with headers that say where from and why.
 
-Writes and reads ottla's own headers and Kafka Connect's. Pure.
+Writes and reads ottla's own headers, Kafka Connect's and those of Kafka Streams (KIP-1034). Pure.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ REDRIVEN = "ottla.redriven"
 MOST_OF_A_REASON = 500
 """The most characters of a reason in ottla's header: it may quote names of fields, which may be as long as values."""
 _CONNECT = "__connect.errors."
+_STREAMS = "__streams.errors."
 _OURS = {
     "topic": "ottla.topic",
     "partition": "ottla.partition",
@@ -37,9 +38,18 @@ _CONNECTS = {
     "reason": _CONNECT + "exception.message",
     "trace": _CONNECT + "exception.stacktrace",
 }
+_OF_STREAMS = {
+    "topic": _STREAMS + "topic",
+    "partition": _STREAMS + "partition",
+    "offset": _STREAMS + "offset",
+    "exception": _STREAMS + "exception",
+    "reason": _STREAMS + "message",
+    "trace": _STREAMS + "stacktrace",
+}
 _SHORTENED = ("ottla.key.bytes", "ottla.value.bytes", "ottla.headers")
 """Lengths that a key and a value had, and the number of headers, where the topic did not take the whole letter."""
-_ERROR_HEADERS = frozenset((*_OURS.values(), *_CONNECTS.values(), *_SHORTENED))
+_ERROR_HEADERS = frozenset((*_OURS.values(), *_CONNECTS.values(), *_OF_STREAMS.values(), *_SHORTENED))
+_FAMILIES = ((_CONNECT, _CONNECTS), (_STREAMS, _OF_STREAMS))
 _NUMBERS = ("partition", "offset", "task", "timestamp")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 _DIGITS = re.compile(r"\d+")
@@ -50,6 +60,7 @@ class Style(Enum):
 
     OTTLA = "ottla"
     CONNECT = "connect"
+    STREAMS = "streams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +114,11 @@ class UnreadableLetter(ValueError):
 
 def error_headers(cause: Cause, style: Style) -> list[Header]:
     """The headers to put behind those of the record. Connect writes all of its ten, an unknown one as null."""
-    if style is Style.OTTLA:
-        texts = {name: _text(getattr(cause, name)) for name in _OURS}
-        return [(_OURS[name], text) for name, text in texts.items() if text is not None]
-    return [(header, _text(getattr(cause, name))) for name, header in _CONNECTS.items()]
+    if style is Style.CONNECT:
+        return [(header, _text(getattr(cause, name))) for name, header in _CONNECTS.items()]
+    names = _OURS if style is Style.OTTLA else _OF_STREAMS
+    texts = {name: _text(getattr(cause, name)) for name in names}
+    return [(names[name], text) for name, text in texts.items() if text is not None]
 
 
 def short_reason(reason: str) -> str:
@@ -134,7 +146,7 @@ def lost_parts(key: bytes | None, value: bytes | None, most: int, headers: int) 
 
 
 def read_letter(headers: Iterable[Header]) -> Letter:
-    """The cause in a letter's headers, of either style, and the record's own headers.
+    """The cause in a letter's headers, of any style, and the record's own headers.
 
     UnreadableLetter for a number that is none. The last headers count: a record that was refused twice has two causes.
     """
@@ -144,7 +156,7 @@ def read_letter(headers: Iterable[Header]) -> Letter:
     for name, content in headers:
         if name == REDRIVEN or name in _ERROR_HEADERS:
             found[name] = content
-            names = _CONNECTS if name.startswith(_CONNECT) else _OURS
+            names = next((each for start, each in _FAMILIES if name.startswith(start)), _OURS)
         else:
             own.append((name, content))
     values = {name: _value(name, header, found.get(header)) for name, header in names.items()}

@@ -15,7 +15,7 @@ from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.options import LOAD, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, lake_url, open_store
-from ottla.lake.wording import in_keywords
+from ottla.lake.wording import in_keywords, told_in_keywords
 from ottla.rows.connections import cluster
 from ottla.rows.workers import TaskFailed
 
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from ottla.lake.rounds.settings import LoadSettings
 
 MOST_NAMED = 20
+
+
+class NoTopic(LakeRefused):
+    """A topic that is to be loaded does not exist; it may be made."""
+
+
 __all__ = ["LakeRefused", "LoadOptions", "TaskFailed", "load", "rows", "schema", "table"]
 
 
@@ -68,9 +74,10 @@ def load(
         loaded = load("events", to="events-lake", bootstrap="localhost:9092", json=True)
         print(loaded.rows, "rows in", len(loaded.files), "file")
     """
+    told = told_in_keywords(tell or to_stderr)
     with in_keywords():
         return load_for_command(
-            topics, to=to, every=every, continuous=continuous, spark=spark, tell=tell, stop=stop, **options
+            topics, to=to, every=every, continuous=continuous, spark=spark, tell=told, stop=stop, **options
         )
 
 
@@ -86,13 +93,34 @@ def load_for_command(
     **options: Unpack[LoadOptions],
 ) -> Loaded:
     """Like `load`; a LakeRefused names the flags of `ottla lake load`."""
+    interval_s = _interval_s(every, continuous=continuous)
+    with opened(topics, to=to, spark=spark, tell=tell, **options) as loader:
+        if interval_s is None:
+            loader.catch_up(stop)
+        else:
+            _repeat(loader, interval_s, stop or threading.Event())
+        return loader.loaded
+
+
+@contextlib.contextmanager
+def opened(
+    topics: str | Sequence[str],
+    *,
+    to: str | Path,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    tell: Callable[[str], None] | None = None,
+    **options: Unpack[LoadOptions],
+) -> Iterator[Loader]:
+    """The loader of a lake, which it holds until the end: each `catch_up` loads what the topics hold then.
+
+    Errors of the loader rise; a LakeRefused names flags. Those of `passing` may be gone another time.
+    """
     from ottla.lake.notes.state import LakeRecords
     from ottla.lake.rounds.engines import Engines, where_to_run
     from ottla.lake.rounds.known import continued
     from ottla.lake.rounds.settings import load_settings
 
-    interval_s, told = _interval_s(every, continuous=continuous), tell or to_stderr
-    given, url = checked(options), lake_url(to)
+    told, given, url = tell or to_stderr, checked(options), lake_url(to)
     records = LakeRecords(open_store(url))
     known = continued(given, records.shape(), records.noted(), url, empty=records.is_empty())
     names, known = _topics(topics, given, known, records, told)
@@ -100,11 +128,7 @@ def load_for_command(
     _check_topics(settings, told)
     on = where_to_run(given.get("on"), spark=spark is not None and not (given.get("on") == "auto" and callable(spark)))
     with _loader(settings, Engines(on, spark, settings.kafka, told), told, known) as loader:
-        if interval_s is None:
-            loader.catch_up(stop)
-        else:
-            _repeat(loader, interval_s, stop or threading.Event())
-        return loader.loaded
+        yield loader
 
 
 def schema(lake: str | Path, topic: str) -> pa.Schema:
@@ -114,18 +138,25 @@ def schema(lake: str | Path, topic: str) -> pa.Schema:
     return topic_schema(lake, topic).columns
 
 
-def table(spark: SparkSession, lake: str | Path, topic: str) -> DataFrame:
-    """A topic of a lake of plain Parquet as a DataFrame, also where its columns came or widened over time."""
+def table(spark: SparkSession, lake: str | Path, topic: str, *, rounded: Sequence[str] = ()) -> DataFrame:
+    """A topic of a lake of plain Parquet as a DataFrame, also where its columns came or widened over time.
+
+    `rounded` as in `rows`.
+    """
     from ottla.lake.readers import spark_table
 
-    return spark_table(spark, lake, topic)
+    return spark_table(spark, lake, topic, rounded)
 
 
-def rows(lake: str | Path, topic: str) -> pa.RecordBatchReader:
-    """All rows of a topic of a lake of plain Parquet, also where columns were renamed over time."""
+def rows(lake: str | Path, topic: str, *, rounded: Sequence[str] = ()) -> pa.RecordBatchReader:
+    """All rows of a topic of a lake of plain Parquet, also where columns were renamed over time.
+
+    Earlier versions of ottla made a column `double` though older files of it held whole numbers beyond 2**53. Such a
+    column is refused unless `rounded` names it: then those numbers become the nearest doubles.
+    """
     from ottla.lake.readers import arrow_rows
 
-    return arrow_rows(lake, topic)
+    return arrow_rows(lake, topic, rounded)
 
 
 load.__doc__ = f"{load.__doc__}\n{LOAD.text()}"
@@ -184,7 +215,7 @@ def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
     if selection.pattern and not found:
         tell(f"no topic matches {selection.pattern} yet")
     if missing := sorted(set(selection.topics) - found):
-        raise LakeRefused(f"there is no topic {', '.join(missing)}")
+        raise NoTopic(f"there is no topic {', '.join(missing)}")
 
 
 def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
@@ -195,12 +226,13 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
     while not stop.is_set():
         try:
             loader.catch_up(stop)
-        except _passing() as fault:
+        except passing() as fault:
             loader.tell(f"this round failed and is done over next time: {cause(fault)}")
         stop.wait(seconds)
 
 
-def _passing() -> tuple[type[Exception], ...]:
+def passing() -> tuple[type[Exception], ...]:
+    """The types of errors after which a load may succeed another time."""
     from ottla.client.registry_client import RegistryUnavailable
     from ottla.lake.stores import StoreUnreachable
 

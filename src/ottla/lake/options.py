@@ -31,6 +31,7 @@ class LoadOptions(TypedDict, total=False):
     schema: str
     message: str
     numbers_as_text: bool
+    nanoseconds: str
     fields: str | Sequence[str]
     exclude_fields: str | Sequence[str]
     rename: str | Sequence[str]
@@ -60,6 +61,7 @@ class LoadOptions(TypedDict, total=False):
 ENGINES = ("auto", "spark", "local")
 FORMATS = ("parquet", "delta", "iceberg")
 CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
+NANOSECONDS = ("refuse", "cut", "keep")
 VALUES = ("binary", "text", "json", "avro", "protobuf")
 _FLAG, _TEXT, _NAMES = Kind.FLAG, Kind.TEXT, Kind.NAMES
 _ONCE, _LATEST, _FOR_GOOD = Kept.ONCE, Kept.LATEST, Kept.FOR_GOOD
@@ -108,6 +110,11 @@ OPTIONS = (
                metavar="NAME"),
     JobOption(
         "numbers_as_text", _FLAG, False, "turn a column of whole numbers into text once a text comes", group="values"
+    ),
+    JobOption(
+        "nanoseconds", _TEXT, "refuse",
+        "what becomes of a time with digits beyond microseconds: refuse makes it a dead letter, cut drops the digits, "
+        "keep makes columns in nanoseconds of Protobuf's Timestamps", group="values", choices=NANOSECONDS,
     ),
     JobOption("fields", _NAMES, "", "make columns of these fields alone", group="values", metavar="NAMES"),
     JobOption("exclude_fields", _NAMES, "", "fields to leave out", group="values", metavar="NAMES"),

@@ -1,9 +1,10 @@
-"""Refusals of the lake in the words of Python: `accept_loss=True` in place of --accept-loss."""
+"""Refusals and progress of the lake in the words of Python: `accept_loss=True` in place of --accept-loss."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ottla.jobs.options import Kind
@@ -26,6 +27,16 @@ def in_keywords() -> Iterator[None]:
         raise
 
 
+def told_in_keywords(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """Takes lines of progress, and hands them on with keyword arguments where they name flags."""
+
+    @functools.wraps(tell)
+    def told(line: str) -> None:
+        tell(keywords(line))
+
+    return told
+
+
 def keywords(text: str) -> str:
     """A sentence with each flag of a load as the keyword argument; other flags, such as those of Spark, stay."""
     return _FLAG.sub(_keyword, text)
@@ -33,6 +44,8 @@ def keywords(text: str) -> str:
 
 def _keyword(flag: re.Match[str]) -> str:
     negated, name, value = flag.groups()
+    if name == "read-uncommitted":
+        return "`read_committed=False`"
     found = _KEYWORDS.get(f"--{name}")
     if found is None:
         return flag[0]

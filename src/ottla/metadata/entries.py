@@ -222,6 +222,26 @@ class ClusterCreated:
     """The secret by which brokers prove themselves to one another."""
 
 
+@message(versions=(0, 0), flexible_since=0)
+class ScramKeysSet:
+    """A user's keys for one mechanism of SCRAM; the mechanism's number is that of KIP-554. No password is kept."""
+
+    user: str = field(String)
+    mechanism: int = field(Int8)
+    salt: bytes = field(Bytes)
+    iterations: int = field(Int32)
+    stored_key: bytes = field(Bytes)
+    server_key: bytes = field(Bytes)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class ScramKeysRemoved:
+    """A user cannot log in by this mechanism any more."""
+
+    user: str = field(String)
+    mechanism: int = field(Int8)
+
+
 Body = (
     BrokerRegistered
     | BrokerFenced
@@ -237,6 +257,8 @@ Body = (
     | ProducerIdsAllocated
     | FeatureLevelSet
     | ClusterCreated
+    | ScramKeysSet
+    | ScramKeysRemoved
 )
 
 ENTRY_TYPES: dict[int, type[Body]] = {
@@ -254,6 +276,8 @@ ENTRY_TYPES: dict[int, type[Body]] = {
     12: PartitionsChanged,
     13: ConfigsSet,
     14: ProducerIdsAllocated,
+    15: ScramKeysSet,
+    16: ScramKeysRemoved,
 }
 """The types by their numbers, which never change."""
 _NUMBERS = {kind: number for number, kind in ENTRY_TYPES.items()}

@@ -88,6 +88,8 @@ def _bodies(state: Metadata) -> Iterator[log.Body]:
     for (resource_type, name), configs_of in sorted(state.configs.items()):
         changes = [log.ConfigChange(name=key, value=configs_of[key]) for key in sorted(configs_of)]
         yield log.ConfigsSet(resource_type=resource_type, resource_name=name, changes=changes)
+    for (user, mechanism), keys in sorted(state.scram.items()):
+        yield log.ScramKeysSet(user=user, mechanism=mechanism, **keys._asdict())
 
 
 def _partition_bodies(topic: Topic) -> Iterator[log.Body]:

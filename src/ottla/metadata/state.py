@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
+from ottla.kernel.credentials import ScramKeys
 from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata import entries as log
@@ -142,8 +143,8 @@ class Metadata:
 
     __slots__ = (
         "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_topics", "brokers",
-        "brokers_version", "cluster_id", "configs", "features", "next_producer_id", "producer_id_owner", "secret",
-        "topics", "version",
+        "brokers_version", "cluster_id", "configs", "features", "next_producer_id", "producer_id_owner", "scram",
+        "secret", "topics", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -158,6 +159,8 @@ class Metadata:
         """All topics by id, including those that are not ready yet."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         """Configurations of brokers and groups, by resource type and name; a topic's are in the topic."""
+        self.scram: dict[tuple[str, int], ScramKeys] = {}
+        """The keys of users, by name and by the number of the mechanism."""
         self.next_producer_id = 0
         self.producer_id_owner: BrokerId = NO_LEADER
         """The broker that got the last block."""
@@ -386,6 +389,13 @@ class Metadata:
         self.next_producer_id = body.first + body.count
         self.producer_id_owner = BrokerId(body.broker_id)
 
+    def _scram_keys_set(self, version: int, body: log.ScramKeysSet) -> None:
+        keys = ScramKeys(bytes(body.salt), body.iterations, bytes(body.stored_key), bytes(body.server_key))
+        self.scram[body.user, body.mechanism] = keys
+
+    def _scram_keys_removed(self, version: int, body: log.ScramKeysRemoved) -> None:
+        self.scram.pop((body.user, body.mechanism), None)
+
 
 _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.ClusterCreated: Metadata._cluster_created,
@@ -402,6 +412,8 @@ _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.PartitionsChanged: Metadata._partitions_changed,
     log.ConfigsSet: Metadata._configs_set,
     log.ProducerIdsAllocated: Metadata._producer_ids_allocated,
+    log.ScramKeysSet: Metadata._scram_keys_set,
+    log.ScramKeysRemoved: Metadata._scram_keys_removed,
 }
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ottla.client.aio.cluster import Cluster
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut
 from ottla.client.model import ClientSettings
 from ottla.jobs.state_topic import Overtaken, Pair
@@ -37,13 +36,12 @@ class Registry:
         topic: str = DEFAULT_TOPIC,
         replication_factor: int = -1,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         timeout_ms: int = 30_000,
         accept_damage: bool = False,
     ) -> None:
         self.state = RegistryState()
-        self._cluster = Cluster(bootstrap, settings=settings, security=security)
-        self._following = Cluster(bootstrap, settings=settings, security=security)
+        self._cluster = Cluster(bootstrap, settings=settings)
+        self._following = Cluster(bootstrap, settings=settings)
         self.topic = schemas_topic(
             self._cluster,
             self.state.apply,

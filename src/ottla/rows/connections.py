@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import ClientSettings
+from ottla.client.security import Security
 from ottla.rows.kafka_settings import KafkaSettings
 
 IDLE_SECONDS = 60.0
@@ -27,7 +28,7 @@ class _Kept:
     used: float
 
 
-_kept: dict[tuple[int, str, str, int, bool], _Kept] = {}
+_kept: dict[tuple[int, str, str, int, Security, bool], _Kept] = {}
 _guard = threading.Lock()
 
 
@@ -36,6 +37,7 @@ def client_settings(kafka: KafkaSettings, *, patient: bool = False) -> ClientSet
         client_id=kafka.client_id,
         request_timeout_ms=kafka.request_timeout_ms,
         connect_timeout_ms=_FIRST_ANSWER_MS,
+        security=kafka.security,
         bootstrap_timeout_ms=ClientSettings().api_timeout_ms if patient else _FIRST_ANSWER_MS,
     )
 
@@ -47,7 +49,7 @@ def cluster(kafka: KafkaSettings, *, patient: bool = False) -> Cluster:
     now, they are restarting, and are waited for as long as by a process that knows them.
     """
     now = time.monotonic()
-    mine = (os.getpid(), kafka.bootstrap_servers, kafka.client_id, kafka.request_timeout_ms, patient)
+    mine = (os.getpid(), kafka.bootstrap_servers, kafka.client_id, kafka.request_timeout_ms, kafka.security, patient)
     with _guard:
         for key, kept in list(_kept.items()):
             if key[0] != mine[0]:

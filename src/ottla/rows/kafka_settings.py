@@ -7,6 +7,9 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ottla.client.security import OPTIONS as SECURITY
+from ottla.client.security import PLAINTEXT, Security, security_of
+
 log = logging.getLogger("ottla.spark")
 
 _MOST = (1 << 31) - 1
@@ -26,6 +29,7 @@ class KafkaSettings:
     fetch_max_wait_ms: int = 500
     check_crcs: bool = True
     acks: int = -1
+    security: Security = PLAINTEXT
     compression: str = "none"
     batch_size: int = 1 << 20
     delivery_timeout_ms: int = 120_000
@@ -37,7 +41,7 @@ _SHARED_WITHOUT_EFFECT = """
     client.dns.lookup config.providers connections.max.idle.ms default.api.timeout.ms enable.metrics.push
     metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms receive.buffer.bytes
-    reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms security.providers
+    reconnect.backoff.max.ms reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms
     send.buffer.bytes socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
 """
 CONSUMER_WITHOUT_EFFECT = frozenset(
@@ -65,8 +69,6 @@ PRODUCER_WITHOUT_EFFECT = frozenset(
 
 _REFUSED_BY_BOTH = {
     "interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
-    "sasl.": "security over SASL is not supported yet",
-    "ssl.": "security over TLS is not supported yet",
 }
 REFUSED_BY_SOURCE = {
     "auto.offset.reset": (
@@ -103,7 +105,7 @@ REFUSED_BY_SINK = {
     ),
     **_REFUSED_BY_BOTH,
 }
-_ALWAYS = {"bootstrap.servers", "client.id", "request.timeout.ms", "security.protocol"}
+_ALWAYS = {"bootstrap.servers", "client.id", "request.timeout.ms", *SECURITY}
 READ = frozenset({"group.id", "isolation.level", "fetch.max.bytes", "fetch.max.wait.ms", "check.crcs"} | _ALWAYS)
 WRITTEN = frozenset(
     {
@@ -150,6 +152,7 @@ def consumer_settings(settings: Mapping[str, str]) -> KafkaSettings:
         group_id=settings.get("group.id"),
         read_committed=isolation == "read_committed",
         request_timeout_ms=_number(settings, "request.timeout.ms", default.request_timeout_ms),
+        security=security_of(settings),
         fetch_max_bytes=_number(settings, "fetch.max.bytes", default.fetch_max_bytes),
         fetch_max_wait_ms=_number(settings, "fetch.max.wait.ms", default.fetch_max_wait_ms),
         check_crcs=_flag(settings, "check.crcs"),
@@ -177,6 +180,7 @@ def producer_settings(settings: Mapping[str, str]) -> KafkaSettings:
         bootstrap_servers=_bootstrap(settings, "producer"),
         client_id=settings.get("client.id", default.client_id),
         request_timeout_ms=_number(settings, "request.timeout.ms", default.request_timeout_ms),
+        security=security_of(settings),
         compression=compression,
         batch_size=min(
             _number(settings, "batch.size", default.batch_size),
@@ -206,9 +210,6 @@ def _judge(
                 hint = f"; did you mean kafka.{near[0]}?" if near else ""
                 raise ValueError(f"Option 'kafka.{name}' is not known{hint}")
             log.warning("Kafka option '%s' has no effect here", name)
-    protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
-    if protocol != "PLAINTEXT":
-        raise ValueError(f"Kafka option 'security.protocol' is '{protocol}': only PLAINTEXT is supported yet")
 
 
 def _flag(settings: Mapping[str, str], name: str) -> bool:

@@ -30,6 +30,7 @@ class Publisher:
             request_timeout_ms=PATIENCE_MS,
             api_timeout_ms=PATIENCE_MS,
             bootstrap_timeout_ms=PATIENCE_MS,
+            security=kafka.security,
         )
         self._cluster = Cluster(kafka.bootstrap_servers, settings=settings)
         self._condition = threading.Condition()

@@ -13,13 +13,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ottla.broker.control.peers import DEFAULT_LISTENER
 from ottla.broker.node import Lock, Node
 from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
+from ottla.config.security import PROTOCOLS, ListenerSecurity, listener_security
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
@@ -35,17 +38,21 @@ from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
 from ottla.server.freed_space import FreedSpace
 from ottla.server.kept_ports import PORT_FILE, address_of, parse_ports, port_of, write_ports
+from ottla.server.links import about_link
 from ottla.server.listener import Listener
 from ottla.server.loop_delay import LoopDelay
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
+from ottla.server.tls_listener import TlsListener
 from ottla.storage.directory.directory import HeldLock
 from ottla.storage.directory.ownership import LOCK, DirectoryRefused, opened_lock, refuse_foreign
 from ottla.storage.disk.local import LocalDisk
+from ottla.tls.contexts import FollowedContext, client_context
 from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
+    from ottla.access.login import Login
     from ottla.config.broker import BrokerConfig
     from ottla.web.exchange import Request, Response
     from ottla.web.server import WebServer
@@ -53,7 +60,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FRAME_BUDGET_BYTES = 256 << 20
 _EVERYWHERE = ("0.0.0.0", "::")
-_PLAINTEXT = 0
 
 log = logging.getLogger("ottla.server")
 
@@ -155,7 +161,7 @@ class BrokerServer:
         except CannotStart:
             raise
         except (OSError, ValueError, DirectoryRefused, ApiError, StoreDamaged, UnknownEntry) as fault:
-            raise CannotStart(f"{fault}{_about_link(fault)}") from fault
+            raise CannotStart(f"{fault}{about_link(fault)}") from fault
 
     async def _start(self) -> None:
         disk, lock = self._lock_directories()
@@ -191,10 +197,12 @@ class BrokerServer:
             node.replicas.moves.warm = self._cold.warm_slice
         node.dispatch.times.now_ns = time.monotonic_ns
         host = self._config.broker_host or socket.gethostname()
+        self._dial_as_brokers_listen()
         await ended(node.start(host, self._registered_listeners(), lock))
         for listener in self._listeners:
             try:
-                listener.start(self._config.socket_listen_backlog_size, node.dispatch.serve)
+                serve = node.gate.serve if listener.has_logins else node.dispatch.serve
+                listener.start(self._config.socket_listen_backlog_size, serve)
             except OSError as fault:
                 address, port = self.addresses[listener.name]
                 raise CannotStart(self._port_taken(address, port, None, fault)) from fault
@@ -284,6 +292,7 @@ class BrokerServer:
             name, _, address = said.partition("://")
             host, _, port_text = address.rpartition(":")
             port = int(port_text)
+            security = self._security(name)
             listener = Listener(
                 self._loop,
                 name=name,
@@ -292,17 +301,40 @@ class BrokerServer:
                 max_frame_bytes=self._config.socket_request_max_bytes,
                 count=count,
                 max_idle_ms=self._config.connections_max_idle_ms,
+                tls=None
+                if security.tls is None
+                else TlsListener(self._loop, name, security.tls, security.mapping_rules),
+                logins=partial(self._login, security) if security.has_sasl else None,
+                most_bytes_unproven=security.most_bytes,
             )
             bound = self._bind(listener, host, port)
             self._listeners.append(listener)
             self.addresses[name] = bound
             if port == 0:
                 self._keep_port(name, bound)
-            if not _is_loopback(bound[0]):
+            if not _is_loopback(bound[0]) and not security.asks_who:
                 self.warnings.append(
                     f"{name} listens on {bound[0]}:{bound[1]} and asks nobody who they are: "
                     "everybody who reaches it may read, write and delete"
                 )
+
+    def _security(self, name: str) -> ListenerSecurity:
+        security, problems = listener_security(self._layers.static, name)
+        if problems:
+            raise CannotStart("; ".join(problems))
+        return security
+
+    def _dial_as_brokers_listen(self) -> None:
+        """Speak TLS to other brokers where their listener for it does."""
+        name = self._config.inter_broker_listener_name or DEFAULT_LISTENER
+        tls = self._security(name if name in self.addresses else next(iter(self.addresses))).tls
+        if tls is not None:
+            followed = FollowedContext(tls, client_context, lambda why: log.warning("between brokers: %s", why))
+            self._dialer.tls = followed
+
+    def _login(self, security: ListenerSecurity) -> Login:
+        assert self.node is not None
+        return self.node.gate.login(security)
 
     def _bind(self, listener: Listener, host: str, port: int) -> tuple[str, int]:
         """Bind a listener; for port 0 to the kept port, else to the preferred one, else to a free one."""
@@ -373,7 +405,8 @@ class BrokerServer:
         for name, (bound, bound_port) in self.addresses.items():
             reachable = socket.gethostname() if bound in _EVERYWHERE else bound
             told = advertised.get(name, (reachable, bound_port))
-            found.append(RegisteredListener(name, told[0], told[1], _PLAINTEXT))
+            protocol = PROTOCOLS[self._security(name).protocol]
+            found.append(RegisteredListener(name, told[0], told[1], protocol))
         return tuple(found)
 
     async def _start_http(self) -> None:
@@ -435,14 +468,6 @@ class BrokerServer:
         self._dialer.stop()
         self._cold.stop()
         self._freed.stop()
-
-
-def _about_link(fault: BaseException) -> str:
-    """The remedy where a file of a broker is a link that leads to nothing; else nothing."""
-    path = fault.filename if isinstance(fault, OSError) else None
-    if not isinstance(path, str) or not os.path.islink(path) or os.path.exists(path):
-        return ""
-    return f" (a link to {os.readlink(path)}, where nothing is: bring that back, or remove the link and start again)"
 
 
 def _directories(said: tuple[str, ...]) -> tuple[str, ...]:

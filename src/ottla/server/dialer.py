@@ -12,6 +12,7 @@ from struct import Struct
 from typing import cast
 
 from ottla.kernel.seams import Dialled, FileSlice
+from ottla.tls.contexts import FollowedContext
 
 _LENGTH = Struct(">i")
 _BETWEEN_BYTES = 64 << 10
@@ -23,6 +24,8 @@ class Dialer:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.tls: FollowedContext | None = None
+        """The context of TLS, where brokers speak it to one another."""
         self._dials: set[asyncio.Task[None]] = set()
 
     def dial(self, host: str, port: int, receiver: Dialled, *, timeout_ms: int, max_frame_bytes: int) -> None:
@@ -32,7 +35,11 @@ class Dialer:
 
     async def _dial(self, host: str, port: int, link: _Link, timeout_ms: int) -> None:
         try:
-            await asyncio.wait_for(self._loop.create_connection(lambda: link, host, port), timeout_ms / 1000)
+            if self.tls is not None:
+                self.tls.follow()
+            context = None if self.tls is None else self.tls.context
+            opening = self._loop.create_connection(lambda: link, host, port, ssl=context)
+            await asyncio.wait_for(opening, timeout_ms / 1000)
         except TimeoutError:
             link.over(TimeoutError(f"no connection to {host}:{port} within {timeout_ms} ms"))
         except OSError as error:

@@ -8,11 +8,15 @@ import logging
 import math
 import resource
 import socket
+import ssl
 import time
 from collections.abc import Callable
 
+from ottla.access.login import Login
 from ottla.server.cold_reads import ColdReads
 from ottla.server.connection_count import ConnectionCount
+from ottla.server.tls_listener import NoPrincipal, TlsListener
+from ottla.server.tls_socket import TlsSocket
 from ottla.server.transport import SocketTransport
 from ottla.wire.connection import ServerConnection
 from ottla.wire.frame import SHARED_BYTES, FramePool, FrameReader, FrameTooLarge
@@ -24,6 +28,9 @@ _FILES_KEPT = 128
 
 A log directory that can open no file for its next segment or checkpoint goes offline.
 """
+_PROVEN_WITHIN_S = 30.0
+_MOST_UNPROVEN = 1000
+"""The connections of one listener that may be on their way through TLS and SASL: each takes 40 KiB."""
 _STUCK_S = 30.0
 """The time after which an unread answer closes its connection (rule E7).
 
@@ -44,6 +51,7 @@ class Channel:
         "_reading",
         "_resuming",
         "_socket",
+        "_tls",
         "asked",
         "connection",
         "starved_since",
@@ -54,11 +62,12 @@ class Channel:
     def __init__(self, listener: Listener, sock: socket.socket, peer: tuple[str, int]) -> None:
         self._listener = listener
         self._loop = listener.loop
-        self._socket = sock
+        self._tls = None if listener.tls is None else listener.tls.over(sock, self._shaken)
+        self._socket: socket.socket | TlsSocket = self._tls or sock
         self._fd = sock.fileno()
         local = sock.getsockname()
         reader = FrameReader(listener.shared, listener.pool, listener.max_frame_bytes)
-        self.transport = SocketTransport(self._loop, sock, listener.cold, self._drained, self.close)
+        self.transport = SocketTransport(self._loop, self._socket, listener.cold, self._drained, self.close)
         self.connection = ServerConnection(
             reader,
             self.transport,
@@ -72,6 +81,7 @@ class Channel:
         reader.give_up = self._give_up
         reader.held = lambda: self.connection.held
         self.connection.on_close.append(self._closed)
+        listener.begins(self)
         self.asked = False
         """True if bytes have come since the last sweep, which then sets `used`: reading the clock here costs more."""
         self.used = time.monotonic()
@@ -101,8 +111,11 @@ class Channel:
             count = self._socket.recv_into(target)
         except (BlockingIOError, InterruptedError):
             connection.reader.park()
+            if self._tls is not None and self._tls.unsent:
+                self.transport.push()
             return
-        except OSError:
+        except OSError as fault:
+            self._listener.broken(self, fault)
             self.close()
             return
         if count == 0:
@@ -112,6 +125,29 @@ class Channel:
         self.starved_since = None
         connection.reader.received(count)
         self._run()
+        if self._tls is not None:
+            self._go_on(self._tls)
+
+    def _shaken(self) -> None:
+        """TLS is done; without SASL behind it, the certificate says who it is."""
+        assert self._tls is not None
+        assert self._listener.tls is not None
+        if self.connection.login is None:
+            self.connection.principal = self._listener.tls.principal(self._tls)
+            self._listener.proven(self)
+
+    def _go_on(self, tls: TlsSocket) -> None:
+        """Read on soon where decrypted bytes wait, of which the loop sees nothing; send what TLS has to say."""
+        if self.connection.closed:
+            return
+        if tls.unsent:
+            self.transport.push()
+        if tls.pending and self._reading:
+            self._loop.call_soon(self._read_pending)
+
+    def _read_pending(self) -> None:
+        if self._reading and not self.connection.closed:
+            self._readable()
 
     def _run(self) -> None:
         try:
@@ -178,6 +214,8 @@ class Channel:
         if not connection.closed and not connection.paused and not self._reading:
             self._reading = True
             self._loop.add_reader(self._fd, self._readable)
+            if self._tls is not None:
+                self._go_on(self._tls)
 
     def _give_up(self) -> None:
         log.warning("%s: holds memory that others wait for; closed", self.connection.name)
@@ -206,8 +244,19 @@ class Listener:
         max_frame_bytes: int,
         count: ConnectionCount,
         max_idle_ms: int,
+        tls: TlsListener | None = None,
+        logins: Callable[[], Login] | None = None,
+        most_bytes_unproven: int = 0,
     ) -> None:
+        """`tls` for a listener with TLS; `logins` begins the login of each connection of one with SASL, whose
+        requests have at most `most_bytes_unproven` until then.
+        """
         self.loop = loop
+        self.tls = tls
+        self._logins = logins
+        self._most_bytes_unproven = most_bytes_unproven
+        self._unproven: dict[Channel, float] = {}
+        """Connections that have not shown who they are, with the time by which they must; the oldest first."""
         self.serve: Serve
         """Called with each frame; set by `start`."""
         self.name = name
@@ -267,8 +316,42 @@ class Listener:
         for channel in list(self.channels):
             channel.close()
 
+    @property
+    def has_logins(self) -> bool:
+        """True if connections must log in by SASL."""
+        return self._logins is not None
+
+    def begins(self, channel: Channel) -> None:
+        """Note a new connection; where it must show who it is, the oldest that has not yet makes room for it."""
+        connection = channel.connection
+        if self._logins is not None:
+            connection.login = self._logins()
+            connection.reader.max_frame_bytes = self._most_bytes_unproven
+            connection.proven = lambda: self.proven(channel)
+        elif self.tls is None:
+            return
+        if len(self._unproven) >= _MOST_UNPROVEN:
+            oldest = next(iter(self._unproven))
+            log.warning(
+                "%s: closed, %d others have not shown either who they are", oldest.connection.name, _MOST_UNPROVEN
+            )
+            oldest.close()
+        self._unproven[channel] = time.monotonic() + _PROVEN_WITHIN_S
+
+    def proven(self, channel: Channel) -> None:
+        """Note that a connection has shown who it is: its requests may be as long as any."""
+        self._unproven.pop(channel, None)
+        channel.connection.reader.max_frame_bytes = self.max_frame_bytes
+
+    def broken(self, channel: Channel, fault: OSError) -> None:
+        """Say in one line why TLS ended a connection; others end without a word."""
+        if isinstance(fault, ssl.SSLError | NoPrincipal):
+            reason = getattr(fault, "reason", None) or fault
+            log.warning("%s: %s; closed", channel.connection.name, reason)
+
     def gone(self, channel: Channel) -> None:
         self.starved.pop(channel, None)
+        self._unproven.pop(channel, None)
         if channel in self.channels:
             del self.channels[channel]
             self._count.closed(channel.connection.peer_host)
@@ -334,6 +417,13 @@ class Listener:
                 channel.close()
             elif now - channel.used > self._max_idle_s and not channel.transport.unsent_bytes:
                 channel.close()
+        for channel, until in list(self._unproven.items()):
+            if until > now:
+                break
+            log.warning("%s: has not shown in %.0f s who it is; closed", channel.connection.name, _PROVEN_WITHIN_S)
+            channel.close()
+        if self.tls is not None:
+            self.tls.follow()
         self._feed_starved(now)
 
     def feed_soon(self) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from ottla.kernel.seams import FileSlice
 from ottla.server.cold_reads import PIECE_BYTES, ColdReads, is_warm, read_warm
+from ottla.server.tls_socket import TlsSocket
 
 Part = bytes | FileSlice
 _MOST_PARTS = 64
@@ -30,13 +31,14 @@ class SocketTransport:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        sock: socket.socket,
+        sock: socket.socket | TlsSocket,
         cold: ColdReads,
         on_drained: Callable[[], None],
         on_broken: Callable[[], None],
     ) -> None:
         self._loop = loop
         self._socket = sock
+        self._tls = sock if isinstance(sock, TlsSocket) else None
         self._cold = cold
         self._on_drained = on_drained
         self._on_broken = on_broken
@@ -74,6 +76,11 @@ class SocketTransport:
         if self._queue and not self._writing and not self._starved:
             self._flush()
 
+    def push(self) -> None:
+        """Send what TLS has to say itself, now or once the socket has room."""
+        if not self._writing and not self._closed:
+            self._flush()
+
     def close(self) -> None:
         """Close the socket; unsent bytes are dropped and their slices released."""
         if self._closed:
@@ -94,7 +101,7 @@ class SocketTransport:
 
     def _flush(self) -> None:
         try:
-            emptied = self._send_queue()
+            emptied = self._send_queue() and (self._tls is None or self._tls.flush())
         except (BlockingIOError, InterruptedError):
             emptied = False
         except OSError:
@@ -185,7 +192,10 @@ class SocketTransport:
                     self._warming = True
                     self._cold.warm(descriptor, position, left, self._arrived)
                 return 0
-            sent = os.sendfile(self._socket.fileno(), descriptor, position, left)
+            if self._tls is not None:
+                sent = self._tls.send_file(descriptor, position, left)
+            else:
+                sent = os.sendfile(self._socket.fileno(), descriptor, position, left)
         if sent == 0:
             raise OSError("a file ended before its slice did")  # the connection closes (rule B5)
         self._slice_sent += sent

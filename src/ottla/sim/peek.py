@@ -7,11 +7,12 @@ sure to leave; else what processes see.
 from __future__ import annotations
 
 import posixpath
+import struct
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.kernel.ids import BrokerId
-from ottla.records.header import BOUNDS, HEADER_SIZE, INT32, LAST_DELTA_AT, SIZE_OVERHEAD
+from ottla.records.header import HEADER_SIZE, LAST_DELTA_AT, SIZE_OVERHEAD
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_nodes import DirectoryNode, FileNode
 from ottla.storage.checkpoint import (
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ottla.sim.machine import Machine
 
 _SUFFIX = ".log"
+_BOUNDS = struct.Struct(f">qi{LAST_DELTA_AT - SIZE_OVERHEAD}xi")
+"""Base offset, length and last offset delta at once: judges read the headers of a segment again and again."""
 
 
 def batches(disk: SimDisk, directory: str, from_offset: int, *, durable: bool) -> Iterator[tuple[int, int, bytes]]:
@@ -118,13 +121,13 @@ def is_synced(disk: SimDisk, path: str) -> bool:
 def _batches_in(body: bytearray, from_offset: int) -> Iterator[tuple[int, int, bytes]]:
     at, size = 0, len(body)
     while at + HEADER_SIZE <= size:
-        base, length = BOUNDS.unpack_from(body, at)
+        base, length, last_delta = _BOUNDS.unpack_from(body, at)
         if length < HEADER_SIZE - SIZE_OVERHEAD:
             return
         stop = at + SIZE_OVERHEAD + length
         if stop > size:
             return
-        following = base + 1 + INT32.unpack_from(body, at + LAST_DELTA_AT)[0]
+        following = base + 1 + last_delta
         if following > from_offset:
             yield base, following, bytes(body[at:stop])
         at = stop

@@ -36,7 +36,7 @@ def _hashes(column: pa.Array) -> Hashes:
         return np.zeros(0, dtype=np.uint64)
     if pa.types.is_list(column.type):
         hashes = _list_hashes(column)
-    elif pa.types.is_integer(column.type):
+    elif pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type):
         hashes = numbers(column.cast(pa.int64())).astype(np.uint64)
     else:
         _, offsets, _ = column.buffers()

@@ -47,7 +47,7 @@ def write_batch(frame: DataFrame, batch_id: int, options: Mapping[str, str], *, 
     from ottla.spark.session import register_source
 
     spark = frame.sparkSession
-    running = _running_query(spark)
+    running = running_query(spark)
     if running:
         check_stream(lambda setting: spark.conf.get(setting, None))
     elif not name:
@@ -57,17 +57,17 @@ def write_batch(frame: DataFrame, batch_id: int, options: Mapping[str, str], *, 
     register_source(spark)
     query = name or running or ""
     given = {**options, "delivery": EXACTLY_ONCE, "delivery.query": query, "delivery.batch": str(batch_id)}
-    with _setting(spark, ADAPTIVE, "false"):
+    with setting(spark, ADAPTIVE, "false"):
         frame.write.format("ottla").options(**given).mode("append").save()
 
 
-def _running_query(spark: SparkSession) -> str | None:
+def running_query(spark: SparkSession) -> str | None:
     """The query whose micro-batch this thread works on; its id is in the checkpoint, so that a restart keeps it."""
     return spark.sparkContext.getLocalProperty(QUERY_ID)
 
 
 @contextmanager
-def _setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+def setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
     """Change a setting of the session for a while."""
     before = spark.conf.get(name, None)
     spark.conf.set(name, value)

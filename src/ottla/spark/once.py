@@ -40,7 +40,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
     """Write a task's rows, unless an attempt before has; returns once they are committed."""
-    columns = COLUMNS if options.topic is None else [name for name in COLUMNS if name != "topic"]
+    left_out = {"topic"} if options.topic is not None else set()
+    columns = [name for name in (*COLUMNS, *(["timestamp"] if options.timed else [])) if name not in left_out]
     rows = _Rows(as_written(options, batches), columns)
     empty = not rows.any and task.index > 0  # task 0 leaves a marker in every batch
     at_work = _AtWork(options, task, rows, empty=empty)

@@ -74,6 +74,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("fetchOffset.retryIntervalMs", "10", "source", "How long it waits between."),
     Option("groupIdPrefix", "spark-kafka-source", "source", "Prefix of the consumer group that shows progress."),
     Option("includeHeaders", "false", "source and sink", "Whether there is a column headers."),
+    Option("publishGroup", "", "stream source", "That group's name, in place of one that begins with the prefix."),
     Option("publishOffsets", "true", "stream source", "Commit what was read to a consumer group, for lag tools."),
     Option("columns", "", "source", "Only these columns, comma-separated: Spark does not prune for Python sources."),
     Option("pushdown", "false", "batch source", "Take filters; needs spark.sql.python.filterPushdown.enabled."),
@@ -115,6 +116,13 @@ OPTIONS: tuple[Option, ...] = (
         "nanoseconds, fails the query or is null.",
     ),
     Option("topic", "", "sink", "Write every row to this topic; goes before the column topic."),
+    Option(
+        "timestamps",
+        "now",
+        "sink",
+        "now or column: whether a record's time is that of the write, or the row's column timestamp, where null stands "
+        "for now.",
+    ),
     Option(
         "delivery",
         "at-least-once",
@@ -170,6 +178,7 @@ class SourceOptions:
     offset_retries: int = 3
     offset_retry_interval_ms: int = 10
     group_id_prefix: str = "spark-kafka-source"
+    publish_group: str | None = None
     publish_offsets: bool = True
     pushdown: bool = False
     null_times: bool = False
@@ -196,6 +205,8 @@ class SinkOptions:
     """The schema of typed values, settled when the query started."""
     delivery: Delivery | None = None
     """The way in which rows are written exactly once; None: at least once."""
+    timed: bool = False
+    """True if the column timestamp holds the records' times."""
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -235,6 +246,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         offset_retries=given.count("fetchOffset.numRetries", 3),
         offset_retry_interval_ms=given.count("fetchOffset.retryIntervalMs", 10),
         group_id_prefix=given.text("groupIdPrefix") or "spark-kafka-source",
+        publish_group=given.text("publishGroup") or kafka.group_id,
         publish_offsets=given.flag("publishOffsets", default=True),
         pushdown=given.flag("pushdown", default=False),
         null_times=given.chosen("timestamp.mode", MODES) == "permissive",
@@ -277,7 +289,8 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     text = given.text("topic")
     topic = text.strip() if text is not None else None
     delivery = delivery_options(given.text, topic)
-    return SinkOptions(producer_settings(given.kafka), topic, value_options(given.text), delivery=delivery)
+    timed = given.chosen("timestamps", ("now", "column")) == "column"
+    return SinkOptions(producer_settings(given.kafka), topic, value_options(given.text), delivery=delivery, timed=timed)
 
 
 class _Given:

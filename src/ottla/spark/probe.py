@@ -111,6 +111,7 @@ def unreachable(kafka: KafkaSettings) -> str | None:
         api_timeout_ms=PATIENCE_MS,
         connect_timeout_ms=PATIENCE_MS,
         bootstrap_timeout_ms=PATIENCE_MS,
+        security=kafka.security,
     )
     with Cluster(kafka.bootstrap_servers, settings=settings) as cluster:
         try:

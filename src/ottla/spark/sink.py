@@ -31,10 +31,10 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 
 
-def check_columns(schema: StructType, topic: str | None, *, typed: bool = False) -> None:
+def check_columns(schema: StructType, topic: str | None, *, typed: bool = False, timed: bool = False) -> None:
     """Refuse columns that cannot be written, in the words of Spark's connector; other columns are left alone.
 
-    A typed value is of any type that its schema takes.
+    A typed value is of any type that its schema takes. With `timed` there must be a column of times.
     """
     kinds = {each.name: each.dataType.simpleString() for each in schema.fields}
     if topic is None and "topic" not in kinds:
@@ -43,6 +43,9 @@ def check_columns(schema: StructType, topic: str | None, *, typed: bool = False)
         )
     if "value" not in kinds:
         raise ValueError("Required attribute 'value' not found")
+    if timed and kinds.get("timestamp") != "timestamp":
+        has = f"it is of type {kinds['timestamp']}" if "timestamp" in kinds else "there is none"
+        raise ValueError(f"Option 'timestamps' column needs a column timestamp of type timestamp, and {has}")
     for name, accepted in ACCEPTED.items():
         free = (name == "topic" and topic is not None) or (name == "value" and typed)
         if name in kinds and kinds[name] not in accepted and not free:
@@ -53,7 +56,7 @@ def check_columns(schema: StructType, topic: str | None, *, typed: bool = False)
 
 def checked(options: SinkOptions, schema: StructType) -> SinkOptions:
     """The options with the schema that values are written by, or ValueError."""
-    check_columns(schema, options.topic, typed=options.values.kind in WITH_SCHEMA)
+    check_columns(schema, options.topic, typed=options.values.kind in WITH_SCHEMA, timed=options.timed)
     if options.values.kind not in WITH_SCHEMA:
         return options
     from ottla.spark.written_values import settled

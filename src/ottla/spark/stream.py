@@ -219,7 +219,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self.options.publish_offsets or not offset.query:
             return
         if self._publisher is None:
-            group = self.options.kafka.group_id or f"{self.options.group_id_prefix}-{offset.query}"
+            group = self.options.publish_group or f"{self.options.group_id_prefix}-{offset.query}"
             self._publisher = Publisher(self.options.kafka, group)
         self._publisher.publish(offset, wait=wait)
 

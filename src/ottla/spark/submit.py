@@ -69,6 +69,15 @@ class Opened(NamedTuple):
         if self.owned and self.answers:
             self.spark.stop()
 
+    def forget(self) -> None:
+        """Let the next session start a Java process: pyspark holds on to one that has ended."""
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = SparkContext._jvm = None
+        SparkSession._instantiatedSession = None
+
 
 def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where and how Spark runs; `spark_settings` reads them."""

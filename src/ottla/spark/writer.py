@@ -18,7 +18,8 @@ from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import refused
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.records.columns import EncodedBatch, encode_columns
+from ottla.kernel.seams import Buffer
+from ottla.records.columns import EncodedBatch, TimeUnit, encode_columns
 from ottla.records.compression import Codec
 from ottla.rows.arrow import HEADERS, binary_column, header_column, indices, with_plain_types
 from ottla.rows.connections import cluster
@@ -132,6 +133,8 @@ def _encoded(
         start=start,
         key=None if key is None else binary_column(key),
         value=None if value is None else binary_column(value),
+        timestamp=_times(batch) if options.timed else None,
+        unit=TimeUnit.MICROS,
         headers=None if headers is None else header_column(headers.cast(HEADERS)),
         default_timestamp_ms=int(time.time() * 1000),
         max_bytes=most,
@@ -141,6 +144,12 @@ def _encoded(
         base_sequence=sender.next_sequence(target),
         is_transactional=sender.transactional,
     )
+
+
+def _times(batch: pa.RecordBatch) -> tuple[Buffer | None, Buffer]:
+    """Validity and microseconds of the column timestamp."""
+    validity, times = batch.column("timestamp").buffers()
+    return validity, times
 
 
 def _too_large(target: TopicPartition, size: int) -> ApiError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ottla.streams.graph import ProcessorNode, SinkNode, Topology
 from ottla.streams.stores import JoinStore, KeyValueStore, OrderedStore, SessionStore, Store, WindowStore
@@ -22,14 +23,42 @@ class Difference:
         return bool(self.breaking)
 
 
-def difference(older: Topology, newer: Topology) -> Difference:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The parts of a topology that its state depends on, in words: they can be written down and compared later."""
+
+    stores: Mapping[str, str]
+    repartitions: Mapping[str, str]
+    numbers: Mapping[str, int]
+    """The sub-topology of each store."""
+    nodes: Mapping[str, bool]
+    """Each node, and whether it has state."""
+    topics: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The shape as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Shape:
+        """The shape that `to_json` wrote."""
+        return cls(**{**written, "topics": tuple(written["topics"])})
+
+
+def shape(topology: Topology) -> Shape:
+    """The shape of a topology."""
+    nodes = {name: _has_state(topology, name) for name in topology.nodes}
+    return Shape(_described(topology), _repartitions(topology), _numbers(topology), nodes, topology.topics())
+
+
+def difference(older: Topology | Shape, newer: Topology | Shape) -> Difference:
     """Compare two versions by the names of stores and topics, which is how state is found again."""
-    breaking = [*_stores(older, newer), *_repartitioned(older, newer), *_sub_topologies(older, newer)]
-    return Difference(tuple(breaking), tuple(_harmless(older, newer)))
+    was, now = (one if isinstance(one, Shape) else shape(one) for one in (older, newer))
+    breaking = [*_stores(was.stores, now.stores), *_repartitioned(was.repartitions, now.repartitions)]
+    return Difference((*breaking, *_sub_topologies(was.numbers, now.numbers)), tuple(_harmless(was, now)))
 
 
-def _stores(older: Topology, newer: Topology) -> Iterator[str]:
-    was, now = _described(older), _described(newer)
+def _stores(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for name in was:
         if name not in now:
             yield f"the store {name} is gone: its state would be lost{_advice(name)}"
@@ -40,8 +69,7 @@ def _stores(older: Topology, newer: Topology) -> Iterator[str]:
             yield f"the store {name} is new: it would begin empty in the middle of its input{_advice(name)}"
 
 
-def _repartitioned(older: Topology, newer: Topology) -> Iterator[str]:
-    was, now = _topics(older), _topics(newer)
+def _repartitioned(was: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for name in was:
         if name not in now:
             yield f"the repartition topic {name} is gone: records that wait in it would be lost{_advice(name)}"
@@ -49,27 +77,26 @@ def _repartitioned(older: Topology, newer: Topology) -> Iterator[str]:
             yield f"the repartition topic {name} held {was[name]} and holds {now[name]}"
 
 
-def _sub_topologies(older: Topology, newer: Topology) -> Iterator[str]:
+def _sub_topologies(was: Mapping[str, int], now: Mapping[str, int]) -> Iterator[str]:
     """State lies by sub-topology: a store that is found under another number is not found."""
-    was, now = _numbers(older), _numbers(newer)
     for store in was:
         if store in now and was[store] != now[store]:
             moved = f"moved from sub-topology {was[store]} to {now[store]}"
             yield f"the store {store} {moved}: its state would not be found"
 
 
-def _harmless(older: Topology, newer: Topology) -> Iterator[str]:
-    for name in newer.nodes:
-        if name not in older.nodes and not _has_state(newer, name):
+def _harmless(was: Shape, now: Shape) -> Iterator[str]:
+    for name, has_state in now.nodes.items():
+        if name not in was.nodes and not has_state:
             yield f"the node {name} is new"
-    for name in older.nodes:
-        if name not in newer.nodes and not _has_state(older, name):
+    for name, has_state in was.nodes.items():
+        if name not in now.nodes and not has_state:
             yield f"the node {name} is gone"
-    for topic in newer.topics():
-        if topic not in older.topics():
+    for topic in now.topics:
+        if topic not in was.topics:
             yield f"the topic {topic} is read now"
-    for topic in older.topics():
-        if topic not in newer.topics():
+    for topic in was.topics:
+        if topic not in now.topics:
             yield f"the topic {topic} is read no more"
 
 
@@ -85,7 +112,7 @@ def _described(topology: Topology) -> dict[str, str]:
 def _described_store(store: Store) -> str:
     """The kind of a store with all that its state depends on."""
     if isinstance(store, OrderedStore):
-        return "a buffer"
+        return f"a buffer of {store.holds}"
     serdes = f"of {store.key.name} to {store.value.name}"
     if isinstance(store, KeyValueStore):
         return f"a key-value store {serdes}"
@@ -97,7 +124,7 @@ def _described_store(store: Store) -> str:
     return f"a window store {serdes}, of {store.size_ms} ms kept for {store.retention_ms} ms"
 
 
-def _topics(topology: Topology) -> dict[str, str]:
+def _repartitions(topology: Topology) -> dict[str, str]:
     sinks = (node for node in topology.nodes.values() if isinstance(node, SinkNode) and node.repartition)
     return {
         str(sink.topic): f"{sink.key.name} to {sink.value.name}"

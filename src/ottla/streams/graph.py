@@ -156,12 +156,21 @@ def _sub_topologies(nodes: Mapping[str, AnyNode]) -> Iterator[SubTopology]:
         yield SubTopology(number, tuple(members), any(source.global_store for source in sources))
 
 
-def global_stores(nodes: Mapping[str, AnyNode]) -> set[str]:
-    """Stores behind global sources: using one does not connect a node with its source."""
-    global_sources = {name for name, node in nodes.items() if isinstance(node, SourceNode) and node.global_store}
+def global_sources(nodes: Mapping[str, AnyNode]) -> dict[str, str]:
+    """The topic behind each store of a global table."""
+    topics = {
+        name: node.topics[0] for name, node in nodes.items() if isinstance(node, SourceNode) and node.global_store
+    }
     return {
-        store
+        store: topics[parent]
         for node in nodes.values()
-        if isinstance(node, ProcessorNode) and global_sources & set(node.parents)
+        if isinstance(node, ProcessorNode)
+        for parent in node.parents
+        if parent in topics
         for store in node.stores
     }
+
+
+def global_stores(nodes: Mapping[str, AnyNode]) -> set[str]:
+    """Stores behind global sources: using one does not connect a node with its source."""
+    return set(global_sources(nodes))

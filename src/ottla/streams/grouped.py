@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.streams.draft import Draft
+from ottla.streams.engine.stateless import pass_on
 from ottla.streams.engine.tables import Settings, StreamAggregate, TableAggregate
 from ottla.streams.engine.windows import SessionAggregate, SlidingWindowAggregate, TimeWindowAggregate
 from ottla.streams.errors import TopologyError
@@ -135,8 +136,7 @@ class WindowedStream:
         store: str | None = None, name: str | None = None,
     ) -> Table:  # fmt: skip
         """The values of each window added to an aggregate; `merge` (key, one, other) joins those of two sessions."""
-        if isinstance(self._windows, SessionWindows) == (merge is None):
-            raise TopologyError("aggregate() over sessions needs merge=…, and over other windows takes none")
+        _check_merge(self._windows, merge)
         return self._aggregate("KSTREAM-AGGREGATE-", start, add, merge, value, store, name)
 
     def _aggregate(
@@ -160,6 +160,11 @@ def windowed_key(key: Serde, windows: Windows) -> Serde:
     if isinstance(windows, SessionWindows):
         return session_windowed(key)
     return time_windowed(key, windows.size_ms if isinstance(windows, TimeWindows) else windows.difference_ms)
+
+
+def _check_merge(windows: Windows, merge: Aggregator | None) -> None:
+    if isinstance(windows, SessionWindows) == (merge is None):
+        raise TopologyError("aggregate() over sessions needs merge=…, and over other windows takes none")
 
 
 def _grace(windows: Windows) -> int:
@@ -196,10 +201,14 @@ def window_processor(
     )
 
 
+Members = Sequence[tuple[GroupedStream, Aggregator]]
+"""The streams of a cogroup, each with its own aggregator."""
+
+
 class CogroupedStream:
     """Several grouped streams of the same keys that share one aggregate."""
 
-    def __init__(self, members: Sequence[tuple[GroupedStream, Aggregator]]) -> None:
+    def __init__(self, members: Members) -> None:
         self._members = members
 
     def cogroup(self, grouped: GroupedStream, add: Aggregator) -> CogroupedStream:
@@ -207,32 +216,75 @@ class CogroupedStream:
         self._members[0][0].draft.shares(grouped.draft)
         return CogroupedStream((*self._members, (grouped, add)))
 
+    def windowed_by(self, windows: Windows) -> WindowedCogroupedStream:
+        """Aggregate each window of each key by itself."""
+        return WindowedCogroupedStream(self._members, windows)
+
     def aggregate(
         self, start: Callable[[], Any], *, value: Serde | None = None, store: str | None = None,
         name: str | None = None,
     ) -> Table:  # fmt: skip
         """One aggregate a key over the records of all streams."""
-        first = self._members[0][0]
-        draft = first.draft
-        kept = store or draft.numbers.store("COGROUPKSTREAM-AGGREGATE-")
-        key, value = first.key or draft.key, value or draft.value
-        parents = [member.repartitioned(f"{kept}") for member, _ in self._members]
-        draft.store(kept, lambda: KeyValueStore(kept, key, value))
-        settings = Settings(kept)
-        nodes = []
-        for at, ((_, add), parent) in enumerate(zip(self._members, parents, strict=True)):
-            node = draft.numbers.node("COGROUPKSTREAM-AGGREGATE-", name, f"-cogroup-agg-{at}")
-            make = _cogroup_member(settings, start, add)
-            nodes.append(draft.processor(node, (parent,), make, stores=(kept,)).name)
-        merged = draft.numbers.node("COGROUPKSTREAM-MERGE-", name, "-cogroup-merge")
-        from ottla.streams.engine.stateless import pass_on
+        key, value = _serdes(self._members, value)
 
-        draft.processor(merged, nodes, pass_on)
-        return aggregated(draft, merged, key, value, settings)
+        def kept(named: str) -> StoreMaker:
+            return lambda: KeyValueStore(named, key, value)
+
+        def make(settings: Settings, add: Aggregator) -> Callable[[], Any]:
+            return lambda: StreamAggregate(settings, start, add)
+
+        return _cogrouped(self._members, store, name, key, value, kept, make)
 
 
-def _cogroup_member(settings: Settings, start: Callable[[], Any], add: Aggregator) -> Callable[[], StreamAggregate]:
-    return lambda: StreamAggregate(settings, start, add)
+class WindowedCogroupedStream:
+    """Several grouped streams that share one aggregate a window; every update is sent on, as in Kafka."""
+
+    def __init__(self, members: Members, windows: Windows) -> None:
+        self._members, self._windows = members, windows
+
+    def aggregate(
+        self, start: Callable[[], Any], merge: Aggregator | None = None, *, value: Serde | None = None,
+        store: str | None = None, name: str | None = None,
+    ) -> Table:  # fmt: skip
+        """One aggregate a window and key; `merge` (key, one, other) joins those of two sessions."""
+        windows = self._windows
+        _check_merge(windows, merge)
+        key, value = _serdes(self._members, value)
+
+        def kept(named: str) -> StoreMaker:
+            return window_store(named, key, value, windows)
+
+        def make(settings: Settings, add: Aggregator) -> Callable[[], Any]:
+            return window_processor(settings, windows, start, add, merge, on_close=False)
+
+        shown = windowed_key(key, windows)
+        return _cogrouped(self._members, store, name, shown, value, kept, make, grace_ms=_grace(windows))
+
+
+def _serdes(members: Members, value: Serde | None) -> tuple[Serde, Serde]:
+    """The serdes of a cogroup's keys and aggregates."""
+    first = members[0][0]
+    return first.key or first.draft.key, value or first.draft.value
+
+
+def _cogrouped(
+    members: Members, store: str | None, name: str | None, key: Serde, value: Serde,
+    make_store: Callable[[str], StoreMaker], make: Callable[[Settings, Aggregator], Callable[[], Any]],
+    *, grace_ms: int | None = None,
+) -> Table:  # fmt: skip
+    """The nodes of a cogroup: an aggregate for each member over one store, and a merge behind them."""
+    draft = members[0][0].draft
+    kept = store or draft.numbers.store("COGROUPKSTREAM-AGGREGATE-")
+    parents = [member.repartitioned(kept) for member, _ in members]
+    draft.store(kept, make_store(kept))
+    settings = Settings(kept)
+    nodes = []
+    for at, ((_, add), parent) in enumerate(zip(members, parents, strict=True)):
+        node = draft.numbers.node("COGROUPKSTREAM-AGGREGATE-", name, f"-cogroup-agg-{at}")
+        nodes.append(draft.processor(node, (parent,), make(settings, add), stores=(kept,)).name)
+    merged = draft.numbers.node("COGROUPKSTREAM-MERGE-", name, "-cogroup-merge")
+    draft.processor(merged, nodes, pass_on)
+    return aggregated(draft, merged, key, value, settings, grace_ms=grace_ms)
 
 
 class GroupedTable:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ottla.streams.changelog import unsupported
 from ottla.streams.errors import TopologyError
-from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, SubTopology, Topology
+from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, SubTopology, Topology, global_stores
 
 TIMES = "ottla.times"
 """Stands for a store's name in the changelog of the times that tasks have seen."""
@@ -42,33 +41,20 @@ class Layout:
 
 def layout(topology: Topology, application_id: str, counts: Mapping[str, int]) -> Layout:
     """The layout; TopologyError says what cannot be run."""
-    _refuse_what_cannot_run(topology)
+    if TIMES in topology.stores:
+        raise TopologyError(f"the store name {TIMES} is taken by the runner: name the store differently")
     tasks = _tasks(topology, counts)
-    part_of = {topic: part.number for part in topology.sub_topologies for topic in _reads(topology, part)}
+    parts = [part for part in topology.sub_topologies if not part.is_global]
+    part_of = {topic: part.number for part in parts for topic in _reads(topology, part)}
     changelogs = {TIMES: max(tasks.values())}
-    for part in topology.sub_topologies:
+    for part in parts:
         for name in part.nodes:
             node = topology.nodes[name]
             stores = node.stores if isinstance(node, ProcessorNode) else ()
-            changelogs.update(dict.fromkeys(stores, tasks[part.number]))
+            kept = [store for store in stores if store not in global_stores(topology.nodes)]
+            changelogs.update(dict.fromkeys(kept, tasks[part.number]))
     own = {node.topic: tasks[part_of[node.topic]] for node in _repartition_sinks(topology)}  # type: ignore[index]
     return Layout(application_id, tasks, part_of, own, changelogs)  # type: ignore[arg-type]
-
-
-def _refuse_what_cannot_run(topology: Topology) -> None:
-    for source in topology.sources():
-        if source.global_store:
-            raise TopologyError(
-                f"{source.name} reads {source.topics[0]} as a global table, which the runner cannot do yet: use table()"
-            )
-    for name, make in topology.stores.items():
-        if name == TIMES:
-            raise TopologyError(f"the store name {TIMES} is taken by the runner: name the store differently")
-        if unsupported(make()):
-            raise TopologyError(
-                f"the runner cannot keep the store {name} yet: leave out suppress() and left and outer joins of "
-                "two streams, or run the topology in TopologyTest"
-            )
 
 
 def _tasks(topology: Topology, counts: Mapping[str, int]) -> dict[int, int]:
@@ -80,7 +66,9 @@ def _tasks(topology: Topology, counts: Mapping[str, int]) -> dict[int, int]:
             if isinstance(node, SinkNode) and node.repartition:
                 writers.setdefault(str(node.topic), set()).add(part.number)
     known: dict[int, int] = {}
-    waiting = list(topology.sub_topologies)
+    waiting = [part for part in topology.sub_topologies if not part.is_global]
+    if not waiting:
+        raise TopologyError("the topology has global tables alone: read a stream or a table too")
     while waiting:
         still = []
         for part in waiting:

@@ -11,8 +11,10 @@ import signal
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.client import (
@@ -28,15 +30,21 @@ from ottla.client import (
     TransactionMustAbort,
 )
 from ottla.client.model import LATEST
+from ottla.streams import letters
 from ottla.streams.changelog import from_record, to_record
-from ottla.streams.engine.task import Input, Results, Task
+from ottla.streams.engine.task import Results, Task
 from ottla.streams.errors import TopologyError
+from ottla.streams.global_tables import GlobalTables
 from ottla.streams.graph import Topology
 from ottla.streams.layout import TIMES, Layout, layout
+from ottla.streams.letters import choices
+from ottla.streams.live import Live
 from ottla.streams.naming import checked
+from ottla.streams.on_error import OnError
 from ottla.streams.serdes import INT64
+from ottla.streams.served import QueryServer
 from ottla.streams.stores import EntryKey
-from ottla.streams.values import Place
+from ottla.streams.values import Input, Place
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -68,19 +76,31 @@ def run(
     session_timeout_ms: int = 10_000,
     transaction_timeout_ms: int = 10_000,
     replication_factor: int = -1,
+    on_error: str | OnError | None = None,
+    dead_letter: str | None = None,
+    query_port: int | None = None,
+    query_host: str = "127.0.0.1",
     stop: threading.Event | None = None,
 ) -> None:
     """Run until SIGTERM, Ctrl-C or `stop`; the batch at work is committed first.
 
     `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
-    Raises ProcessingError where a function of the user's fails (the batch leaves nothing), TopologyError for a topology
-    that the runner cannot run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
+    `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
+    keeps them in the topic `dead_letter`; or a choice for each stage (`deserialization=skip,processing=dead-letter`).
+    `query_port`: answer queries of this instance's stores over HTTP, at `query_host`.
+    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology that the
+    runner cannot run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
     """
     checked(application_id)
+    errors = choices(on_error, dead_letter)
     stop = stop or threading.Event()
     with Admin(bootstrap) as admin:
         plan = _prepared(admin, topology, application_id, replication_factor)
-    with _stopped_by_signals(stop):
+        if dead_letter is not None:
+            letters.prepare(admin, dead_letter, plan.read(), replication_factor)
+    live = Live(topology, plan)
+    options = _Options(errors, dead_letter, live)
+    with stopped_by_signals(stop), _served(live, bootstrap, query_host, query_port):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
@@ -98,18 +118,44 @@ def run(
                 transactional_id=f"{application_id}-{uuid.uuid4()}",
                 transaction_timeout_ms=transaction_timeout_ms,
             )
-            with producer, consumer:
-                _Instance(topology, plan, bootstrap, consumer, producer).work(stop)
+            with producer, consumer, closing(GlobalTables(topology, bootstrap)) as tables:
+                _Instance(topology, plan, bootstrap, consumer, producer, tables, options).work(stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Settings of all instances of a run, and the place where queries see them."""
+
+    errors: OnError
+    dead_letter: str | None
+    live: Live
+
+
+@contextmanager
+def _served(live: Live, bootstrap: str | Sequence[str], host: str, port: int | None) -> Iterator[None]:
+    if port is None:
+        yield
+        return
+    with closing(QueryServer(live, bootstrap, host=host, port=port)) as server:
+        _log.warning("queries are answered at %s", server.url)
+        yield
 
 
 class _Instance:
     """One member of the group with its tasks, until it is stopped or another member may have its tasks."""
 
     def __init__(
-        self, topology: Topology, plan: Layout, bootstrap: str | Sequence[str], consumer: Consumer, producer: Producer
+        self,
+        topology: Topology,
+        plan: Layout,
+        bootstrap: str | Sequence[str],
+        consumer: Consumer,
+        producer: Producer,
+        tables: GlobalTables,
+        options: _Options,
     ) -> None:
-        self._topology, self._plan, self._bootstrap = topology, plan, bootstrap
-        self._consumer, self._producer = consumer, producer
+        self._topology, self._plan, self._bootstrap, self._options = topology, plan, bootstrap, options
+        self._consumer, self._producer, self._tables = consumer, producer, tables
         self._read = plan.read()
         self._tasks: dict[TaskId, Task] = {}
         self._changed = False
@@ -122,11 +168,14 @@ class _Instance:
         self._producer.init_transactions()
         self._consumer.subscribe(sorted(self._read), on_assign=self._note, on_revoke=self._note)
         while not stop.is_set():
+            self._tables.read_to(self._tables.ends())
             records = self._consumer.poll(_POLL_MS)
             if self._changed:
                 self._restore()
             try:
-                self._process(records)
+                with self._hidden():
+                    self._process(records)
+                    self._options.live.reached(self._positions())
                 self._purge()
             except (TransactionMustAbort, ProducerFenced, ApiError) as fault:
                 if not _overtaken(fault):
@@ -134,24 +183,46 @@ class _Instance:
                 _log.warning("another instance may have the tasks of this one; restoring them first: %s", fault)
                 return
 
+    def _positions(self) -> dict[TopicPartition, int]:
+        return {partition: self._consumer.position(partition) for partition in sorted(self._consumer.assignment)}
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        """Queries wait for a block, and see no tasks if it fails: they may hold what was not committed."""
+        with self._options.live.lock:
+            try:
+                yield
+            except BaseException:
+                self._options.live.end()
+                raise
+
     def _note(self, _: Sequence[TopicPartition]) -> None:
         """Tasks end with every change of the assignment: other instances may have changed their state meanwhile."""
-        self._tasks.clear()
+        self._tasks = {}
+        self._options.live.end()
         self._changed = True
 
     def _restore(self) -> None:
         """Make the tasks of the assigned partitions, with the state that is committed."""
         assigned = self._consumer.assignment
-        for partition in sorted(assigned):
-            self._consumer.position(partition)  # waits for an open transaction that commits its offset
+        # A position waits for an open transaction that commits its offset.
+        positions = self._positions()
         ids = {(self._plan.part_of[self._read[one.topic]], one.partition) for one in assigned}
         now_ms = int(time.time() * 1000)
         self._tasks = {
-            (part, partition): Task(self._topology, sub_topologies=[part], loops_back=False, wall_clock_ms=now_ms)
+            (part, partition): Task(
+                self._topology,
+                sub_topologies=[part],
+                loops_back=False,
+                wall_clock_ms=now_ms,
+                shared=self._tables.stores,
+                on_error=self._options.errors,
+            )
             for part, partition in sorted(ids)
         }
         for task_id, changes in _committed_state(self._bootstrap, self._plan, self._tasks).items():
             self._tasks[task_id].restore(changes)
+        self._options.live.begin(self._tasks, positions)
         self._changed = False
 
     def _process(self, records: list[ConsumedRecord]) -> None:
@@ -171,7 +242,7 @@ class _Instance:
             task.feed(*inputs.get(task_id, ()))
             task.advance(max(now_ms, task.wall_clock_ms))
             results = task.take(self._batch)
-            if results.outputs or results.changes:
+            if results.outputs or results.changes or results.faults or results.dropped:
                 made.append((task_id, results))
         self._batch += 1
         if not offsets and not made:
@@ -181,7 +252,8 @@ class _Instance:
                 self._write(task_id, results, now_ms)
             if offsets:
                 self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
-
+        self._options.live.committed()
+        self._tell([results for _, results in made])
         self._done |= {at: one.offset for at, one in offsets.items() if self._read[at.topic] in self._plan.repartitions}
 
     def _purge(self) -> None:
@@ -195,8 +267,26 @@ class _Instance:
                 _log.warning("could not delete what was read of %s-%d: %s", *partition, outcome)
         self._done.clear()
 
+    def _tell(self, made: list[Results]) -> None:
+        """Count the records that a committed batch has left out; failures are one line of the log."""
+        faults = [fault for results in made for fault in results.faults]
+        dropped: Counter[str] = Counter()
+        for results in made:
+            dropped.update(results.dropped)
+        failed = self._options.live.left_out(dropped, faults)
+        if faults:
+            more = f" (and {len(faults) - 1} more in this batch)" if len(faults) > 1 else ""
+            kept = f"kept in {self._options.dead_letter}" if faults[0].letter else "left out"
+            _log.warning("%s%s; %s; %d so far", faults[0].reason, more, kept, failed)
+
     def _write(self, task_id: TaskId, results: Results, now_ms: int) -> None:
         part, partition = task_id
+        for fault in results.faults:
+            if fault.letter and self._options.dead_letter is not None:
+                kept = letters.letter(fault, self._plan)
+                self._producer.produce(
+                    self._options.dead_letter, kept.value, kept.key, headers=kept.headers, timestamp=kept.timestamp
+                )
         for output in results.outputs:
             topic = self._plan.topic(output.topic)
             self._producer.produce(topic, output.value, output.key, headers=output.headers, timestamp=output.timestamp)
@@ -276,7 +366,7 @@ def _prepared(admin: Admin, topology: Topology, application_id: str, replication
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     """SIGTERM and Ctrl-C set `stop`, where this is the main thread; a second signal acts as it did before."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ class Serde:
     name: str
     write: Callable[[Any], bytes]
     read: Callable[[bytes], Any]
+    read_all: Callable[[list[bytes]], list[Any]] | None = None
+    """Reads many at once where that costs less; a ValueError stands in the place of one that cannot be read."""
 
     def to_bytes(self, value: Any) -> bytes | None:
         """The bytes of a value; SerdeError if the serde cannot hold it."""
@@ -43,6 +45,25 @@ class Serde:
             return self.read(data)
         except (TypeError, ValueError, struct.error, RecursionError) as error:
             raise SerdeError(f"the serde {self.name} cannot read {data[:40]!r}: {error}") from error
+
+    def from_bytes_of(self, datas: list[bytes | None]) -> list[Any]:
+        """The values of many; a SerdeError stands in the place of one that is not of this serde."""
+        assert self.read_all is not None
+        values = iter(self.read_all([data for data in datas if data is not None]))
+        read = [None if data is None else next(values) for data in datas]
+        return [
+            SerdeError(f"the serde {self.name} cannot read {data[:40]!r}: {value}")
+            if isinstance(value, ValueError) and data is not None
+            else value
+            for data, value in zip(datas, read, strict=True)
+        ]
+
+
+def whole(value: Any) -> Any:
+    """A result of `read_all`, or its error raised."""
+    if isinstance(value, ValueError):
+        raise value
+    return value
 
 
 def _bytes_of(value: Any) -> bytes:
@@ -85,6 +106,7 @@ BY_NAME = {serde.name: serde for serde in (BYTES, TEXT, JSON, INT16, INT32, INT6
 
 LONG = struct.Struct(">q")
 TWO_LONGS = struct.Struct(">qq")
+_LENGTH = struct.Struct(">i")
 
 
 def time_windowed(inner: Serde, size_ms: int) -> Serde:
@@ -117,6 +139,21 @@ def _windowed(key: Any) -> Windowed:
     if not isinstance(key, Windowed):
         raise TypeError("not a windowed key")
     return key
+
+
+def joined(values: Iterable[bytes]) -> bytes:
+    """Several values in a row, each behind its length."""
+    return b"".join(_LENGTH.pack(len(value)) + value for value in values)
+
+
+def parted(data: bytes) -> tuple[bytes, ...]:
+    """The values that `joined` put in a row."""
+    found, at = [], 0
+    while at < len(data):
+        (length,) = _LENGTH.unpack_from(data, at)
+        found.append(data[at + 4 : at + 4 + length])
+        at += 4 + length
+    return tuple(found)
 
 
 def changes(inner: Serde) -> Serde:

@@ -76,6 +76,10 @@ class KeyValueStore:
         else:
             self._rows[key[0]] = entry
 
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((key,), entry) for key, entry in self._rows.items())
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -89,7 +93,7 @@ class WindowStore:
         self.size_ms, self.retention_ms = size_ms, retention_ms
         self.changes = Changes()
         self.expired = 0
-        self._newest = -1
+        self.newest = -1
         self._rows: dict[bytes, dict[int, Any]] = {}
         self._starts: dict[int, set[bytes]] = {}
         self._queue: list[int] = []
@@ -105,7 +109,7 @@ class WindowStore:
 
     def put(self, key: Any, value: Any, timestamp: int, start: int) -> None:
         """Set the value of a key's window; one past the retention is dropped and counted."""
-        self._newest = max(self._newest, start)
+        self.newest = max(self.newest, start)
         if start < self._oldest():
             self.expired += 1
         else:
@@ -143,7 +147,7 @@ class WindowStore:
         """Set one entry as `changes` reported it."""
         self.changes.entries[key] = entry
         data, start = key
-        self._newest = max(self._newest, start)
+        self.newest = max(self.newest, start)
         if entry is not None:
             self._rows.setdefault(data, {})[start] = entry
             if start not in self._starts:
@@ -153,7 +157,7 @@ class WindowStore:
             self._forget(data, start)
 
     def _oldest(self) -> int:
-        return self._newest - self.retention_ms + 1
+        return self.newest - self.retention_ms + 1
 
     def _expire(self) -> None:
         """Drop the windows past the retention."""
@@ -169,6 +173,10 @@ class WindowStore:
         if not self._rows[key]:
             del self._rows[key]
 
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((key, start), entry) for key, rows in self._rows.items() for start, entry in rows.items())
+
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
 
@@ -181,14 +189,14 @@ class JoinStore:
         self.key, self.value, self.retention_ms = key, value, retention_ms
         self.changes = Changes()
         self.expired = 0
-        self._newest = -1
+        self.newest = -1
         self._rows: dict[bytes, dict[int, tuple[bytes, ...]]] = {}
         self._times: dict[int, set[bytes]] = {}
         self._queue: list[int] = []
 
     def add(self, key: Any, value: Any, timestamp: int) -> None:
         """Keep one record; one past the retention is dropped and counted, and one without a value only moves time."""
-        self._newest = max(self._newest, timestamp)
+        self.newest = max(self.newest, timestamp)
         if timestamp < self._oldest():
             self.expired += 1
         elif value is not None:
@@ -210,7 +218,7 @@ class JoinStore:
         """Set one entry as `changes` reported it."""
         self.changes.entries[key] = entry
         data, time = key
-        self._newest = max(self._newest, time)
+        self.newest = max(self.newest, time)
         if entry is not None:
             self._rows.setdefault(data, {})[time] = entry
             if time not in self._times:
@@ -224,7 +232,11 @@ class JoinStore:
                 del self._rows[data]
 
     def _oldest(self) -> int:
-        return self._newest - self.retention_ms + 1
+        return self.newest - self.retention_ms + 1
+
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((key, time), entry) for key, rows in self._rows.items() for time, entry in rows.items())
 
     def __len__(self) -> int:
         return sum(len(values) for rows in self._rows.values() for values in rows.values())
@@ -238,7 +250,7 @@ class SessionStore:
         self.key, self.value, self.retention_ms = key, value, retention_ms
         self.changes = Changes()
         self.expired = 0
-        self._newest = -1
+        self.newest = -1
         self._rows: dict[bytes, dict[tuple[int, int], bytes]] = {}
         self._queue: list[tuple[int, bytes, int]] = []
 
@@ -259,7 +271,7 @@ class SessionStore:
 
     def put(self, session: Windowed, value: Any) -> None:
         """Set a session's value, or remove the session by None; one past the retention is dropped and counted."""
-        self._newest = max(self._newest, session.end)
+        self.newest = max(self.newest, session.end)
         if session.end < self._oldest():
             self.expired += 1
         else:
@@ -282,13 +294,13 @@ class SessionStore:
 
     def all(self) -> Iterator[tuple[Windowed, Stamped]]:
         """Every session of every key."""
-        return ((window, Stamped(value, window.end)) for window, value in self.ended_within(0, self._newest))
+        return ((window, Stamped(value, window.end)) for window, value in self.ended_within(0, self.newest))
 
     def restore(self, key: EntryKey, entry: Any) -> None:
         """Set one entry as `changes` reported it."""
         self.changes.entries[key] = entry
         data, end, start = key
-        self._newest = max(self._newest, end)
+        self.newest = max(self.newest, end)
         if entry is not None:
             sessions = self._rows.setdefault(data, {})
             if (end, start) not in sessions:
@@ -298,27 +310,31 @@ class SessionStore:
             del self._rows[data]
 
     def _oldest(self) -> int:
-        return self._newest - self.retention_ms + 1
+        return self.newest - self.retention_ms + 1
+
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return (((key, *at), entry) for key, rows in self._rows.items() for at, entry in rows.items())
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))
 
 
 class OrderedStore:
-    """Entries by a time and bytes, taken from the oldest on: rows that wait."""
+    """Bytes by a time and a key, taken from the oldest on: rows that wait. `holds` says in words what they are."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, holds: str) -> None:
+        self.name, self.holds = name, holds
         self.changes = Changes()
-        self._rows: dict[tuple[int, bytes], Any] = {}
+        self._rows: dict[tuple[int, bytes], bytes] = {}
         self._time_of: dict[bytes, int] = {}
         self._order: list[tuple[int, bytes]] = []
 
-    def put(self, time: int, key: bytes, entry: Any) -> None:
+    def put(self, time: int, key: bytes, entry: bytes) -> None:
         """Keep an entry; a key that waits already keeps its place in time."""
         self.restore((self._time_of.get(key, time), key), entry)
 
-    def get(self, key: bytes) -> Any:
+    def get(self, key: bytes) -> bytes | None:
         """The entry that waits under a key, or None."""
         time = self._time_of.get(key)
         return None if time is None else self._rows[time, key]
@@ -328,11 +344,11 @@ class OrderedStore:
         if key in self._time_of:
             self.restore((self._time_of[key], key), None)
 
-    def oldest(self) -> tuple[int, bytes, Any] | None:
+    def oldest(self) -> tuple[int, bytes, bytes] | None:
         """The time, the key and the entry that came first."""
         return next(self.in_order(), None)
 
-    def in_order(self) -> Iterator[tuple[int, bytes, Any]]:
+    def in_order(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Every entry, by time and then by key; the one that was given last may be removed meanwhile."""
         at = 0
         while at < len(self._order):
@@ -353,6 +369,10 @@ class OrderedStore:
         elif self._rows.pop((time, data), None) is not None:
             del self._order[bisect.bisect_left(self._order, (time, data))]
             self._time_of.pop(data, None)
+
+    def entries(self) -> Iterator[tuple[EntryKey, Any]]:
+        """Every entry, as `restore` takes it."""
+        return iter(self._rows.items())
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -262,14 +262,16 @@ class Stream:
             draft.store(kept_name, _join_store(kept_name, key, kept_value, windows))
             draft.processor(node, (stream.node,), partial(JoinWindow, kept_name), stores=(kept_name,))
         unmatched = None
+        sides = (this.value or draft.value, other.value or draft.value)
         if left:
+            holds = f"{sides[0].name} and {sides[1].name}"
             base = this_number.replace("JOINTHIS", "OUTERSHARED").replace("OUTERTHIS", "OUTERSHARED")
             if store:
                 base = f"{store}-{'outer' if outer else 'left'}-shared-join"
-            unmatched = draft.store(base + "-store", lambda: OrderedStore(base + "-store"))
+            unmatched = draft.store(base + "-store", lambda: OrderedStore(base + "-store", holds))
         side = partial(
             StreamStreamJoin, unmatched_store=unmatched, joiner=joiner, before_ms=windows.before_ms,
-            after_ms=windows.after_ms, grace_ms=windows.grace_ms, clock=merged,
+            after_ms=windows.after_ms, grace_ms=windows.grace_ms, clock=merged, values=sides,
         )  # fmt: skip
         shared = (unmatched,) if unmatched else ()
         draft.processor(

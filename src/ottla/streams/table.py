@@ -205,12 +205,12 @@ class Table:
     def _suppress(self, wait_ms: int, by_window_end: bool, most: int | None, name: str | None) -> Table:
         node = self.draft.numbers.node("KTABLE-SUPPRESS-", name) if name is None else name
         store = name + "-store" if name else self.draft.numbers.store("KTABLE-SUPPRESS-")
-        key = self.key or self.draft.key
+        key, value = self.key or self.draft.key, self.value or self.draft.value
         self.enable_old()
-        self.draft.store(store, lambda: OrderedStore(store))
+        self.draft.store(store, lambda: OrderedStore(store, f"{key.name} to {value.name}"))
         self.draft.processor(
             node, (self.node,),
-            lambda: Suppress(store, key.write, wait_ms, by_window_end=by_window_end, most=most), stores=(store,),
+            lambda: Suppress(store, key, value, wait_ms, by_window_end=by_window_end, most=most), stores=(store,),
         )  # fmt: skip
         return Table(
             self.draft, node, self.key, self.value, Settings(), enable_old=self.enable_old, derived=self._no_view

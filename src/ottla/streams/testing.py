@@ -6,11 +6,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.streams.engine.task import Input, Output, Task
+from ottla.streams.engine.task import Output, Task
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import SinkNode, Topology
 from ottla.streams.naming import nearest
-from ottla.streams.values import Headers, Place
+from ottla.streams.on_error import Fault, OnError, chosen
+from ottla.streams.values import Headers, Input, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,18 @@ class TopologyTest:
 
     __test__ = False
 
-    def __init__(self, topology: Topology, *, wall_clock_ms: int = 0) -> None:
+    def __init__(self, topology: Topology, *, wall_clock_ms: int = 0, on_error: str | OnError = "fail") -> None:
+        """`on_error` is that of `run`: faults that do not fail are in `faults`."""
         self._topology = topology
-        self._task = Task(topology)
+        self._task = Task(topology, on_error=chosen(on_error))
         self._task.advance(wall_clock_ms)
         self._batch = 0
         self._offsets: dict[str, int] = {}
         self._outputs: dict[str, deque[Output]] = {}
         self.dropped: dict[str, int] = {}
         """The number of records that each node has left out: late ones, those without a key."""
+        self.faults: list[Fault] = []
+        """The records that failed and were skipped, or would be dead letters (`letter`)."""
         self._take()
 
     def pipe_input(self, topic: str, key: Any, value: Any, timestamp: int | None = None, headers: Headers = ()) -> None:
@@ -103,6 +107,7 @@ class TopologyTest:
             self._outputs.setdefault(output.topic, deque()).append(output)
         for node, count in results.dropped.items():
             self.dropped[node] = self.dropped.get(node, 0) + count
+        self.faults += results.faults
 
     def _check_topic(self, topic: str) -> None:
         """Refuse a topic that no sink can write to."""

@@ -1,18 +1,19 @@
 """Values that travel between the nodes of a topology.
 
-Keys and values of records belong to the user, so their type is `Any`.
+Keys and values of records belong to the user, so their type is `Any`. Values that are made for each record are not
+frozen, which would cost four times as much to make; nobody changes one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 Headers = tuple[tuple[str, bytes | None], ...]
 NO_TIMESTAMP = -1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Record:
     """A key and a value with a timestamp in milliseconds, on their way through a topology."""
 
@@ -31,10 +32,10 @@ class Record:
 
     def with_timestamp(self, timestamp: int) -> Record:
         """The same record at another time."""
-        return replace(self, timestamp=timestamp)
+        return Record(self.key, self.value, timestamp, self.headers)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Change:
     """A row of a table before and after an update; None stands for no row.
 
@@ -55,7 +56,7 @@ class Windowed:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Place:
     """The topic, partition and offset that a record was read from."""
 
@@ -67,9 +68,20 @@ class Place:
         return f"{self.topic}-{self.partition}@{self.offset}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Stamped:
     """A value of a store with its timestamp."""
 
     value: Any
     timestamp: int
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class Input:
+    """A record as a topic holds it, and its place."""
+
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = ()

@@ -253,6 +253,8 @@ _TABLE = (
     _api(45, "AlterPartitionReassignments", (0, 1), 0, _ALTER_CLUSTER),
     _api(46, "ListPartitionReassignments", (0, 0), 0, _DESCRIBE_CLUSTER),
     _api(47, "OffsetDelete", (0, 0), None, _DELETE_GROUP),
+    _api(50, "DescribeUserScramCredentials", (0, 0), 0, _DESCRIBE_CLUSTER),
+    _api(51, "AlterUserScramCredentials", (0, 0), 0, _ALTER_CLUSTER),
     _api(55, "DescribeQuorum", (0, 2), 0, _DESCRIBE_CLUSTER),
     _api(57, "UpdateFeatures", (0, 2), 0, _ALTER_CLUSTER),
     _api(60, "DescribeCluster", (0, 2), 0, None),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.kernel.seams import FileSlice, Transport
@@ -99,6 +99,10 @@ class ServerConnection:
         """The broker of the cluster that has proved itself at the other end, and its incarnation."""
         self.peer_epoch: BrokerEpoch | None = None
         self.proof: Proof | None = None
+        self.login: Any = None
+        """The way of this connection to its principal (`access.login.Login`); None on a listener without SASL."""
+        self.proven: Callable[[], None] = _nothing
+        """Set by the listener: called when the login is done."""
         self.software_name = ""
         self.software_version = ""
         self.state = SERVING

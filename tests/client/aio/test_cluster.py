@@ -12,7 +12,6 @@ from ottla.client.aio.connection import AsyncConnection
 from ottla.client.aio.consumer import Consumer
 from ottla.client.aio.producer import Producer
 from ottla.client.consume.settings import ConsumerSettings
-from ottla.client.core.transport import PLAINTEXT
 from ottla.client.errors import BrokerUnreachable, RequestTimedOut
 from ottla.client.model import LATEST, ClientSettings, CommittedOffset, Destination
 from ottla.client.produce.settings import ProducerSettings
@@ -74,7 +73,7 @@ def test_nobody_there_and_nobody_answering_are_told_apart() -> None:
         silent = await asyncio.start_server(_swallow, "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
         with pytest.raises(RequestTimedOut, match="200 ms"):
-            await AsyncConnection.open(Destination("127.0.0.1", port), settings, PLAINTEXT)
+            await AsyncConnection.open(Destination("127.0.0.1", port), settings)
         silent.close()
         async with Cluster(f"127.0.0.1:{port}", settings=settings) as cluster:
             with pytest.raises(BrokerUnreachable, match="ottla start"):

@@ -8,7 +8,6 @@ import threading
 import pytest
 
 from ottla.client.aio.connection import AsyncConnection
-from ottla.client.core.transport import PLAINTEXT
 from ottla.client.errors import RequestTimedOut
 from ottla.client.model import ClientSettings, Destination
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -22,7 +21,7 @@ def test_a_connection_whose_peer_reads_nothing_more_is_not_used_again(name: str)
     request = ProduceRequest(acks=1, timeout_ms=1, topic_data=[TopicProduceData(name=name, partition_data=[part])])
 
     async def story(where: Destination) -> None:
-        connection = await AsyncConnection.open(where, ClientSettings(), PLAINTEXT)
+        connection = await AsyncConnection.open(where, ClientSettings())
         assert broker._loop is not None
         broker._loop.call_soon_threadsafe(reading.wait)
         with pytest.raises(RequestTimedOut):

@@ -147,6 +147,9 @@ def definitions() -> dict[tuple[int, str], Any]:
     }
 
 
+_NOT_RECORDED = re.compile(r"Mirror|io\.debezium|connect\.(elasticsearch|hdfs|jdbc|s3)\.|ottla\.connect\.")
+
+
 def comparable(value: Any, known: dict[tuple[int, str], Any]) -> Any:
     """An answer without what may differ: the orders of hash maps, documentation, lists of known plugins."""
     if isinstance(value, dict):
@@ -159,7 +162,7 @@ def comparable(value: Any, known: dict[tuple[int, str], Any]) -> Any:
         }
     if isinstance(value, list):
         rows = [comparable(each, known) for each in value]
-        rows = [each for each in rows if not re.search(r"Mirror|Jdbc|ottla\.connect\.", json.dumps(each))]
+        rows = [each for each in rows if not _NOT_RECORDED.search(json.dumps(each))]
         return sorted(rows, key=lambda each: json.dumps(each, sort_keys=True))
     if isinstance(value, str):
         value = masked(value)

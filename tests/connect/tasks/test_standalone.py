@@ -180,6 +180,7 @@ class Numbers(SourceConnector):
     java_class = "org.example.NumbersConnector"
     version = "1"
     committed: ClassVar[list] = []
+    acknowledged: ClassVar[list] = []
 
     @classmethod
     def options(cls):
@@ -204,6 +205,9 @@ class NumbersTask(SourceTask):
     async def commit(self, offsets):
         Numbers.committed += offsets
 
+    def acknowledged(self, records):
+        Numbers.acknowledged += [each.source_offset["n"] for each in records]
+
 
 def test_a_refused_source_record_is_a_dead_letter_and_its_offset_is_kept(worker, bootstrap, tmp_path, name):
     config = {
@@ -216,12 +220,14 @@ def test_a_refused_source_record_is_a_dead_letter_and_its_offset_is_kept(worker,
         "errors.deadletterqueue.topic.replication.factor": "1",
     }
     Numbers.committed.clear()
+    Numbers.acknowledged.clear()
     task = run_task(
         TaskPlan(name, 0, Numbers, config, config, worker), OffsetFile(worker["offset.storage.file.filename"])
     )
     assert asyncio.run(task.run()) == 0
     assert [record.value for record in values(bootstrap, name, 2)] == [b"1", b"3"]
     assert Numbers.committed[-1] == ({"p": 1}, {"n": 3})
+    assert Numbers.acknowledged == [1, 2, 3]
     letter = values(bootstrap, f"{name}-dead", 1)[0]
     assert ("ottla.source.offset", b'{"n": 2}') in letter.headers
 

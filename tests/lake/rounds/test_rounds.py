@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.lake.driven_rounds import TOPIC, both_ways, documents, event, wrapped
+from tests.lake.driven_rounds import TOPIC, Sent, both_ways, documents, event, wrapped
 
 from ottla.lake import LakeRefused
 from ottla.lake.columns.exact import with_notes
@@ -140,10 +140,59 @@ def test_the_last_day_of_the_calendar_is_a_day_like_others(memory_lake, form):
     assert [str(row["date"]) for row in found.rows()] == ["9999-12-31"]
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_empty_value_before_the_first_one_with_content_is_null_in_one_round_too(memory_lake, form):
+    full = {"a": [1], "b": [[1], []], "c": ["x"], "d": [{"x": 1}], "e": {"x": 1}, "f": {"x": [0.5]}}
+    empty = {"a": [], "b": [[]], "c": [None], "d": [{}], "e": {}, "f": {"x": []}}
+    found = both_ways(memory_lake, form, documents(empty, {"n": 1}, full, empty))
+    first, _, third, fourth = [{name: row[name] for name in full} for row in found.rows()]
+    assert first == dict.fromkeys(full)
+    assert third == full
+    assert fourth == empty | {"d": [{"x": None}], "e": {"x": None}}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_is_empty_inside_a_known_object_is_null_until_its_first_content(memory_lake, form):
+    values = [{"a": [{"x": 1, "y": [], "z": {}}]}, {"a": [{"x": 2, "y": [1]}]}, {"a": [{"y": []}, {"z": {"w": "x"}}]}]
+    found = both_ways(memory_lake, form, documents(*values))
+    z = {"w": "x"}
+    assert [row["a"] for row in found.rows()] == [
+        [{"x": 1, "y": None, "z": None}],
+        [{"x": 2, "y": [1], "z": None}],
+        [{"x": None, "y": [], "z": None}, {"x": None, "y": None, "z": z}],
+    ]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 0)])
+def test_the_partition_of_the_first_content_decides_what_was_empty_before(memory_lake, form, one, other):
+    """Content in partition 1 comes after all of partition 0; content in partition 0 before all of partition 1."""
+    empty, full = documents({"a": []}, {"n": 1}), documents({"a": []}, {"a": [1]}, {"a": []})
+    sides = {one: empty, other: full}
+    whole, parts = memory_lake(form), memory_lake(form)
+    whole.load(*sides[0], beside=sides[1])
+    parts.load(*sides[0])
+    parts.load(beside=sides[1])
+    assert whole.rows() == parts.rows()
+    late, early = [None, None, None, [1], []], [None, [1], [], [], None]
+    assert [row["a"] for row in whole.rows()] == (late if other else early)
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_a_text_that_is_refused_makes_no_column(memory_lake, form):
+    bad = Sent(rb'{"a": ["\ud800"], "b": 1}')
+    found = both_ways(memory_lake, form, [bad, *documents({"a": []}, {"a": [1]}, {"b": "x"})])
+    assert list(found.dead) == [0] and "escape" in found.dead[0]
+    assert [row["a"] for row in found.rows()] == [None, [1], None]
+
+
 numbers = st.sampled_from([1, 2, BIG, -BIG, 1 << 53, 0.5, 2.0**60, None, True, "x"])
+objects = st.dictionaries(
+    st.sampled_from(["x", "y", "b"]), numbers | st.lists(numbers, max_size=1) | st.just({}), max_size=2
+)
 fields = st.dictionaries(
     st.sampled_from(["a", "A", "a b", "a_b", "offset", "value_offset", "o"]),
-    st.one_of(numbers, st.lists(numbers, max_size=2), st.dictionaries(st.sampled_from(["x", "y", "b"]), numbers)),
+    st.one_of(numbers, st.lists(numbers, max_size=2), objects, st.lists(objects, max_size=2)),
     max_size=3,
 )
 states = st.fixed_dictionaries({"id": st.sampled_from([1, 2])}, optional={"n": numbers, "a b": numbers, "a_b": numbers})
@@ -187,21 +236,8 @@ def check_cuts(memory_lake, form, records, cuts, **options):
 
 
 def texts(lake):
-    """Rows as text, where 1 is not 1.0.
-
-    An array or object without any value is null before its column came to be, and may be empty afterwards.
-    """
-    return [json.dumps({name: shown(value) for name, value in row.items()}, sort_keys=True) for row in lake.rows()]
-
-
-def shown(value):
-    if isinstance(value, dict):
-        members = {name: kept for name, member in value.items() if (kept := shown(member)) is not None}
-        return members or None
-    if isinstance(value, list):
-        items = [shown(item) for item in value]
-        return items if any(item is not None for item in items) else None
-    return value
+    """Rows as text, where 1 is not 1.0; a missing column and null are one."""
+    return [json.dumps({k: v for k, v in row.items() if v is not None}, sort_keys=True) for row in lake.rows()]
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,13 @@ import pytest
 from hdfs_native import Client, WriteOptions
 from store_rigs import MiniHdfs, StoreProcess
 
+from ottla.connect.records import SinkRecord
+from ottla.kernel.ids import TopicPartition
 from ottla.lake.stores import LakeRefused, StoreUnreachable, open_store
-from ottla.lake.stores.hdfs import _claim_named, _name_of
+from ottla.lake.stores.hdfs import HdfsStore, _claim_named, _name_of
 from ottla.lake.stores.lease import Claim
+from ottla.lake.stores.urls import Place
+from ottla.sinks.files.connectors import HdfsSinkConnector
 
 
 @pytest.fixture
@@ -132,3 +137,26 @@ def test_a_claim_fits_into_a_file_name(owner):
 @pytest.mark.parametrize("name", ["", "free", "a.b.c.d", "a.1.x.d"])
 def test_a_file_that_is_no_claim_is_not_taken_for_one(name):
     assert _claim_named(name) is None
+
+
+def test_the_hdfs_sink_writes_below_the_root_and_goes_on_behind_its_files(mini_hdfs):
+    """A lake has a folder; `hdfs.url` of Confluent's sink is often the name node alone."""
+    place = TopicPartition("rooted", 0)
+    config = {"hdfs.url": mini_hdfs.url, "format.class": "JsonFormat", "flush.size": "2"}
+
+    async def put(*offsets):
+        task = HdfsSinkConnector.task(config)
+        await task.open([place])
+        await task.put([SinkRecord("rooted", 0, None, None, None, each, offset=each) for each in offsets])
+        flushed = await task.flush()
+        await task.close()
+        return flushed
+
+    assert asyncio.run(put(0, 1, 2)) == {place: 2}
+    assert asyncio.run(put(0, 1, 2, 3)) == {place: 4}
+    store = HdfsStore(Place("hdfs", mini_hdfs.url.removeprefix("hdfs://"), ""))
+    folder = "topics/rooted/partition=0/rooted+0+"
+    assert [each.name for each in store.entries("topics/rooted/")] == [
+        f"{folder}0000000000+0000000001.json", f"{folder}0000000002+0000000003.json",
+    ]  # fmt: skip
+    assert store.read(f"{folder}0000000002+0000000003.json") == b"2\n3\n"

@@ -86,6 +86,7 @@ def test_what_is_no_place_for_a_lake_is_refused_by_a_sentence(given, sentence):
         ("S3A:/x", "half a URL: write s3a://"),
         ("gs:/x", "half a URL"),
         ("abfss:x", "half a URL"),
+        ("s3//bucket/x", "half a URL: write s3://bucket"),
         ("hdfs:/x", "half a URL: write hdfs://host:port/path"),
         (Path("s3://bucket/x"), "'s3:/bucket/x' is half a URL"),
         ("s3n:/x", "s3n: is not known (did you mean s3://?); for a local directory of that name write ./s3n:/x"),

@@ -18,8 +18,20 @@ from tests.lake.tables.committer import keyed_rows
 from tests.lake.tables.made import Lake, a_round, rows_of, ten_rows
 
 FORKS = multiprocessing.get_context("forkserver")
-"""Makes processes out of one that has imported the formats: importing takes far longer than a commit."""
-FORKS.set_forkserver_preload([committer.__name__, "deltalake", "pyiceberg.catalog.sql"])
+"""Makes processes out of one that has imported all that a commit imports, which takes far longer than the commit."""
+FORKS.set_forkserver_preload(
+    [
+        committer.__name__,
+        "deltalake",
+        "ottla.lake.tables.delta",
+        "ottla.lake.tables.iceberg",
+        "ottla.lake.tables.iceberg_io",
+        "pyiceberg.catalog.sql",
+        "pyiceberg.io.pyarrow",
+        "sqlalchemy.dialects.sqlite",
+        "sqlite3",
+    ]
+)
 KILLS, KILLS_AT_LENGTH = 4, 16
 """Kills of one loader, by default and with --long; `make lake-campaign` runs many more."""
 
@@ -93,7 +105,7 @@ def killed_until_done(lake: Lake, work: str, kills: int) -> int:
     """Repeat the work until so many kills at random moments met it alive; return its last round."""
     chance, met, last = random.Random(7), 0, 0
     while met < kills:
-        last += 8
+        last += 4
         with started(lake, work, str(last)) as (process, lines):
             for _ in range(chance.randrange(1, 4)):
                 lines.readline()

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 from tests.lake.tables.made import BASE, Lake, a_round, age, append_as_somebody_else, row, rows_of, ten_rows
 
 WEEK = timedelta(days=7)
@@ -55,6 +56,17 @@ def test_compaction_keeps_the_rows_of_evolved_columns(lake: Lake):
     lake.table().commit(a_round(2, [file], schema=wider))
     assert lake.table().compact().files_after == 1
     assert lake.frame().sort("offset")["note"].to_list() == [None] * 10 + ["x"]
+
+
+def test_compaction_keeps_null_lists_of_objects_apart_from_empty_ones(lake: Lake):
+    files = [lake.put(f"orders/{at}.parquet", [row(at, headers=held)]) for at, held in enumerate((None, [], None))]
+    lake.table().commit(a_round(1, files))
+    before = data_files(lake)
+    assert lake.table().compact().files_after == 1
+    (copy,) = data_files(lake) - before
+    source, root = lake.files()
+    rows = pq.read_table(f"{root}/{copy}", filesystem=source).sort_by("offset")
+    assert rows["headers"].to_pylist() == [None, [], None]
 
 
 def test_a_lake_without_the_table_has_nothing_to_keep_up(lake: Lake):

@@ -7,32 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.streams.batches import ROWS, inputs, written
 from tests.streams.topologies import TOPOLOGIES, built
 
 from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topology, TopologyError
-from ottla.streams.engine.task import Input, Results, Task
-from ottla.streams.values import Place
+from ottla.streams.engine.task import Task
+from ottla.streams.values import Input, Place
 
 NAMES = ["group_count", "hopping", "sliding", "session", "tables_outer", "streams_outer", "window_count_suppress"]
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from("ab"), st.sampled_from("kj"), st.sampled_from(["1", "2", None]), st.integers(0, 50)
-    ),
-    max_size=20,
-)  # fmt: skip
-
-
-def inputs(rows: list[Any], topics: tuple[str, ...]) -> list[Input]:
-    """Rows as a source would hand them over, in the order of time."""
-    rows = sorted((row for row in rows if row[0] in topics), key=lambda row: row[3])
-    return [
-        Input(Place(topic, 0, at), key.encode(), None if value is None else value.encode(), time)
-        for at, (topic, key, value, time) in enumerate(rows)
-    ]
-
-
-def written(results: list[Results]) -> list[tuple[Any, ...]]:
-    return [(o.topic, o.key, o.value, o.timestamp) for result in results for o in result.outputs]
 
 
 @pytest.mark.parametrize("name", NAMES)

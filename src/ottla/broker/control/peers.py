@@ -32,7 +32,7 @@ MAX_ANSWER_BYTES = 128 << 20
 _FIRST_BACK_OFF_MS = 20
 _LONGEST_BACK_OFF_MS = 1000
 _INT32 = Struct(">i")
-_DEFAULT_LISTENER = "PLAINTEXT"
+DEFAULT_LISTENER = "PLAINTEXT"
 _KEYS = {f"{api.name}Request": api for api in APIS.values()}
 
 
@@ -104,7 +104,7 @@ class Peers:
         return Target(state.epoch, listener.host, listener.port)
 
     def _listener(self, broker: BrokerState) -> Listener | None:
-        named = broker.listener(self.around.config.inter_broker_listener_name or _DEFAULT_LISTENER)
+        named = broker.listener(self.around.config.inter_broker_listener_name or DEFAULT_LISTENER)
         if named is not None or not broker.listeners:
             return named
         return broker.listeners[0]

@@ -19,7 +19,7 @@ from ottla.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ottla.wire.apis import APIS
+from ottla.wire.apis import APIS, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _OF_TRANSACTIONS = frozenset({24, 25, 26, 27, 28, 65, 66})
 _OF_CONSUMER_GROUPS = frozenset({68, 69})
+_OF_SASL = frozenset({SASL_HANDSHAKE_KEY, SASL_AUTHENTICATE_KEY})
 _LEVEL_0_SINCE = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -45,7 +46,7 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         api_keys=[
             ApiVersion(api_key=key, min_version=api.announced.first, max_version=api.announced.last)
             for key, api in sorted(APIS.items())
-            if not api.peers_only and key not in hidden
+            if key not in hidden and (not api.peers_only or (call.connection.login is not None and key in _OF_SASL))
         ]
     )
     if call.node.has_transactions:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple, NoReturn, TypeVar
 
+from ottla.cli.command import counted
 from ottla.cli.faults import BadInput
 from ottla.cli.input.sources import Source
 
@@ -186,7 +187,7 @@ class CsvRows:
     def _row(self, header: Sequence[str], fields: list[str]) -> Row:
         place = f"{self._source.name}, line {self._reader.line_num}"
         if len(fields) != len(header):
-            raise BadInput(f"{place} has {len(fields)} fields, and the header line has {len(header)}")
+            raise BadInput(f"{place} has {counted(len(fields), 'field')}, and the header line has {len(header)}")
         return Row(place, dict(zip(header, fields, strict=True)))
 
     def _next(self) -> list[str] | None:

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.core.effects import ClientStory
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.faces.admin import AdminCalls, admin_settings
 from ottla.client.faces.call import Awaited, keywords
 from ottla.client.model import ClientSettings
@@ -41,7 +40,6 @@ class Admin(AdminCalls, Awaited):
         bootstrap: str | Sequence[str] = "localhost:9092",
         *,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         cluster: Cluster | None = None,
         **options: Any,
     ) -> None:
@@ -50,7 +48,7 @@ class Admin(AdminCalls, Awaited):
         `cluster` shares its connections; TypeError where settings or options are given beside it.
         """
         own = admin_settings(settings, options, cluster)
-        self.cluster = cluster or Cluster(bootstrap, settings=own, security=security)
+        self.cluster = cluster or Cluster(bootstrap, settings=own)
 
     @keywords
     async def close(self) -> None:

@@ -9,7 +9,6 @@ from ottla.client.aio.driver import Driver, now_ms
 from ottla.client.core import transfer
 from ottla.client.core.effects import ClientStory
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.faces.call import Awaited, keywords
 from ottla.client.faces.cluster import ClusterCalls, RangeReading
 from ottla.client.model import ClientSettings, Fetched, IsolationLevel, client_settings_from
@@ -44,13 +43,12 @@ class Cluster(ClusterCalls, Awaited):
         bootstrap: str | Sequence[str] = "localhost:9092",
         *,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         **options: Any,
     ) -> None:
         """Arguments and `options` are those of `ottla.client.Cluster`. No connection is made before the first call."""
         self.settings = client_settings_from("Cluster", settings, options)
         self.plan = ClusterPlan(bootstrap, self.settings, now_ms)
-        self.driver = Driver(self.settings, security)
+        self.driver = Driver(self.settings)
 
     @keywords
     async def close(self) -> None:

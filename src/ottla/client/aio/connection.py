@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
-from ottla.client.core.transport import Security
+from ottla.client.core.login import login
 from ottla.client.errors import (
     BrokerUnreachable,
     ClientError,
@@ -78,12 +78,13 @@ class AsyncConnection:
         self._link = frames.link
 
     @classmethod
-    async def open(cls, where: Destination, settings: ClientSettings, security: Security) -> AsyncConnection:
+    async def open(cls, where: Destination, settings: ClientSettings) -> AsyncConnection:
         frames = _Frames(Link(settings.client_id), str(where))
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1000):
-                await loop.create_connection(lambda: frames, where.host, where.port, ssl=security.tls)
+                context = settings.security.context()
+                await loop.create_connection(lambda: frames, where.host, where.port, ssl=context)
         except (OSError, TimeoutError) as fault:
             raise BrokerUnreachable(
                 f"cannot connect to {where}: {getattr(fault, 'strerror', None) or fault}"
@@ -91,8 +92,8 @@ class AsyncConnection:
         made = cls(frames, settings)
         try:
             await made._negotiate(where)
-            if security.authenticate_async is not None:
-                await security.authenticate_async(made)
+            if settings.security.has_sasl:
+                await made._log_in(str(where))
         except BaseException:
             made.close()
             raise
@@ -156,6 +157,16 @@ class AsyncConnection:
     def close(self) -> None:
         if self._frames.transport is not None:
             self._frames.transport.close()
+
+    async def _log_in(self, where: str) -> None:
+        story = login(self.settings.security, where)
+        answer = None
+        while True:
+            try:
+                asked = story.send(answer)
+            except StopIteration:
+                return
+            answer = await self.request(asked, 1)
 
     async def _negotiate(self, where: Destination) -> None:
         version = 4

@@ -11,7 +11,6 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.consume.consuming import ConsumerCore, Listener
 from ottla.client.consume.settings import ConsumerSettings, settings_from
 from ottla.client.core.effects import ClientStory
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
 from ottla.client.faces.call import Awaited, keywords
 from ottla.client.faces.consumer import ConsumerCalls
@@ -50,12 +49,11 @@ class Consumer(ConsumerCalls, Awaited):
         *,
         consumer: ConsumerSettings | None = None,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         **options: Any,
     ) -> None:
         """Arguments and `options` are those of `ottla.client.Consumer`. No connection is made before it is needed."""
         chosen, own = settings_from(consumer, settings, options)
-        self.cluster = Cluster(bootstrap, settings=own, security=security)
+        self.cluster = Cluster(bootstrap, settings=own)
         self.core = ConsumerCore(self.cluster.plan, chosen)
         self._task: asyncio.Task[None] | None = None
         self._closed = False

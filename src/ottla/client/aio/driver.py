@@ -22,7 +22,6 @@ from ottla.client.core.effects import (
     Start,
     VersionsOf,
 )
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, ConnectionLost
 from ottla.client.model import ClientSettings, Destination
 from ottla.kernel.errors import ApiError
@@ -43,9 +42,8 @@ def _is_cancelled() -> bool:
 class Driver:
     """Carries out the effects of stories, over connections kept per destination; several stories may run at once."""
 
-    def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
+    def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
-        self.security = security
         self._connections: dict[Destination, asyncio.Task[AsyncConnection]] = {}
         self._begun: set[asyncio.Task[Any]] = set()
         """Requests and stories that were started, and are not done."""
@@ -73,7 +71,7 @@ class Driver:
         """The open connection to a destination, made where there is none."""
         task = self._connections.get(where)
         if task is None or (task.done() and (task.cancelled() or task.exception() or not task.result().usable)):
-            task = asyncio.ensure_future(AsyncConnection.open(where, self.settings, self.security))
+            task = asyncio.ensure_future(AsyncConnection.open(where, self.settings))
             self._connections[where] = task
         try:
             return await asyncio.shield(task)

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.core.effects import ClientStory
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
 from ottla.client.faces.call import Awaited, keywords
 from ottla.client.faces.producer import ProducerCalls
@@ -51,7 +50,6 @@ class Producer(ProducerCalls, Awaited):
         *,
         producer: ProducerSettings | None = None,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         **options: Any,
     ) -> None:
         """Arguments and `options` are those of `ottla.client.Producer`.
@@ -59,7 +57,7 @@ class Producer(ProducerCalls, Awaited):
         No connection is made before the first record.
         """
         self.producer_settings, own = settings_from(producer, settings, options)
-        self.cluster = Cluster(bootstrap, settings=own, security=security)
+        self.cluster = Cluster(bootstrap, settings=own)
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = asyncio.Condition()

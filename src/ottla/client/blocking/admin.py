@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.core.effects import ClientStory
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.faces.admin import AdminCalls, admin_settings
 from ottla.client.faces.call import Blocking, keywords
 from ottla.client.model import ClientSettings
@@ -36,7 +35,6 @@ class Admin(AdminCalls, Blocking):
         bootstrap: str | Sequence[str] = "localhost:9092",
         *,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         cluster: Cluster | None = None,
         **options: Any,
     ) -> None:
@@ -45,7 +43,7 @@ class Admin(AdminCalls, Blocking):
         `cluster` shares its connections; TypeError where settings or options are given beside it.
         """
         own = admin_settings(settings, options, cluster)
-        self.cluster = cluster or Cluster(bootstrap, settings=own, security=security)
+        self.cluster = cluster or Cluster(bootstrap, settings=own)
 
     @keywords
     def close(self) -> None:

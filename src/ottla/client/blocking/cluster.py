@@ -15,7 +15,6 @@ from ottla.client.blocking.started import Started
 from ottla.client.core import transfer
 from ottla.client.core.effects import ClientStory
 from ottla.client.core.plan import ClusterPlan
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, may_retry
 from ottla.client.faces.call import Blocking, keywords
 from ottla.client.faces.cluster import ClusterCalls, RangeReading
@@ -50,7 +49,6 @@ class Cluster(ClusterCalls, Blocking):
         bootstrap: str | Sequence[str] = "localhost:9092",
         *,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         clock: Callable[[], float] = now_ms,
         **options: Any,
     ) -> None:
@@ -61,7 +59,7 @@ class Cluster(ClusterCalls, Blocking):
         """
         self.settings = client_settings_from("Cluster", settings, options)
         self.plan = ClusterPlan(bootstrap, self.settings, clock)
-        self.driver = Driver(self.settings, security)
+        self.driver = Driver(self.settings)
 
     @keywords
     def close(self) -> None:

@@ -12,7 +12,6 @@ from ottla.client.blocking.sockets import now_ms
 from ottla.client.consume.consuming import ConsumerCore, Listener
 from ottla.client.consume.settings import ConsumerSettings, settings_from
 from ottla.client.core.effects import ClientStory
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
 from ottla.client.faces.call import Blocking, keywords
 from ottla.client.faces.consumer import ConsumerCalls
@@ -46,7 +45,6 @@ class Consumer(ConsumerCalls, Blocking):
         *,
         consumer: ConsumerSettings | None = None,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         **options: Any,
     ) -> None:
         """`options` are single settings of `ConsumerSettings`, its `fetch`, and `ClientSettings`; they override those.
@@ -54,9 +52,9 @@ class Consumer(ConsumerCalls, Blocking):
         `bootstrap` is one or several HOST:PORT, as for `Producer`. No connection is made before it is needed.
         """
         chosen, own = settings_from(consumer, settings, options)
-        self.cluster = Cluster(bootstrap, settings=own, security=security)
+        self.cluster = Cluster(bootstrap, settings=own)
         self.core = ConsumerCore(self.cluster.plan, chosen)
-        self._heartbeats = Driver(self.cluster.settings, security)
+        self._heartbeats = Driver(self.cluster.settings)
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 

@@ -23,7 +23,6 @@ from ottla.client.core.effects import (
     Start,
     VersionsOf,
 )
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError
 from ottla.client.model import ClientSettings, Destination
 from ottla.kernel.errors import ApiError
@@ -37,9 +36,8 @@ class Driver:
     A forked process starts without connections, also where its parent had some open.
     """
 
-    def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
+    def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
-        self.security = security
         self._connections: dict[Destination, Connection] = {}
         self._begun: set[Begun] = set()
         """Requests and stories that were started, and whose result is not taken yet."""
@@ -87,7 +85,7 @@ class Driver:
 
     def open(self, where: Destination) -> Connection:
         """A new connection, which `adopt` keeps."""
-        return Connection(where.host, where.port, settings=self.settings, security=self.security)
+        return Connection(where.host, where.port, settings=self.settings)
 
     def adopt(self, where: Destination, made: Connection) -> Connection:
         """Keep a new connection for further requests, or close it where there is one by now; the one that is kept."""

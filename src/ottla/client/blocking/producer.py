@@ -12,7 +12,6 @@ from typing import Any, Never, TypeVar
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.blocking.stories import Stories
 from ottla.client.core.effects import ClientStory
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, InvalidTransactionState, RequestTimedOut, TransactionAborted
 from ottla.client.faces.call import Blocking, keywords, refuse
 from ottla.client.faces.producer import ProducerCalls
@@ -90,7 +89,6 @@ class Producer(ProducerCalls, Blocking):
         *,
         producer: ProducerSettings | None = None,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
         **options: Any,
     ) -> None:
         """`options` are single settings of `ProducerSettings` and `ClientSettings`; they override those in both.
@@ -99,7 +97,7 @@ class Producer(ProducerCalls, Blocking):
         connection is made before the first record. A `transactional_id` puts every record into a transaction.
         """
         self.producer_settings, own = settings_from(producer, settings, options)
-        self.cluster = Cluster(bootstrap, settings=own, security=security)
+        self.cluster = Cluster(bootstrap, settings=own)
         self._accumulator = Accumulator(self.producer_settings)
         self._sender = Sender(self.cluster.plan, self._accumulator)
         self._changed = threading.Condition()
@@ -337,7 +335,7 @@ class Producer(ProducerCalls, Blocking):
         if not room:
             raise RequestTimedOut(f"no room for a record within {allowed:.0f} s: {self._accumulator.why_full()}")
         if self._thread is None:
-            self._stories = Stories(self.cluster.settings, self.cluster.driver.security)
+            self._stories = Stories(self.cluster.settings)
             self._thread = threading.Thread(target=self._work, args=[self._stories], name="ottla-producer", daemon=True)
             self._thread.start()
 

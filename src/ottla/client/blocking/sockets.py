@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
-from ottla.client.core.transport import PLAINTEXT, Security
+from ottla.client.core.login import login
 from ottla.client.errors import (
     BrokerUnreachable,
     ConnectionLost,
@@ -20,6 +21,7 @@ from ottla.client.errors import (
     refused,
 )
 from ottla.client.model import ClientSettings
+from ottla.client.security import Security
 from ottla.kernel.errors import ErrorCode
 
 
@@ -43,7 +45,6 @@ class Connection:
         port: int,
         *,
         settings: ClientSettings | None = None,
-        security: Security = PLAINTEXT,
     ) -> None:
         self.host = host
         self.port = port
@@ -53,11 +54,11 @@ class Connection:
         self._unwanted: set[int] = set()
         self._unsent: deque[memoryview] = deque()
         self._received = 0
-        self._socket = self._connect(security)
+        self._socket = self._connect(self.settings.security)
         try:
             self._negotiate()
-            if security.authenticate is not None:
-                security.authenticate(self)
+            if self.settings.security.has_sasl:
+                self._log_in()
         except BaseException:
             self.close()
             raise
@@ -143,8 +144,13 @@ class Connection:
                     return
                 raise self._broken(fault) from fault
             self._take_in(count)
-            if not self._link.waiting:
+            if not self._link.waiting and not self.pending:
                 return
+
+    @property
+    def pending(self) -> bool:
+        """True if received bytes wait in TLS, where the descriptor does not show them."""
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.fileno() >= 0 and self._socket.pending() > 0
 
     @property
     def has_unsent(self) -> bool:
@@ -193,9 +199,16 @@ class Connection:
 
     def _connect(self, security: Security) -> socket.socket:
         try:
+            context = security.context()
             made = socket.create_connection((self.host, self.port), timeout=self.settings.connect_timeout_ms / 1000)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return made if security.secure is None else security.secure(made, self.host)
+            if context is None:
+                return made
+            try:
+                return context.wrap_socket(made, server_hostname=self.host)
+            except BaseException:
+                made.close()
+                raise
         except OSError as fault:
             raise BrokerUnreachable(f"cannot connect to {self.host}:{self.port}: {fault.strerror or fault}") from fault
 
@@ -211,6 +224,14 @@ class Connection:
                 break
             version = min(3, next((each.max_version for each in answer.api_keys if each.api_key == 18), 0))
         raise refused(answer.error_code, f"{self.host}:{self.port} refused ApiVersions")
+
+    def _log_in(self) -> None:
+        story = login(self.settings.security, f"{self.host}:{self.port}")
+        answer = None
+        with contextlib.suppress(StopIteration):
+            while True:
+                asked = story.send(answer)
+                answer = self.request(asked, 1)
 
     def _framed(self, message: Any, version: int | None, response: type[Any] | None) -> tuple[int, bytearray]:
         """The number of a request (-1: nothing is answered) and its bytes."""
@@ -270,7 +291,7 @@ def wait_readable(some: Sequence[HasDescriptor], timeout_ms: float) -> bool:
     """True once one of them can be read, or is closed; not by `select`, which knows no descriptor from 1024 on."""
     poll = select.poll()
     for each in some:
-        if each.fileno() < 0:
+        if each.fileno() < 0 or (isinstance(each, Connection) and each.pending):
             return True
         poll.register(each.fileno(), select.POLLIN)
     return bool(poll.poll(timeout_ms))

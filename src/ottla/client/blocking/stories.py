@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 
 from ottla.client.blocking.sockets import Connection, now_ms
 from ottla.client.core.effects import Ask, AskAll, ClientStory, Pause
-from ottla.client.core.transport import PLAINTEXT, Security
 from ottla.client.errors import ClientError, RequestTimedOut
 from ottla.client.model import ClientSettings, Destination
 from ottla.kernel.errors import ApiError
@@ -75,9 +74,8 @@ class Stories(Generic[T]):
     Nothing but `wait` waits. Threads open connections, because the look-up of a name, a handshake and a login wait.
     """
 
-    def __init__(self, settings: ClientSettings, security: Security = PLAINTEXT) -> None:
+    def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
-        self.security = security
         self._lines: dict[Destination, _Line] = {}
         self._running: dict[_Running[T], None] = {}
         self._pausing: dict[_Running[T], float] = {}
@@ -244,7 +242,7 @@ class Stories(Generic[T]):
         where = line.destination
         found: Connection | Fault = ClientError(f"connecting to {where} failed; the error is on standard error")
         try:
-            found = Connection(where.host, where.port, settings=self.settings, security=self.security)
+            found = Connection(where.host, where.port, settings=self.settings)
         except (ClientError, ApiError) as fault:
             found = fault
         finally:

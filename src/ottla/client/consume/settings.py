@@ -28,7 +28,7 @@ from ottla.client.settings import (
 
 NO_RESET = "none"
 _RESETS = ("earliest", "latest", NO_RESET)
-_ARGUMENTS = ("bootstrap", "consumer", "settings", "security")
+_ARGUMENTS = ("bootstrap", "consumer", "settings")
 _ASSIGNOR = Named(RANGE, ASSIGNORS, lambda given: isinstance(given, Assignor), "an Assignor")
 
 

@@ -10,6 +10,7 @@ from ottla.client.admin import features as feature_admin
 from ottla.client.admin import groups as group_admin
 from ottla.client.admin import replicas as replica_admin
 from ottla.client.admin import transactions as transaction_admin
+from ottla.client.admin import users as user_admin
 from ottla.client.admin.admin import NewTopic
 from ottla.client.admin.loads import Told, broker_loads
 from ottla.client.admin.transactions import OpenTransaction
@@ -78,6 +79,9 @@ class AdminCalls:
     describe_brokers = on_plan(replica_admin.describe_brokers)
     describe_features = on_plan(feature_admin.describe_features)
     update_features = on_plan(feature_admin.update_features)
+    describe_users = on_plan(user_admin.describe_users)
+    set_password = on_plan(user_admin.set_password)
+    remove_password = on_plan(user_admin.remove_password)
     list_transactions = on_plan(transaction_admin.list_transactions)
     describe_transactions = on_plan(transaction_admin.describe_transactions)
     describe_producers = on_plan(transaction_admin.describe_producers)

@@ -38,7 +38,7 @@ log = logging.getLogger("ottla.client")
 
 Outcome = tuple[OutgoingBatch, Produced | Exception]
 
-_ARGUMENTS = ("bootstrap", "producer", "settings", "security")
+_ARGUMENTS = ("bootstrap", "producer", "settings")
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _FORGOTTEN = (ErrorCode.UNKNOWN_PRODUCER_ID,)
 

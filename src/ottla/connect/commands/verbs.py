@@ -146,7 +146,10 @@ def _plugins(given: Given) -> int:
     if wants_json(given):
         print_json(found)
     else:
-        print_table(["CLASS", "TYPE", "VERSION"], [[each["class"], each["type"], each["version"]] for each in found])
+        rows = [
+            [each["class"], each["type"], each["version"], ", ".join(each.get("runners", ["light"]))] for each in found
+        ]
+        print_table(["CLASS", "TYPE", "VERSION", "RUNS"], rows)
     return 0
 
 

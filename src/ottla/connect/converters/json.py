@@ -369,14 +369,14 @@ def _instant(schema: Schema, value: Any) -> int:
         if not -(1 << 31) <= days < 1 << 31:
             raise DataException(f"Kafka Connect Date type holds days of 32 bits, not {days}")
         return days
-    if schema.name == TIME and not 0 <= value.ms < DAY_MS:
+    if schema.name == TIME and not 0 <= value.ms <= DAY_MS:
         raise DataException("Kafka Connect Time type must have date within a day of the epoch.")
     return value.ms
 
 
 def _read_instant(schema: Schema, node: Any) -> Instant:
     number = _READERS[schema.type](node)
-    if schema.name == TIME and not 0 <= number < DAY_MS:
+    if schema.name == TIME and not 0 <= number <= DAY_MS:
         raise DataException("Time values must use number of milliseconds greater than 0 and less than 86400000")
     return Instant(number * DAY_MS if schema.name == DATE else number)
 

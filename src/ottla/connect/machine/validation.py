@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ottla.connect.chain import alias_options
+from ottla.connect.checks import one_of
 from ottla.connect.config_def import Checked, ConfigDef, Option, Type
 from ottla.connect.converters import HEADER_CONVERTERS
 from ottla.connect.errors import ConfigException
@@ -19,6 +20,8 @@ from ottla.connect.plugins.base import SourceConnector
 from ottla.connect.plugins.known import AnyConnector, connector
 
 Given = Mapping[str, str | None]
+RUNNER: Final = "ottla.runner"
+"""The option that says where a connector's tasks run, where a configuration has it."""
 _NULL: Final = "Null value can not be supplied as the configuration value."
 
 
@@ -81,6 +84,9 @@ def _validated(config: Given, worker: WorkerView) -> Verdict:
     if plugin.kind == "source":  # sources have dead letters here, but not in Kafka's forms
         checked += [each for each in LETTERS.validate(config) if each.option.name in config]
         options = options.joined(LETTERS)
+    if RUNNER in config:
+        runner = Option(RUNNER, Type.STRING, plugin.runners[0], check=one_of(*plugin.runners))
+        checked += ConfigDef(runner).validate(config)
     by_name = {each.option.name: each for each in checked}
     for kind in CONVERTER_KINDS:
         if by_name[f"{kind}.converter"].errors:
@@ -95,7 +101,8 @@ def _validated(config: Given, worker: WorkerView) -> Verdict:
                 by_name[name] = Checked(Option(name, Type.STRING, None))
                 checked.append(by_name[name])
             by_name[name].errors.append(_NULL)
-    strange = {name: value for name, value in config.items() if not _FREE.match(name)}
+    own = re.compile(plugin.free_options or r"(?!)")
+    strange = {name: value for name, value in config.items() if not _FREE.match(name) and not own.fullmatch(name)}
     return Verdict(plugin, checked, options.unknown(strange))
 
 

@@ -7,12 +7,13 @@ in the configuration, with `${…}` resolved; `options().parse(config)` gives th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import ConfigException, ConnectException, RetriableException
 from ottla.connect.records import SinkRecord, SourceRecord
+from ottla.jobs.running_async import Run
 from ottla.kernel.ids import TopicPartition
 
 Config = Mapping[str, str]
@@ -56,6 +57,12 @@ class SourceTask(ABC):
     async def commit(self, offsets: Sequence[Offset]) -> None:  # noqa: B027
         """Learn that all records up to these offsets are in Kafka, and the offsets kept."""
 
+    def acknowledged(self, records: Sequence[SourceRecord]) -> None:  # noqa: B027
+        """Learn that these records, as `read` gave them, are in Kafka or were left out by `errors.*`.
+
+        It is called at once, long before `commit`: a task whose senders wait for an answer gives it here.
+        """
+
     async def close(self) -> None:  # noqa: B027
         """Give back what the task holds."""
 
@@ -78,6 +85,14 @@ class SinkTask(ABC):
         """Give back what the task holds."""
 
 
+class LoadTask(ABC):
+    """A sink task that reads the topics itself, and keeps its offsets where it writes."""
+
+    @abstractmethod
+    async def run(self, worker: Config, run: Run, on_topics: Callable[[Iterable[str]], None]) -> None:
+        """Do the work until `run.ending` is set. `on_topics` is told the topics that were read."""
+
+
 class Connector(ABC):
     """A connector, without its tasks. No instance is made."""
 
@@ -87,6 +102,10 @@ class Connector(ABC):
     aliases: ClassVar[tuple[str, ...]] = ()
     """Further names: classes elsewhere with the same options."""
     version: ClassVar[str]
+    runners: ClassVar[tuple[str, ...]] = ("light",)
+    """The values of `ottla.runner` that it has, its own choice first: light in the worker, spark where that pays."""
+    free_options: ClassVar[str] = ""
+    """A regular expression of options that are not listed one by one: their names have a number or a table in them."""
 
     @classmethod
     @abstractmethod
@@ -142,5 +161,9 @@ class SinkConnector(Connector):
 
     @classmethod
     @abstractmethod
-    def task(cls, config: Config) -> SinkTask:
+    def task(cls, config: Config) -> SinkTask | LoadTask:
         """A task from one of the configurations that `tasks` gave."""
+
+    @classmethod
+    def check_offsets(cls, config: Config) -> None:  # most sinks begin where their group says
+        """Raise `ConfigException` if tasks would not begin at offsets that somebody sets for the group."""

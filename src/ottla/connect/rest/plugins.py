@@ -20,15 +20,19 @@ _KINDS: Final = "sink, source, converter, header_converter, transformation, pred
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider."
 
 
-def listed(*, connectors_only: bool) -> list[dict[str, str]]:
-    """The connectors, or all plugins."""
+def listed(*, connectors_only: bool) -> list[dict[str, object]]:
+    """The connectors, or all plugins. A connector that may run elsewhere than in the worker has `runners`, too."""
     rows: list[tuple[str, str, str]] = [(each.java_class, each.kind, each.version) for each in connectors().values()]
     if not connectors_only:
         rows += [(name, "converter", KAFKA_VERSION) for name in CONVERTERS]
         rows += [(name, "header_converter", KAFKA_VERSION) for name in HEADER_CONVERTERS]
         rows += [(name, "transformation", KAFKA_VERSION) for name in TRANSFORMATIONS]
         rows += [(name, "predicate", KAFKA_VERSION) for name in PREDICATES]
-    return [{"class": name, "type": kind, "version": version} for name, kind, version in dict.fromkeys(rows)]
+    elsewhere = {each.java_class: list(each.runners) for each in connectors().values() if len(each.runners) > 1}
+    return [
+        {"class": name, "type": kind, "version": version} | ({"runners": elsewhere[name]} if name in elsewhere else {})
+        for name, kind, version in dict.fromkeys(rows)
+    ]
 
 
 def options(name: str, version: str | None, worker: WorkerView) -> list[dict[str, object]]:

@@ -63,6 +63,11 @@ class Conversion:
         made = (self._key, self._value, self._header)
         self._calls_out = any(getattr(each, "calls_out", False) for each in made)
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The transformations in their order."""
+        return self._chain.steps
+
     async def each(self, convert: Callable[[R], M], records: Sequence[R]) -> AsyncIterator[tuple[R, M | StageFault]]:
         """Records with what `convert`, one of the two below, makes of each, or the fault of a stage that refused it."""
         at = 0
@@ -89,8 +94,10 @@ class Conversion:
         if record.fault is not None:
             raise StageFault("TASK_POLL", "", record.fault) from record.fault
         made = self._transformed(record)
-        if made is None:
-            return None
+        return None if made is None else self.written(made)
+
+    def written(self, made: ConnectRecord) -> Outgoing:
+        """The bytes of a record behind all transformations; StageFault where a converter refuses it."""
         stage, at_class = "KEY_CONVERTER", self._key_class
         try:
             key = self._key.from_connect(made.topic, made.key_schema, made.key)
@@ -106,6 +113,12 @@ class Conversion:
 
     def incoming(self, read: ConsumedRecord) -> SinkRecord | None:
         """The record of a topic, None for one that a transformation dropped; StageFault where one stage refused it."""
+        made = self._transformed(self.taken(read))
+        assert made is None or isinstance(made, SinkRecord)
+        return made
+
+    def taken(self, read: ConsumedRecord) -> SinkRecord:
+        """The record of a topic before all transformations; StageFault where a converter refuses it."""
         stage, at_class = "KEY_CONVERTER", self._key_class
         try:
             key = self._key.to_connect(read.topic, read.key)
@@ -115,14 +128,10 @@ class Conversion:
             headers = tuple([self._read_header(read.topic, each) for each in read.headers])
         except TOLERABLE as error:
             raise StageFault(stage, at_class, error) from error
-        made = self._transformed(
-            SinkRecord(
-                read.topic, read.partition, key.schema, key.value, value.schema, value.value, read.timestamp, headers,
-                read.offset, _TIMES[read.timestamp_type],
-            )
+        return SinkRecord(
+            read.topic, read.partition, key.schema, key.value, value.schema, value.value, read.timestamp, headers,
+            read.offset, _TIMES[read.timestamp_type],
         )  # fmt: skip
-        assert made is None or isinstance(made, SinkRecord)
-        return made
 
     def _made(self, part: str, worker: Mapping[str, str], config: Mapping[str, str]) -> tuple[Converter, str]:
         """The connector's own converter with its own options, or else the worker's with the worker's."""

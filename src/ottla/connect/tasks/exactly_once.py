@@ -72,6 +72,7 @@ class ExactlyOnceWork(SourceWork):
         self._interval = _interval_s(self._boundary, options, self._interval)
         self._due = time.monotonic() + self._interval
         self._is_open = False
+        self._settled: list[SourceRecord] = []
 
     def _producer_settings(self) -> Settings[ProducerSettings]:
         """Kafka's settings, with the task's transactional id; ConfigException for an interval that is too long."""
@@ -151,6 +152,13 @@ class ExactlyOnceWork(SourceWork):
         self._plan.counts.commits += 1
         await self._once.offsets.committed(self._plan.connector, kept)
         await self._task.commit(kept)
+        settled, self._settled = self._settled, []
+        if settled:
+            self._task.acknowledged(settled)
+
+    async def _tell(self, settled: Sequence[SourceRecord]) -> None:
+        """Keep them until the transaction is committed: before that nothing of it is safe."""
+        self._settled += settled
 
     async def _finish(self, *, failed: bool) -> None:
         """Commit what was read. A connector's own transaction that it did not end is aborted as the producer closes."""

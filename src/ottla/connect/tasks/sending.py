@@ -93,6 +93,7 @@ class Sending:
         sent = Sent([each.record for each in made])
         going = [each for each in made if each.outgoing is not None]
         if not going:
+            self.delivered.set()
             return sent
         records, outgoing = [each.record for each in going], [each.outgoing for each in going if each.outgoing]
         sent.topic, first = outgoing[0].topic, outgoing[0]

@@ -147,8 +147,9 @@ class SinkWork:
                 log.warning("%s: %d records are put again in %d ms: %s", self._plan.name, len(made), wait, fault)
             if await self._wait(wait, run):
                 return False
+            kept = self._open - self._revoked  # one that was taken and given back is read again from its offset
             await self._follow_assignment()
-            made = [each for each in made if _place(each) in self._open]
+            made = [each for each in made if _place(each) in kept]
 
     async def _wait(self, wait_ms: int, run: Run) -> bool:
         """Wait, as a member of the group; True where the task is to end."""

@@ -16,7 +16,7 @@ from ottla.client.aio.runs import RunProducer
 from ottla.client.produce.settings import ProducerSettings
 from ottla.connect.machine.connector_options import values_of
 from ottla.connect.plugins.base import SourceTask
-from ottla.connect.records import SourceRecord
+from ottla.connect.records import PassedPlace, SourceRecord
 from ottla.connect.tasks.clients import Settings, bootstrap, producer_of
 from ottla.connect.tasks.conversion import Conversion, Outgoing, StageFault
 from ottla.connect.tasks.offsets import Offset, OffsetStore, Partition, identity
@@ -128,6 +128,11 @@ class SourceWork:
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
         """Produce records; those that are refused are left out if the tolerance allows it."""
+        if records and isinstance(records[-1], PassedPlace):
+            *before, passed = records
+            await self._send(before)
+            await self._sending.send([Made(passed, None)])
+            return
         self._plan.counts.polled += len(records)
         at = 0
         while at < len(records):
@@ -168,8 +173,10 @@ class SourceWork:
         known: Partition | None = None
         place = ""
         topics: set[str] = set()
+        settled: list[SourceRecord] = []
         for sent in await self._sending.acknowledged(self._undelivered):
             topics.update(() if sent.topic is None else (sent.topic,))
+            settled += sent.records
             self._plan.counts.written += sum(len(records) for _, records in sent.parts)
             for record in sent.records:
                 partition, offset = record.source_partition, record.source_offset
@@ -180,6 +187,13 @@ class SourceWork:
                 self._acknowledged[place] = (partition, offset)
         if topics:
             self._on_topics(topics)
+        if settled:
+            await self._tell(settled)
+
+    async def _tell(self, settled: Sequence[SourceRecord]) -> None:
+        """Tell the task which records are safe: a dead letter is, once it is acknowledged too."""
+        await self._refusals.settle()
+        self._task.acknowledged(settled)
 
     async def _undelivered(self, record: SourceRecord, error: Exception) -> None:
         """Leave out a record that its topic refused, if the tolerance allows it."""

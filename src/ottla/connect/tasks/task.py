@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ottla.connect.errors import ConfigException
-from ottla.connect.plugins.base import SinkTask
+from ottla.connect.plugins.base import LoadTask, SinkTask
 from ottla.connect.tasks.exactly_once import ExactlyOnce, ExactlyOnceWork
 from ottla.connect.tasks.offsets import OffsetStore
 from ottla.connect.tasks.plan import TaskPlan
@@ -39,6 +39,8 @@ def run_task(
         task = plan.plugin.task(own)
         if isinstance(task, SinkTask):
             await SinkWork(plan, config, task, on_topics).run(run)
+        elif isinstance(task, LoadTask):
+            await task.run(plan.worker, run, on_topics)
         elif once is not None:
             await ExactlyOnceWork(plan, config, task, once, on_topics).run(run)
         else:

@@ -1,4 +1,4 @@
-"""Transformations of single records: all that Apache Kafka 4.3.1 has, by its class names."""
+"""Transformations of single records: all that Apache Kafka 4.3.1 has, by its class names, and one of Debezium."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ottla.connect.plugin import Plugin, by_class
 from ottla.connect.records import ConnectRecord
 from ottla.connect.transforms.cast import Cast
 from ottla.connect.transforms.contents import InsertField, MaskField, SetSchemaMetadata
+from ottla.connect.transforms.debezium import ExtractNewRecordState
 from ottla.connect.transforms.fields import ExtractField, Flatten, HoistField, ReplaceField, ValueToKey
 from ottla.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader
 from ottla.connect.transforms.routes import Filter, RegexRouter, TimestampRouter
@@ -41,5 +42,11 @@ TRANSFORMATIONS: Final[dict[str, Plugin[Transformation]]] = by_class(
     Plugin("transformation", _PACKAGE + "RegexRouter", RegexRouter.OPTIONS, RegexRouter),
     Plugin("transformation", _PACKAGE + "TimestampRouter", TimestampRouter.OPTIONS, TimestampRouter),
     Plugin("transformation", _PACKAGE + "ValueToKey", ValueToKey.OPTIONS, ValueToKey),
+    Plugin(
+        "transformation",
+        "io.debezium.transforms.ExtractNewRecordState",
+        ExtractNewRecordState.OPTIONS,
+        ExtractNewRecordState,
+    ),
 )
 """All transformations, by their Java class."""

@@ -33,6 +33,9 @@ _KINDS = {
     "io.debezium.time.MicroTimestamp": "microseconds",
     "io.debezium.time.ZonedTimestamp": "zoned",
     "io.debezium.data.VariableScaleDecimal": "decimal of any scale",
+    "confluent.type.Decimal": "decimal of any scale",
+    "google.type.Date": "days",
+    "google.type.TimeOfDay": "time of day",
 }
 _MOST_DIGITS = 38
 
@@ -47,12 +50,12 @@ def noted(schema: pa.Schema | None) -> dict[str, str]:
 
 
 def kinds_in(columns: pa.Schema | None) -> dict[str, str]:
-    """All kinds: those that are noted, and those of Kafka Connect's names in an Avro schema."""
+    """All kinds: those that are noted, and those of Kafka Connect's names in an Avro or Protobuf schema."""
     found: dict[str, str] = {}
     for state in event_states(columns) if columns is not None else ():
         for each in state:
             for name in meanings(each)[:1]:
-                found.setdefault(each.name, _KINDS.get(name, RAW))
+                found.setdefault(each.name, _named(name))
     return {**found, **noted(columns)}
 
 
@@ -60,7 +63,7 @@ def check_kinds(columns: pa.Schema) -> None:
     """Misfit where a schema gives a field another kind than its column has."""
     for state in event_states(columns):
         for each in state:
-            if len(names := meanings(each)) > 1 and len({_KINDS.get(name, RAW) for name in names}) > 1:
+            if len(names := meanings(each)) > 1 and len(set(map(_named, names))) > 1:
                 raise Misfit(f"field {each.name}: its schema says {names[1]}, where the column holds {names[0]}")
 
 
@@ -155,11 +158,20 @@ def _fields(schema: object) -> list[dict[str, Any]]:
 def _kind(declared: Mapping[str, Any]) -> str:
     name, parameters = declared.get("name"), declared.get("parameters")
     if name == _DECIMAL and isinstance(parameters, dict):
-        scale = str(parameters.get("scale", ""))
-        return f"decimal {int(scale)}" if scale.isdecimal() and int(scale) <= _MOST_DIGITS else RAW
+        return _scaled(str(parameters.get("scale", "")))
     if declared.get("type") == "bytes" and name is None:
         return "bytes"
     return _KINDS.get(str(name), RAW)
+
+
+def _named(name: str) -> str:
+    """The kind of a name: Protobuf's decimal may bring its scale."""
+    known, _, scale = name.partition(" ")
+    return _scaled(scale) if scale else _KINDS.get(known, RAW)
+
+
+def _scaled(scale: str) -> str:
+    return f"decimal {int(scale)}" if scale.isdecimal() and int(scale) <= _MOST_DIGITS else RAW
 
 
 def _after_spaces(text: str, at: int) -> int:

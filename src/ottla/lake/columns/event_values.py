@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
+from datetime import date, time
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
@@ -52,6 +53,11 @@ def _converted(values: pa.Array, kind: str, *, times_as_numbers: bool) -> tuple[
         return _each(values, _bytes, pa.binary())
     if kind == "zoned":
         return _zoned(values)
+    if kind == "time of day":
+        times, good = _each(values, _time_of_day, pa.int64())
+        return times if times_as_numbers else times.cast(pa.time64("us")), good
+    if kind == "days" and pa.types.is_struct(values.type):
+        return _each(values, _day, pa.date32())
     numbers, good = _whole_numbers(values)
     if kind == "days":
         good &= in_calendar(np.clip(numbers, -(10**7), 10**7) * _DAY_US)
@@ -110,7 +116,10 @@ def _unscaled(value: object, scale: int) -> Decimal:
 
 def _decimal(value: object, scale: int) -> Decimal:
     """A decimal in Base64, or as the number that the converter's `decimal.format` may write."""
-    found = _unscaled(value, scale) if isinstance(value, str) else Decimal(repr(value))
+    if isinstance(value, dict):  # Protobuf's decimal brings its own scale
+        found = Decimal(_any_decimal(value))
+    else:
+        found = _unscaled(value, scale) if isinstance(value, str) else Decimal(repr(value))
     if isinstance(value, float) and len(found.as_tuple().digits) > _SURE_DIGITS:
         raise ValueError("a number whose digits a double may not hold")
     return found.quantize(Decimal(1).scaleb(-scale), context=_EXACTLY)
@@ -121,6 +130,19 @@ def _any_decimal(value: object) -> str:
     if not isinstance(value, dict) or not isinstance(value.get("scale"), int) or abs(value["scale"]) > 10_000:
         raise ValueError("no scale")
     return f"{_unscaled(value.get('value'), value['scale']):f}"
+
+
+def _day(value: dict[str, int]) -> date:
+    """Protobuf's google.type.Date; one without a year, a month or a day is none."""
+    return date(value["year"], value["month"], value["day"])
+
+
+def _time_of_day(value: dict[str, int]) -> int:
+    """Protobuf's google.type.TimeOfDay as microseconds since midnight; it may not have more digits."""
+    if value["nanos"] % 1000:
+        raise ValueError("digits beyond microseconds")
+    found = time(value["hours"], value["minutes"], value["seconds"], value["nanos"] // 1000)
+    return ((found.hour * 60 + found.minute) * 60 + found.second) * 1_000_000 + found.microsecond
 
 
 def _zoned(values: pa.Array) -> tuple[pa.Array, Mask]:

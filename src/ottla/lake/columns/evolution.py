@@ -5,6 +5,7 @@ Pure. A type widens by `_widens_to`; each other change of a type is refused by a
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -86,19 +87,23 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with exactly these columns: cast where the type is wider, null where there is none."""
+def conform(rows: pa.Table, schema: pa.Schema, rounded: Container[str] = ()) -> pa.Table:
+    """The rows with exactly these columns: cast where the type is wider, null where there is none.
+
+    In `rounded` columns a whole number that a double does not hold becomes the nearest one that it does.
+    """
     columns = []
     for field in schema:
         if (place := rows.schema.get_field_index(field.name)) < 0:
             columns.append(pa.nulls(rows.num_rows, field.type))
             continue
-        pieces = [_conform(piece, field.type, field.name) for piece in rows.column(place).chunks]
+        safe = field.name not in rounded
+        pieces = [_conform(piece, field.type, field.name, safe=safe) for piece in rows.column(place).chunks]
         columns.append(pa.chunked_array(pieces, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _conform(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+def _conform(array: pa.Array, kind: pa.DataType, name: str, *, safe: bool = True) -> pa.Array:
     if array.type == kind:
         return array
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
@@ -108,15 +113,15 @@ def _conform(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
             members.append(
                 pa.nulls(len(array), field.type)
                 if place < 0
-                else _conform(array.field(place), field.type, f"{name}.{field.name}")
+                else _conform(array.field(place), field.type, f"{name}.{field.name}", safe=safe)
             )
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
     if alike(kind, array.type):
-        return refilled(array, kind, lambda held, to, step: _conform(held, to.type, f"{name}{step}"))
+        return refilled(array, kind, lambda held, to, step: _conform(held, to.type, f"{name}{step}", safe=safe))
     if pa.types.is_decimal(array.type) and pa.types.is_string(kind):
         return pa.array([None if value is None else f"{value:f}" for value in array.to_pylist()], kind)
     try:
-        return array.cast(kind)
+        return array.cast(kind, safe=safe or not pa.types.is_floating(kind))
     except pa.ArrowInvalid as fault:
         raise CannotWiden(name, f"column {name} cannot become {kind} without loss: {fault}") from None
 

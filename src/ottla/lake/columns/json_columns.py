@@ -44,6 +44,7 @@ before it."""
 
 SMALL_BLOCK = 32
 """Rows that are read one by one where they cannot be read together."""
+_NO_TEXT = "not JSON that can be a column: an escape out of range"
 FEW = 2
 """If fewer rows of a small block come before a fault, many rows have faults: the rest is read one by one."""
 
@@ -110,7 +111,7 @@ def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None
     table = None
     if same_types(reading.wanted, schema):
         whole = schema.names and reading.tables
-        table = pa.concat_tables(reading.tables) if whole else _nulls(schema, int(good.sum()))
+        table = pa.concat_tables(reading.tables) if whole else rows_of_nulls(schema, int(good.sum()))
     wanted = schema if table is not None else reading.wanted
     return Block(table, good, sorted(reading.faults), wanted, reading.misfits)
 
@@ -161,7 +162,7 @@ class _Reading:
         """Have Arrow's parser read all rows; Stumble where it does not, or something of it is in doubt."""
         values = rows.drop_null()
         if not len(values):
-            self.tables.append(_nulls(self.schema, len(rows)))
+            self.tables.append(rows_of_nulls(self.schema, len(rows)))
             return
         try:
             table, wanted = self._parsed(values)
@@ -194,6 +195,7 @@ class _Reading:
                 document = {} if value is None else self.rules.renames.document(read_object(value))
                 found = with_notes(usable_schema(type_of(document, self.rules.rule)), in_value(document))
                 found = self.rules.kept(found)
+                _check_text(document, found)
                 wanted = merge_schemas(self.wanted, found, self.rules.rule)
                 if wanted is not self.wanted and not wanted.equals(self.wanted):
                     self.rules.check(wanted, self.wanted)
@@ -221,7 +223,7 @@ class _Reading:
                 try:
                     self._parsed_again([text])
                 except Stumble:
-                    self.faults.append((first + row, "not JSON that can be a column: an escape out of range"))
+                    self.faults.append((first + row, _NO_TEXT))
                 else:
                     kept.append(text)
             table = self._parsed_again(kept)
@@ -229,8 +231,16 @@ class _Reading:
 
     def _parsed_again(self, texts: list[bytes]) -> pa.Table:
         if not texts or not self.schema.names:
-            return _nulls(self.schema, len(texts))
+            return rows_of_nulls(self.schema, len(texts))
         return parse_texts(texts, self.schema)
+
+
+def _check_text(document: dict[str, object], columns: pa.Schema) -> None:
+    """ValueError where a text cannot be a column's: it must not make columns before it is refused."""
+    try:
+        json.dumps(placed(document, pa.struct(list(columns))), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError(_NO_TEXT) from None
 
 
 def _with_nulls(table: pa.Table, rows: pa.Array) -> pa.Table:
@@ -241,10 +251,10 @@ def _with_nulls(table: pa.Table, rows: pa.Array) -> pa.Table:
 
 def _shaped(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with just the schema's columns, and inside them just its members."""
-    return conform(table, schema) if schema.names else _nulls(schema, table.num_rows)
+    return conform(table, schema) if schema.names else rows_of_nulls(schema, table.num_rows)
 
 
-def _nulls(schema: pa.Schema, rows: int) -> pa.Table:
+def rows_of_nulls(schema: pa.Schema, rows: int) -> pa.Table:
     if schema.names:
         return pa.table([pa.nulls(rows, each.type) for each in schema], schema=schema)
     return no_columns(rows)

@@ -14,6 +14,7 @@ from ottla.client.registry_client import registry
 from ottla.formats.decoder import Decoder, Evolution
 from ottla.formats.evolution import aliases, described, widened
 from ottla.formats.faults import Unresolvable
+from ottla.formats.iso_times import FINER, Nanoseconds
 from ottla.formats.renames import Renames
 from ottla.formats.wire import VALUE_HEADER
 from ottla.formats.writer import WriterSchema
@@ -65,6 +66,8 @@ class ValueKind:
     flatten: str = ""
     """The separator between names with `--flatten`; empty without."""
     renames: TopicRenames = field(default_factory=TopicRenames)
+    nanoseconds: Nanoseconds = "refuse"
+    """The treatment of times with digits beyond microseconds."""
     fixed: frozenset[str] = frozenset()
     """Columns that keep their names: the lake is divided or filtered by them, or they are its key."""
 
@@ -289,7 +292,10 @@ class ValueReader:
             table = decoded.table if schema.names else json_columns.no_columns(int(decoded.good.sum()))
             if new := exact.in_table(table) - exact.noted(schema):
                 table, wanted = None, exact.with_notes(schema, exact.noted(schema) | new)
-        return Block(table, decoded.good, decoded.faults, wanted, decoded.misfits), decoded.firsts
+        faults = [
+            (row, f"{why} (--nanoseconds cut drops them)" if FINER in why else why) for row, why in decoded.faults
+        ]
+        return Block(table, decoded.good, faults, wanted, decoded.misfits), decoded.firsts
 
     def _read_json(self, values: pa.Array, schema: pa.Schema) -> Block:
         kind = self._kind
@@ -355,7 +361,9 @@ class ValueReader:
             return Decoder("text")
         message, evolution = (
             self._kind.message,
-            Evolution(self._renames, self._kind.stays, self._kind.allow, exact=True),
+            Evolution(
+                self._renames, self._kind.stays, self._kind.allow, exact=True, nanoseconds=self._kind.nanoseconds
+            ),
         )
         if self._kind.schema:
             given = WriterSchema(kind.upper(), self._kind.schema)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from ottla.lake.columns import json_columns
 from ottla.lake.columns.evolution import CannotWiden
 from ottla.lake.columns.exact import kept_whole
+from ottla.lake.columns.first_content import Firsts, Seen, first_places, new_parts
 from ottla.lake.columns.types import EMPTY, Misfit
 from ottla.lake.columns.values import TEXT_COLUMNS, row_columns, same_columns
 from ottla.lake.columns.windows import added_by_topic
@@ -66,6 +67,8 @@ class Attempt:
             whole_rows=settings.shape.whole_rows,
         )
         self._columns: dict[str, str] = {}
+        self._firsts: dict[str, Firsts] = {}
+        """Topic -> where the content of its new arrays and objects begins, once tasks must be told."""
         self._filter = row_filter(settings.shape)
 
     def publication(self) -> Publication:
@@ -105,13 +108,17 @@ class Attempt:
         changed = {span.topic for span in self._plan.ranges}
         while pending:
             self._check_types(changed)
-            self._progress.begin("reading again with wider columns" if done else "reading")
+            again = "reading again with wider columns" if changed else "reading again"
+            self._progress.begin(again if done else "reading")
+            firsts = {topic: self._firsts_of(topic) for topic in self._columns}
             given = [
-                replace(tasks[index], columns=self._columns, pulse=self._progress.pulse(index)) for index in pending
+                replace(tasks[index], columns=self._columns, firsts=firsts, pulse=self._progress.pulse(index))
+                for index in pending
             ]
             done.update(zip(pending, self._run(write_ranges, given, lambda task: _size(task.spans)), strict=True))
             changed = self._widened([done[index] for index in pending], in_order)
             pending = [index for index, task in enumerate(tasks) if changed & {span.topic for span in task.spans}]
+            pending = pending or self._early(done)
         return [done[index] for index in range(len(tasks))]
 
     def _check_types(self, topics: Iterable[str]) -> None:
@@ -159,6 +166,28 @@ class Attempt:
             in_order.add(topic)
             self._columns[topic] = self._columns_in_order(topic)
         return {topic for topic, columns in self._columns.items() if columns != before[topic]}
+
+    def _firsts_of(self, topic: str) -> Firsts:
+        """The new arrays and objects of a topic, each with the place of its first content if it is known."""
+        if self._values.kind != "json" or topic in self._firsts:
+            return self._firsts.get(topic, {})
+        known = self._known_columns(topic)
+        held = EMPTY if known is None else json_columns.unpack_schema(known)
+        return dict.fromkeys(new_parts(self._schema(topic), held))
+
+    def _early(self, done: dict[int, WriteDone]) -> list[int]:
+        """The tasks that read empty arrays or objects before the first one with content, which they know now."""
+        seen: dict[str, dict[int, Seen]] = {}
+        for index, each in done.items():
+            for topic, found in each.seen.items():
+                seen.setdefault(topic, {})[index] = found
+        again = set()
+        for topic in sorted(seen.keys() - self._firsts.keys()):
+            firsts = first_places(self._firsts_of(topic), seen[topic].values())
+            if early := {index for index, found in seen[topic].items() if found.is_early(firsts)}:
+                self._firsts[topic] = firsts
+                again |= early
+        return sorted(again)
 
     def _undecided(self, topic: str) -> bool:
         """True if this round gives the topic columns that the lake does not have yet."""

@@ -71,6 +71,8 @@ def known_options(shape: Shape) -> dict[str, object]:
 def said(name: str, value: object) -> str:
     """`with --event-time at`, `without --flatten`."""
     option = BY_NAME[name]
+    if name == "read_committed":
+        return f"{'without' if value else 'with'} --read-uncommitted"
     if not _is_said(name, value):
         return f"without {option.spelt}"
     shown = "" if value is True else " " + _PASSWORD.sub(r"\1:…@", str(value))

@@ -163,4 +163,4 @@ class Progress:
 
 def on_terminal(tell: Callable[[str], None]) -> bool:
     """True where lines go to a terminal, and one may move there."""
-    return tell is to_stderr and sys.stderr.isatty()
+    return getattr(tell, "__wrapped__", tell) is to_stderr and sys.stderr.isatty()

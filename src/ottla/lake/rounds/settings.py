@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from ottla.client.registry_client import registry_urls
 from ottla.config.profiles import bootstrap_servers, registry_url
+from ottla.formats.iso_times import Nanoseconds
 from ottla.lake.columns.layout import Layout, parse_layout
 from ottla.lake.columns.names import is_allowed
 from ottla.lake.columns.renaming import parse_renames
@@ -187,7 +189,21 @@ def _value_kind(options: LoadOptions) -> ValueKind:
     flatten, renames = _separator(options), parse_renames(options["rename"])
     if (flatten or renames.by_topic) and kind not in COLUMNED:
         raise LakeRefused("--flatten and --rename are for values that become columns, e.g. --json")
-    return ValueKind(kind, rule, places, schema, options["message"], only, without, flatten, renames)
+    return ValueKind(
+        kind, rule, places, schema, options["message"], only, without, flatten, renames, _nanoseconds(kind, options)
+    )
+
+
+def _nanoseconds(kind: str, options: LoadOptions) -> Nanoseconds:
+    found = cast("Nanoseconds", options["nanoseconds"])
+    if found != DEFAULTS["nanoseconds"] and kind not in WITH_SCHEMA:
+        raise LakeRefused("--nanoseconds is for values whose schema has times: avro, protobuf, or json with a schema")
+    if found == "keep" and kind != "protobuf":
+        raise LakeRefused(
+            "--nanoseconds keep is for Protobuf: Avro's timestamp-nanos keep theirs anyway, and a date-time of JSON "
+            "Schema has none. Give refuse or cut"
+        )
+    return found
 
 
 def _fixed(layout: Layout, key: tuple[str, ...], where: str, values: ValueKind, *, debezium: bool) -> frozenset[str]:

@@ -11,9 +11,12 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
+from ottla.formats.arrays import numbers
 from ottla.lake.columns import json_columns
+from ottla.lake.columns.first_content import Firsts, Seen, withheld
 from ottla.lake.columns.shape import Shape
 from ottla.lake.columns.values import ValueKind, same_columns
 from ottla.lake.columns.windows import Tallies, WindowCounter
@@ -42,6 +45,8 @@ class WriteTask:
     kafka: KafkaSettings
     columns: Mapping[str, str] = field(default_factory=dict)
     """Topic -> schema of its values' columns; without the topic where values stay bytes."""
+    firsts: Mapping[str, Firsts] = field(default_factory=dict)
+    """Topic -> where the content of its new arrays and objects begins."""
     shape: Shape = field(default_factory=Shape)
     values: ValueKind = field(default_factory=ValueKind)
     poll_timeout_ms: int = 120_000
@@ -63,6 +68,8 @@ class WriteDone:
     misfits: frozenset[str] = frozenset()
     """Topics of which a value was refused for its type."""
     windows: Tallies = field(default_factory=dict)
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    """Topic -> where arrays and objects begin here, of which the task was not told."""
 
 
 def write_ranges(task: WriteTask) -> WriteDone:
@@ -80,6 +87,7 @@ def write_ranges(task: WriteTask) -> WriteDone:
             {**whole.wanted, **done.wanted},
             whole.misfits | done.misfits,
             {**whole.windows, **done.windows},
+            {**whole.seen, **done.seen},
         )
     return whole
 
@@ -123,6 +131,8 @@ class _TopicWriter:
         self._wanted = self._schema
         self._reader = task.values.reader(topic)
         self._misfits = False
+        self._firsts = task.firsts.get(topic, {})
+        self._seen = Seen()
         self._letters = DeadLetters(store, task.target, topic)
         self._windows = WindowCounter(task.target.layout)
         self._sieve = Sieve(task.target.layout, task.shape, self._schema)
@@ -147,6 +157,7 @@ class _TopicWriter:
             self._letters.first_fault,
             misfits=frozenset({self._topic}) if self._misfits else frozenset(),
             windows={self._topic: self._windows.tally()},
+            seen={self._topic: self._seen},
         )
 
     def _range(self, span: OffsetRange) -> RangeCount:
@@ -172,11 +183,21 @@ class _TopicWriter:
             self._wanted = block.wanted
             if block.table is None or not same_columns(self._wanted, self._schema):
                 return len(block.faults), 0
+            self._begin_late(span, batch, block)
         sifted = self._sieve.sift(batch, block)
         self._files.add(sifted.rows)
         self._windows.add(batch, sifted.rows, sifted.left_out)
         self._letters.add(span, batch, sorted(sifted.faults))
         return len(sifted.faults), 0 if sifted.left_out is None else len(sifted.left_out.places)
+
+    def _begin_late(self, span: OffsetRange, batch: pa.RecordBatch, block: json_columns.Block) -> None:
+        """Leave out arrays and objects that are empty before the first one with content."""
+        if not self._firsts:
+            return
+        assert block.table is not None
+        offsets = numbers(batch.column("offset"), np.int64)[block.good]
+        self._seen.add(block.table, span.partition, offsets, self._firsts)
+        block.table = withheld(block.table, span.partition, offsets, self._firsts)
 
     def _abandon(self) -> None:
         self._files.abandon()

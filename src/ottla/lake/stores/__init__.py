@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ottla.lake.stores.base import Entry, Hold, LakeRefused, Move, Output, Store, StoreUnreachable
+from ottla.lake.stores.base import Entry, Hold, LakeHeld, LakeRefused, Move, Output, Store, StoreUnreachable
 from ottla.lake.stores.urls import OBJECTS, catalog_url, lake_url, local_path, place_of
 
 __all__ = [
     "Entry",
     "Hold",
+    "LakeHeld",
     "LakeRefused",
     "Move",
     "Output",

@@ -18,6 +18,10 @@ class LakeRefused(Exception):
     """The lake cannot go on by itself; the sentence says what to do."""
 
 
+class LakeHeld(LakeRefused):
+    """Another loader is at work on the lake; it may have ended another time."""
+
+
 class StoreUnreachable(OSError):
     """The store did not answer, or answered with a passing fault, as often as the store's client tries."""
 

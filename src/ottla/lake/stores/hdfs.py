@@ -106,7 +106,7 @@ class HdfsStore:
     def _entry(self, status: FileStatus) -> Entry | None:
         if status.isdir or _hidden(status.path):
             return None
-        return Entry(status.path[len(self._folder) + 1 :], status.length)
+        return Entry(status.path[len(self._folder.rstrip("/")) + 1 :], status.length)
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:

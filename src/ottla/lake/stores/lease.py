@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from ottla.lake.stores.base import LakeRefused, StoreUnreachable
+from ottla.lake.stores.base import LakeHeld, LakeRefused, StoreUnreachable
 
 SECONDS = "OTTLA_LAKE_LEASE_SECONDS"
 _DEFAULT_SECONDS = 20.0
@@ -112,8 +112,8 @@ def _looked(cell: Cell, seconds: float) -> Seen | None:
             time.sleep(min(seconds / 20, 1.0))
 
 
-def _refused(claim: Claim, place: str) -> LakeRefused:
-    return LakeRefused(f"another loader ({claim.owner or 'unknown'}) is at work on {place}")
+def _refused(claim: Claim, place: str) -> LakeHeld:
+    return LakeHeld(f"another loader ({claim.owner or 'unknown'}) is at work on {place}")
 
 
 class _Swapped(NamedTuple):

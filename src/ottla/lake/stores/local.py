@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ottla.lake.stores.base import Entry, LakeRefused, Move
+from ottla.lake.stores.base import Entry, LakeHeld, LakeRefused, Move
 from ottla.lake.stores.local_files import Files, RealFiles
 
 LOCK = "_ottla/lock"
@@ -204,7 +204,7 @@ class LocalHold:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             other = os.read(self._descriptor, 200).decode("utf-8", "replace").strip()
-            raise LakeRefused(f"another loader ({other or 'unknown'}) is at work on {self._directory}") from None
+            raise LakeHeld(f"another loader ({other or 'unknown'}) is at work on {self._directory}") from None
         self.check()
         os.ftruncate(self._descriptor, 0)
         os.write(self._descriptor, f"{owner}\n".encode())

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from obstore.exceptions import (
@@ -58,11 +59,11 @@ class Patience:
         return cls(retries=2, seconds=seconds / 8, request_seconds=max(seconds / 8, 0.25))
 
 
-def open_client(place: Place, patience: Patience) -> Client:
-    """A client of one bucket; nothing is asked of the store yet."""
+def open_client(place: Place, patience: Patience, settings: Mapping[str, str] = MappingProxyType({})) -> Client:
+    """A client of one bucket; nothing is asked of the store yet. `settings` are S3's, before the environment's."""
     try:
         if place.scheme == "s3":
-            return _s3(place.bucket, patience)
+            return _s3(place.bucket, patience, settings)
         if place.scheme == "gs":
             return GCSStore(place.bucket, client_options=_options("", patience), retry_config=_retries(patience))
         named: dict[str, Any] = {"account_name": place.account} if place.account else {}
@@ -78,11 +79,11 @@ def azure_endpoint() -> str:
     return os.environ.get("AZURE_STORAGE_ENDPOINT") or os.environ.get("AZURE_ENDPOINT") or ""
 
 
-def _s3(bucket: str, patience: Patience) -> S3Store:
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    endpoint = endpoint or os.environ.get("AWS_ENDPOINT", "")
-    provided: dict[str, Any] = {}
-    if provider := _profile():
+def _s3(bucket: str, patience: Patience, settings: Mapping[str, str]) -> S3Store:
+    names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    endpoint = settings.get("endpoint") or next(filter(None, map(os.environ.get, names)), "")
+    provided: dict[str, Any] = dict(settings)
+    if "access_key_id" not in settings and (provider := _profile()):
         provided["credential_provider"] = provider
     return S3Store(bucket, client_options=_options(endpoint, patience), retry_config=_retries(patience), **provided)
 

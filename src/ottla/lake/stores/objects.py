@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,12 @@ _CREATE_TRIES = 5
 class ObjectStore:
     """A bucket and a prefix in it."""
 
-    def __init__(self, place: Place, patience: Patience | None = None) -> None:
+    def __init__(
+        self, place: Place, patience: Patience | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """`settings` go before the environment's: endpoint, region, access_key_id, secret_access_key of S3."""
         self._place = place
-        self._client = open_client(place, patience or Patience())
+        self._client = open_client(place, patience or Patience(), settings or {})
         authority = f"{place.bucket}@{place.account}.dfs.core.windows.net" if place.account else place.bucket
         self.url = f"{place.scheme}://{authority}" + (f"/{place.path}" if place.path else "")
 

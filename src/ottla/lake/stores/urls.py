@@ -12,7 +12,8 @@ from ottla.lake.stores.base import LakeRefused
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HALF = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-"""The beginning of a URL, and of a local name whose first part has a colon."""
+"""The beginning of a URL, and of a local name whose first part has a colon; below, one without its colon."""
+_NO_COLON = re.compile(r"(s3a?|gs|gcs|az|azure|abfss?|hdfs|file)//", re.IGNORECASE)
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _AZURE_HOST = re.compile(r"(?P<container>[A-Za-z0-9$-]+)@(?P<account>[a-z0-9]{3,24})\.(dfs|blob)\.core\.windows\.net")
@@ -67,7 +68,7 @@ def local_of(text: str, what: str) -> Path:
             f"'{text}' begins with ~, which only a shell replaces: write the home directory out, or ./{text} for a "
             "directory of that name"
         )
-    half = _HALF.match(text)
+    half = _HALF.match(text) or _NO_COLON.match(text)
     if half is None:
         return Path(text)
     scheme = half[1].lower()

@@ -7,15 +7,42 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyiceberg.io.pyarrow as library
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, parquet_file_to_data_file, schema_to_pyarrow
+from pyiceberg.io.pyarrow import ArrowProjectionVisitor, ArrowScan, parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import ListType, MapType
 
+from ottla.formats.arrays import items, lists, offsets, valid
 from ottla.formats.columns import with_plain_leaves
 from ottla.lake.columns.evolution import conform
+
+
+class _NullsStay(ArrowProjectionVisitor):
+    """The library's projection of a file's columns, which makes empty lists and maps of null ones of objects (0.12).
+
+    A file that is copied with rows read so would hold other values than before.
+    """
+
+    def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
+        return _with_nulls(super().list(list_type, list_array, value_array), list_array)
+
+    def map(
+        self, map_type: MapType, map_array: pa.Array | None, key_result: pa.Array | None, value_result: pa.Array | None
+    ) -> pa.Array | None:
+        return _with_nulls(super().map(map_type, map_array, key_result, value_result), map_array)
+
+
+library.ArrowProjectionVisitor = _NullsStay  # type: ignore[misc]
+
+
+def _with_nulls(made: pa.Array | None, held: pa.Array | None) -> pa.Array | None:
+    if made is None or held is None or made.null_count == held.null_count:
+        return made
+    return lists(made.type, offsets(made), items(made), valid(held))
 
 
 def tasks_of(table: Table) -> list[FileScanTask]:

@@ -115,12 +115,12 @@ class Invariants:
             yield Anomaly("older", f"broker {machine.broker_id} wrongly takes a directory for an older one")
         seen = self._seen[machine.broker_id]
         for key, partition in current.node.replicas.by_id.items():
-            log = partition.log
+            bounds = partition.log.bounds
             now = (  # no _Lines yet, as mostly nothing has changed
-                log.log_start_offset,
-                log.high_watermark,
-                log.synced_offset,
-                log.end_offset,
+                bounds.start,
+                bounds.high_watermark,
+                bounds.synced,
+                bounds.end,
                 partition.leader is not None,
                 partition.leader_epoch,
             )

@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla.streams.engine.tables import View
 from ottla.streams.engine.task import Context
+from ottla.streams.serdes import Serde, joined, parted
 from ottla.streams.values import Change, Record
 
 Joiner = Callable[[Any, Any], Any]
@@ -135,10 +136,11 @@ class StreamStreamJoin:
         after_ms: int,
         grace_ms: int,
         clock: str,
+        values: tuple[Serde, Serde],
     ) -> None:
         self._other_name, self._unmatched_name, self._joiner = other_store, unmatched_store, joiner
         self._left, self._outer, self._clock, self._oldest = left, outer, clock, clock + " oldest"
-        self._grace_ms = grace_ms
+        self._grace_ms, self._values = grace_ms, {LEFT: values[0], RIGHT: values[1]}
         # The window as the left side sees it; the right side looks the other way.
         self._before_ms, self._after_ms = (before_ms, after_ms) if left else (after_ms, before_ms)
         self._waits = {LEFT: after_ms, RIGHT: before_ms}
@@ -176,9 +178,10 @@ class StreamStreamJoin:
     def _wait(self, record: Record) -> None:
         """Keep a record that met nobody, behind those of the same key, side and time."""
         assert self._unmatched is not None
-        key = self._waiting_key(LEFT if self._left else RIGHT, record.timestamp, record.key)
-        waiting = self._unmatched.get(key) or (record.key, ())
-        self._unmatched.put(record.timestamp, key, (record.key, (*waiting[1], record.value)))
+        side = LEFT if self._left else RIGHT
+        key = self._waiting_key(side, record.timestamp, record.key)
+        waiting = self._unmatched.get(key) or b""
+        self._unmatched.put(record.timestamp, key, waiting + joined([self._values[side].write(record.value)]))
         self._context.times.set(self._oldest, min(self._oldest_waiting(), record.timestamp))
 
     def _give_up(self, record: Record, now: int) -> None:
@@ -188,7 +191,7 @@ class StreamStreamJoin:
         assert self._unmatched is not None
         oldest = NEVER
         still_open: set[bytes] = set()
-        for time, waiting, (key, values) in self._unmatched.in_order():
+        for time, waiting, data in self._unmatched.in_order():
             side, oldest = waiting[:1], time
             if len(still_open) == 2:
                 break
@@ -196,7 +199,8 @@ class StreamStreamJoin:
                 still_open.add(side)
                 continue
             self._unmatched.remove(waiting)
-            for value in values:
+            key = self._other.key.read(waiting[1:-8])
+            for value in map(self._values[side].read, parted(data)):
                 sent = self._joiner(value, None) if side == LEFT else self._joiner(None, value)
                 self._context.forward(Record(key, sent, time, record.headers))
         self._context.times.set(self._oldest, oldest)

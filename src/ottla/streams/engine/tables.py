@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.streams.engine.task import Context
+from ottla.streams.serdes import LONG, Serde, changes, joined, parted
 from ottla.streams.values import Change, Record, Stamped
 
 Getter = Callable[[Any], Stamped | None]
@@ -190,13 +191,15 @@ class Suppress:
     def __init__(
         self,
         store: str,
-        key_bytes: Callable[[Any], bytes],
+        key: Serde,
+        value: Serde,
         wait_ms: int,
         *,
         by_window_end: bool,
         most: int | None,
     ) -> None:
-        self._store_name, self._key_bytes, self._wait_ms = store, key_bytes, wait_ms
+        self._store_name, self._key, self._wait_ms = store, key, wait_ms
+        self._changes = changes(value)
         self._by_window_end, self._most = by_window_end, most
 
     def init(self, context: Context) -> None:
@@ -208,11 +211,28 @@ class Suppress:
         """Keep one update; send on those whose time has come. Final results leave out deleted windows."""
         now = self._context.times.raise_to(self._context.name, record.timestamp)
         time = record.key.end if self._by_window_end else record.timestamp
-        self._store.put(time, self._key_bytes(record.key), record)
+        self._store.put(time, self._key.write(record.key), self._written(record))
         while (oldest := self._store.oldest()) and (oldest[0] <= now - self._wait_ms or self._too_many()):
-            self._store.remove(oldest[1])
-            if oldest[2].value.new is not None or not self._by_window_end:
-                self._context.forward(oldest[2])
+            _, key, data = oldest
+            self._store.remove(key)
+            waited = self._read(key, data)
+            if waited.value.new is not None or not self._by_window_end:
+                self._context.forward(waited)
+
+    def _written(self, record: Record) -> bytes:
+        """A record without its key: the timestamp, the change, and headers by name and value; a flag says if null."""
+        headers = []
+        for name, value in record.headers:
+            headers += [name.encode(), b"" if value is None else b"+" + value]
+        written = self._changes.to_bytes(record.value)
+        assert written is not None
+        return joined([LONG.pack(record.timestamp), written, *headers])
+
+    def _read(self, key: bytes, data: bytes) -> Record:
+        time, change, *headers = parted(data)
+        pairs = zip(headers[::2], headers[1::2], strict=True)
+        named = tuple((name.decode(), value[1:] if value else None) for name, value in pairs)
+        return Record(self._key.read(key), self._changes.read(change), LONG.unpack(time)[0], named)
 
     def _too_many(self) -> bool:
         return self._most is not None and len(self._store) > self._most

@@ -8,33 +8,30 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ottla.streams.engine.ahead import Ahead
+from ottla.streams.engine.faults import Faults
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
 from ottla.streams.naming import nearest
-from ottla.streams.stores import EntryKey, Store
-from ottla.streams.values import Headers, Place, Record
+from ottla.streams.on_error import Fault, OnError
+from ottla.streams.stores import EntryKey, KeyValueStore, OrderedStore, Store
+from ottla.streams.values import Headers, Input, Place, Record
 
 Clock = Literal["stream", "wall"]
+NEWEST = " newest"
+"""Follows a store's name in the name of the newest time that the store has seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A record as a topic holds it, and its place."""
-
-    place: Place
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    headers: Headers = ()
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Output:
-    """A record for a topic, and the sink that wrote it; `origin` orders the results of one batch."""
+    """A record for a topic, and the sink that wrote it; `origin` orders the results of one batch.
+
+    `repartition`: the topic is one of the topology's own.
+    """
 
     topic: str
     sink: str
@@ -43,16 +40,18 @@ class Output:
     timestamp: int
     headers: Headers
     origin: int
+    repartition: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The records that a batch made, the entries of stores that it changed, and the records that nodes dropped."""
+    """The records that a batch made, the entries of stores that it changed, and the records that nodes left out."""
 
     batch: int
     outputs: tuple[Output, ...]
     changes: dict[str, dict[EntryKey, Any]]
     dropped: dict[str, int]
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(slots=True)
@@ -111,10 +110,10 @@ class Context:
 
     def store(self, name: str) -> Any:
         """A store that the node was declared to use."""
-        if name not in self._node.stores and name not in self._task.global_stores:
+        if name not in self._node.stores and name not in self._task.global_names:
             mine = ", ".join(self._node.stores) or "none"
             raise TopologyError(f"{self.name} does not use the store {name} (it uses: {mine}): add it to stores=")
-        return self._task.stores[name]
+        return self._task.stores[name] if name in self._task.stores else self._task.shared[name]
 
     def schedule(self, interval_ms: int, call: Callable[[int], None], *, clock: Clock = "stream") -> Punctuation:
         """Have `call(time)` called whenever `interval_ms` of stream time or of the time of day has passed."""
@@ -129,7 +128,8 @@ class Context:
     @property
     def place(self) -> Place | None:
         """The place of the record that is being processed; None in a punctuation."""
-        return self._task.place
+        read = self._task.read
+        return read.place if read else None
 
     @property
     def stream_time(self) -> int:
@@ -157,22 +157,31 @@ class Task:
         sub_topologies: Iterable[int] | None = None,
         loops_back: bool = True,
         wall_clock_ms: int = 0,
+        shared: Mapping[str, Store] | None = None,
+        on_error: OnError | None = None,
     ) -> None:
-        """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it."""
+        """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it.
+
+        `shared` are the stores of global tables where another task keeps these; else this one keeps them too.
+        """
         wanted = None if sub_topologies is None else set(sub_topologies)
         names = {
             name
             for part in topology.sub_topologies
-            if wanted is None or part.number in wanted or part.is_global
+            if (part.is_global and shared is None) or (not part.is_global and (wanted is None or part.number in wanted))
             for name in part.nodes
         }
         self.topology = topology
         self.stores: dict[str, Store] = {}
-        self.global_stores = global_stores(topology.nodes)
+        self.shared: Mapping[str, Store] = shared or {}
+        self.global_names = global_stores(topology.nodes)
         self.times = Times()
         self.dropped: Counter[str] = Counter()
-        self.place: Place | None = None
+        self.read: Input | None = None
+        """The record that is being processed."""
         self.wall_clock_ms = wall_clock_ms
+        self._faults = Faults(on_error or OnError())
+        self._ahead = Ahead()
         self._loops_back = loops_back
         self._queues: dict[str, deque[Input]] = {}
         self._heads: list[tuple[int, int, str]] = []
@@ -206,7 +215,21 @@ class Task:
             if topic not in self._source_of:
                 raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
             self._enqueue(record)
+        self._ahead.take(records, self._source_of)
         self._drain()
+
+    def feed_in_order(self, records: Iterable[Input]) -> int:
+        """Process records one after the other, with all that each one sends to own topics; returns how many."""
+        assert not self._heads, "nothing waits between two calls"
+        read, source_of = list(records), self._source_of
+        self._ahead.take(read, source_of)
+        for record in read:
+            self._read(source_of[record.place.topic], record)
+            if self._punctuations:
+                self._punctuate("stream", self.times.seen.get("", -1))
+            if self._heads:
+                self._drain()
+        return len(read)
 
     def advance(self, wall_clock_ms: int) -> None:
         """Move the time of day, and run the punctuations that are due then."""
@@ -223,10 +246,15 @@ class Task:
     def take(self, batch: int) -> Results:
         """The results since the last call."""
         outputs, self._outputs = tuple(self._outputs), []
-        changes = {name: store.changes.take() for name, store in self.stores.items()}
+        changes = {}
+        for name, store in self.stores.items():
+            changes[name] = store.changes.take()
+            if not isinstance(store, KeyValueStore | OrderedStore) and store.newest >= 0:
+                self.times.raise_to(name + NEWEST, store.newest)  # may be that of an entry that was not kept
         changes[""] = self.times.take()
         dropped, self.dropped = dict(self.dropped), Counter()
-        return Results(batch, outputs, {name: entries for name, entries in changes.items() if entries}, dropped)
+        changed = {name: entries for name, entries in changes.items() if entries}
+        return Results(batch, outputs, changed, dropped, self._faults.take())
 
     def restore(self, changes: dict[str, dict[EntryKey, Any]]) -> None:
         """Take over entries that an earlier task reported as changed."""
@@ -237,6 +265,9 @@ class Task:
                 self.stores[name].changes.take()
             else:
                 self.times.seen.update({key[0]: time for key, time in entries.items()})
+                for store_name, store in self.stores.items():
+                    if not isinstance(store, KeyValueStore | OrderedStore):
+                        store.newest = max(store.newest, self.times.seen.get(store_name + NEWEST, -1))
         for punctuation in self._punctuations:
             punctuation.due = self.times.seen.get(punctuation.name, punctuation.due)
 
@@ -261,6 +292,8 @@ class Task:
         name = f"{node} {clock} punctuation {len(self._punctuations)}"
         punctuation = Punctuation(clock, interval_ms, call, name, due)
         self._punctuations.append(punctuation)
+        if clock == "wall":
+            self.times.set(name, due)  # a task that is restored elsewhere goes on with it
         return punctuation
 
     def _process(self, name: str, record: Record) -> None:
@@ -269,8 +302,12 @@ class Task:
         except (ProcessingError, TopologyError):
             raise
         except Exception as error:
-            at = f" for the record at {self.place}" if self.place else ""
-            raise ProcessingError(f"{name} failed{at}: {type(error).__name__}: {error}") from error
+            self._failed(name, error)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        """A function of the user's failed: the record goes no further from this node, or the run fails."""
+        at = f" for the record at {self.read.place}" if self.read else ""
+        self._faults.add("processing", name, f"{name} failed{at}: {type(error).__name__}: {error}", error, self.read)
 
     def _enqueue(self, record: Input) -> None:
         queue = self._queues.setdefault(record.place.topic, deque())
@@ -290,38 +327,60 @@ class Task:
             if queue:
                 self._offer(queue[0])
             self._read(self._source_of[record.place.topic], record)
-            self._punctuate("stream", self.times.seen.get("", -1))
+            if self._punctuations:
+                self._punctuate("stream", self.times.seen.get("", -1))
 
     def _read(self, source: SourceNode, record: Input) -> None:
         """Deserialise a record, give it its timestamp, and send it on."""
-        try:
-            key, value = source.key.from_bytes(record.key), source.value.from_bytes(record.value)
-        except SerdeError as error:
-            raise ProcessingError(f"{source.name} cannot read the record at {record.place}: {error}") from error
-        read = Record(key, value, record.timestamp, record.headers)
-        if source.timestamp is not None:
-            read = read.with_timestamp(source.timestamp(read, self.times.seen.get("", -1), record.place))
-        if read.timestamp < 0:
+        self.read = record
+        read = self._deserialised(source, record)
+        if read is not None and read.timestamp < 0:
             self.dropped[source.name] += 1
-            return
-        if not source.global_store:
-            self.times.raise_to("", read.timestamp)
-        self.place = record.place
-        self.forward(source.name, read)
-        self.place = None
+        elif read is not None:
+            if not source.global_store:
+                self.times.raise_to("", read.timestamp)
+            self.forward(source.name, read)
+        self.read = None
+
+    def _deserialised(self, source: SourceNode, record: Input) -> Record | None:
+        """The record with its timestamp, or None if that failed."""
+        try:
+            key, value = source.key.from_bytes(record.key), self._ahead.value(source, record)
+        except SerdeError as error:
+            reason = f"{source.name} cannot read the record at {record.place}: {error}"
+            self._faults.add("deserialization", source.name, reason, error, record)
+            return None
+        read = Record(key, value, record.timestamp, record.headers)
+        if source.timestamp is None:
+            return read
+        try:
+            return read.with_timestamp(source.timestamp(read, self.times.seen.get("", -1), record.place))
+        except Exception as error:
+            self._failed(source.name, error)
+            return None
 
     def _write(self, sink: SinkNode, record: Record) -> None:
-        topic = sink.topic if isinstance(sink.topic, str) else sink.topic(record)
+        """Serialise a record for its sink, and read it again at once if it goes to a topic of our own."""
+        topic = sink.topic if isinstance(sink.topic, str) else "the topic that its function names"
         try:
+            if not isinstance(sink.topic, str):
+                topic = sink.topic(record)
             key, value = sink.key.to_bytes(record.key), sink.value.to_bytes(record.value)
-        except SerdeError as error:
-            raise ProcessingError(f"{sink.name} cannot write to {topic}: {error}") from error
-        if record.timestamp < 0:
-            raise ProcessingError(f"{sink.name} cannot write to {topic}: the timestamp {record.timestamp} is negative")
+            if record.timestamp < 0:
+                raise SerdeError(f"the timestamp {record.timestamp} is negative")
+        except (ProcessingError, TopologyError):
+            raise
+        except Exception as error:
+            said = str(error) if isinstance(error, SerdeError) else f"{type(error).__name__}: {error}"
+            where = f" for the record at {self.read.place}" if self.read else ""
+            reason = f"{sink.name} cannot write to {topic}{where}: {said}"
+            self._faults.add("production", sink.name, reason, error, self.read)
+            return
         returns = self._loops_back and topic in self._source_of
         if not sink.repartition or not returns:
             origin = len(self._outputs)
-            self._outputs.append(Output(topic, sink.name, key, value, record.timestamp, record.headers, origin))
+            at, headers = record.timestamp, record.headers
+            self._outputs.append(Output(topic, sink.name, key, value, at, headers, origin, sink.repartition))
         if returns:
             place = Place(topic, 0, self._offsets[topic])
             self._offsets[topic] += 1
@@ -331,13 +390,12 @@ class Task:
         if now < 0:
             return
         for punctuation in self._due(clock, now):
-            self.place = None
             try:
                 punctuation.call(now)
             except (ProcessingError, TopologyError):
                 raise
             except Exception as error:
-                raise ProcessingError(f"{punctuation.name} failed: {error}") from error
+                self._failed(punctuation.name, error)
         self._punctuations = [p for p in self._punctuations if not p.cancelled]
 
     def _due(self, clock: Clock, now: int) -> Iterator[Punctuation]:

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from ottla.connect.claims import redeem
 from ottla.connect.errors import ConfigException, RetriableException
 from ottla.connect.plugins.directory.source import DirectorySourceConnector
 
@@ -233,3 +234,32 @@ def test_a_file_whose_offset_counts_all_its_items_is_cleared_away(tmp_path):
 def test_offsets_that_no_file_could_begin_at_are_refused(partition, offset):
     with pytest.raises(ConfigException):
         DirectorySourceConnector.check_offsets({}, [(partition, offset)])
+
+
+def test_messages_of_a_mail_directory_are_records_with_their_attachments_in_a_store(tmp_path):
+    new, store = tmp_path / "new", tmp_path / "store"
+    new.mkdir()
+    (new / "1.M1.host").write_bytes(
+        b"Message-ID: <1@x>\nSubject: bill\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nhello\n--b\n"
+        b"Content-Disposition: attachment; filename=a.bin\nContent-Type: application/octet-stream\n\nbig\n--b--\n"
+    )
+    (new / "2.M2.host").write_bytes(b"no message")
+    options = {"format": "mail", "claim_store": str(store), "mail_attachments": "records", "after": "archive"}
+    message, attachment, bad = Watched(new, **options, archive_directory=str(tmp_path / "cur")).read(3)
+    assert (message.key, message.value["subject"], message.value["text"]) == ("<1@x>", "bill", "hello")
+    assert redeem(attachment.value, str(store)) == b"big"
+    assert (bad.value, "it has no header" in str(bad.fault)) == (b"no message", True)
+    assert sorted(os.listdir(tmp_path / "cur")) == ["1.M1.host", "2.M2.host"]
+
+
+def test_whole_files_may_lie_in_a_store(tmp_path):
+    inside = tmp_path / "in"
+    inside.mkdir()
+    (inside / "a").write_bytes(b"\0big")
+    [record] = Watched(inside, format="whole", claim_store=str(tmp_path / "store")).read(1)
+    assert redeem(record.value, str(tmp_path / "store")) == b"\0big"
+
+
+def test_a_store_is_for_big_contents_alone(tmp_path):
+    with pytest.raises(ConfigException, match=r"claim\.store is for format=whole and format=mail"):
+        Watched(tmp_path, claim_store=str(tmp_path)).read(1)

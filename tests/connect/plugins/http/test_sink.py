@@ -1,11 +1,9 @@
 """The HTTP sink against a server in this process."""
 
 import asyncio
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from tests.connect.plugins.http.web_service import serving_service
 
 from ottla.connect import data
 from ottla.connect.errors import ConfigException, ConnectException, RetriableException
@@ -15,48 +13,10 @@ from ottla.connect.plugins.http.sink import HttpSinkConnector
 from ottla.connect.records import SinkRecord
 
 
-class Service:
-    """Keeps what it was sent; `answers` says what comes back for a body."""
-
-    def __init__(self):
-        self.seen = []
-        self.answers = lambda body: (200, {})
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                service.seen.append((self.command, self.path, body, dict(self.headers)))
-                status, headers = service.answers(body)
-                self.send_response(status)
-                for name, value in ({"Content-Length": "0"} | headers).items():
-                    self.send_header(name, value)
-                self.end_headers()
-
-            do_PUT = do_POST
-
-            def log_message(self, *arguments):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    @property
-    def bodies(self):
-        return [body for _, _, body, _ in self.seen]
-
-
 @pytest.fixture
 def service():
-    made = Service()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
+    with serving_service() as made:
+        yield made
 
 
 def put(service, *values, key="k", path="/in", **options):
@@ -117,7 +77,7 @@ def test_a_refused_record_of_a_batch_costs_itself_alone(service):
     assert [body for body in service.bodies if 3 not in body] == [[1, 2], [4]]
 
 
-@pytest.mark.parametrize(("status", "word"), [(401, "401"), (308, "set http.url to that")])
+@pytest.mark.parametrize(("status", "word"), [(401, "401"), (308, "set the address to that")])
 def test_an_answer_about_the_options_ends_the_task(service, status, word):
     service.answers = lambda body: (status, {"Location": "/other"})
     with pytest.raises(ConnectException, match=word) as caught:

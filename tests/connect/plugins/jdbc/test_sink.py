@@ -150,3 +150,12 @@ def test_options_that_contradict_each_other_are_refused():
         JdbcSinkConnector.task({"connection.url": "sqlite://", "delete.enabled": "true"})
     with pytest.raises(ConfigException, match="needs a primary key"):
         JdbcSinkConnector.task({"connection.url": "sqlite://", "insert.mode": "upsert"})
+
+
+def test_a_value_that_was_not_changed_leaves_its_column_alone_in_an_upsert(url):
+    mode = {**KEYED, "insert.mode": "upsert", "auto.create": "true"}
+    put(url, rows_of((1, "long")), **mode)
+    put(url, rows_of((1, "__debezium_unavailable_value"), (2, "x")), **mode)
+    assert ask(url, "SELECT id, v FROM t ORDER BY id") == [(1, "long"), (2, "x")]
+    put(url, rows_of((2, "__debezium_unavailable_value")), **mode, **{"unavailable.value.placeholder": ""})
+    assert ask(url, "SELECT v FROM t WHERE id = 2") == [("__debezium_unavailable_value",)]

@@ -17,8 +17,10 @@ from ottla.cli.input.sources import Source
 from ottla.connect import data
 from ottla.connect.data import Schema, Struct
 from ottla.connect.errors import DataException
+from ottla.connect.plugins.mail.message import place_of, values_of
 
 WHOLE: Final = "whole"
+MAIL: Final = "mail"
 
 
 class Item(NamedTuple):
@@ -27,23 +29,38 @@ class Item(NamedTuple):
     value: Any
     schema: Schema | None = None
     fault: DataException | None = None
+    key: str | None = None
 
 
 def items(path: str, options: Mapping[str, Any]) -> Generator[Item]:
     """All items in their order. BadInput, OSError: the rest of the file cannot be read."""
     kind = options["format"]
     if kind == WHOLE:
-        yield _whole(path, options["whole.max.bytes"])
+        content = _whole(path, options["whole.max.bytes"])
+        claimed = options["claim.store"] is not None
+        yield Item(dict(place_of(options["claim.store"])(content))) if claimed else Item(content, data.BYTES)
+        return
+    if kind == MAIL:
+        yield from _mail(_whole(path, options["whole.max.bytes"]), path, options)
         return
     with closing(Source(path)) as source:
         yield from _READERS[kind](source, options)
 
 
-def _whole(path: str, most: int) -> Item:
+def _whole(path: str, most: int) -> bytes:
     with open(path, "rb") as file:
         if (size := os.fstat(file.fileno()).st_size) > most:
             raise BadInput(f"{path} has {size:,} bytes, more than whole.max.bytes={most}")
-        return Item(file.read(), data.BYTES)
+        return file.read()
+
+
+def _mail(content: bytes, path: str, options: Mapping[str, Any]) -> Iterator[Item]:
+    """The message, and its attachments where these are records."""
+    try:
+        for value in values_of(content, options["mail.attachments"], place_of(options["claim.store"])):
+            yield Item(value, key=value["message_id"])
+    except DataException as fault:
+        yield _refused(content, f"{path}: {fault}")
 
 
 def _lines(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
@@ -62,18 +79,18 @@ def _objects(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
                 continue
             place = f"{source.name}, line {number}"
             try:
-                yield Item(_exact(json_object(line, place), place))
+                yield Item(exact(json_object(line, place), place))
             except (BadInput, DataException) as fault:
                 yield _refused(line, str(fault))
 
 
-def _exact(value: Any, place: str) -> Any:
+def exact(value: Any, place: str) -> Any:
     """The value with floats in place of decimals; a number that a float cannot hold is refused."""
     match value:
         case dict():
-            return {name: _exact(each, place) for name, each in value.items()}
+            return {name: exact(each, place) for name, each in value.items()}
         case list():
-            return [_exact(each, place) for each in value]
+            return [exact(each, place) for each in value]
         case Decimal():
             if Decimal(repr(float(value))) != value:
                 raise DataException(f"{place}: {value} has more digits than a double; format=lines keeps them as text")
@@ -117,4 +134,4 @@ def _refused(text: bytes | str, reason: str) -> Item:
 _READERS: Final[Mapping[str, Callable[[Source, Mapping[str, Any]], Iterator[Item]]]] = {
     LINES: _lines, JSON_LINES: _objects, CSV: _csv, AVRO: _file, PARQUET: _file,
 }  # fmt: skip
-FORMATS: Final = (*_READERS, WHOLE)
+FORMATS: Final = (*_READERS, WHOLE, MAIL)

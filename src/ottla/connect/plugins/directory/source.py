@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from ottla.cli.faults import BadInput, Misuse
 from ottla.connect import data
 from ottla.connect.checks import between, non_empty_text, one_of
+from ottla.connect.claims import open_store
 from ottla.connect.config_def import ConfigDef, Importance, Option, Type
 from ottla.connect.errors import ConfigException, ConnectException, RetriableException
 from ottla.connect.plugin import KAFKA_VERSION
@@ -30,8 +31,9 @@ from ottla.connect.plugins.base import (
     SourcePartition,
     SourceTask,
 )
-from ottla.connect.plugins.directory.content import FORMATS, Item, items
+from ottla.connect.plugins.directory.content import FORMATS, MAIL, WHOLE, Item, items
 from ottla.connect.plugins.directory.waiting import Version, Waiting, check, is_same, offset_of
+from ottla.connect.plugins.mail.message import INLINE, attachment_options
 from ottla.connect.records import Header, SourceRecord
 
 T = TypeVar("T")
@@ -58,7 +60,7 @@ class DirectorySourceConnector(SourceConnector):
         Option("input.pattern", Type.STRING, "*", _HIGH, "The names of the files, as a shell pattern: *.csv; **/*.csv "
                "takes folders below too. Names that begin with a dot are left alone.", non_empty_text),
         Option("format", Type.STRING, "lines", _HIGH, "lines: text. csv: structs by the header line. jsonl: objects. "
-               "avro, parquet: rows. whole: each file's bytes.", one_of(*FORMATS)),
+               "avro, parquet: rows. whole: each file's bytes. mail: messages.", one_of(*FORMATS)),
         Option("after", Type.STRING, KEEP, _HIGH, "What becomes of a file once all its records are in Kafka.",
                one_of(KEEP, DELETE, ARCHIVE)),
         Option("archive.directory", Type.STRING, None, _MEDIUM, "Where after=archive moves files.", non_empty_text),
@@ -69,7 +71,9 @@ class DirectorySourceConnector(SourceConnector):
         Option("poll.interval.ms", Type.INT, 1000, _MEDIUM, "The time between two looks at the directory.", between(1)),
         Option("batch.size", Type.INT, 1000, _LOW, "The most records of one read.", between(1)),
         Option("csv.delimiter", Type.STRING, ",", _LOW, "The character between two fields.", _one_character),
-        Option("whole.max.bytes", Type.INT, 1 << 20, _LOW, "format=whole leaves larger files alone.", between(1)),
+        Option("whole.max.bytes", Type.INT, 1 << 20, _LOW, "format=whole and mail leave larger files alone.",
+               between(1)),
+        *attachment_options(),
     )  # fmt: skip
 
     @classmethod
@@ -102,6 +106,12 @@ def _checked(config: Config) -> dict[str, Any]:
     options = DirectorySourceConnector.OPTIONS.parse(config)
     if (options["after"] == ARCHIVE) != bool(options["archive.directory"]):
         raise ConfigException("after=archive and archive.directory go together: set both or neither")
+    if options["claim.store"] is not None:
+        if options["format"] not in (WHOLE, MAIL):
+            raise ConfigException("claim.store is for format=whole and format=mail: the others have no big contents")
+        open_store(options["claim.store"])
+    if options["mail.attachments"] != INLINE and options["format"] != MAIL:
+        raise ConfigException("mail.attachments is for format=mail")
     watched, archive = options["input.directory"], options["archive.directory"]
     if archive and Path(archive).resolve() == Path(watched).resolve():
         raise ConfigException.of("archive.directory", archive, "it is input.directory: files would be read again")
@@ -253,7 +263,8 @@ class DirectorySourceTask(SourceTask):
     def _record(self, reading: _Reading, item: Item, *, done: bool) -> SourceRecord:
         reading.position += 1
         return SourceRecord(
-            self._options["topic"], value_schema=item.schema, value=item.value, fault=item.fault,
+            self._options["topic"], key_schema=None if item.key is None else data.STRING, key=item.key,
+            value_schema=item.schema, value=item.value, fault=item.fault,
             headers=(Header(NAME_HEADER, data.STRING, reading.name),), source_partition={"file": reading.name},
             source_offset=offset_of(reading.position, reading.version, done=done),
         )  # fmt: skip

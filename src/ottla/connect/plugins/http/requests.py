@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ class Answer:
     status: int
     reason: str
     retry_after_ms: int = 0
+    content: bytes = field(default=b"", repr=False)
 
     @property
     def taken(self) -> bool:
@@ -38,6 +39,16 @@ class Answer:
         return self.status in _OF_ALL or self.status < 400
 
 
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer with its content."""
+
+    answer: Answer
+    headers: Mapping[str, str]
+    """By their names in lower case."""
+    body: bytes
+
+
 class Service:
     """A web service. Its methods block."""
 
@@ -51,22 +62,39 @@ class Service:
 
     def ask(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         """Send one request and read its answer to the end."""
+        return self._exchange(method, target, body, headers, None).answer
+
+    def fetch(self, target: str, headers: Mapping[str, str], most: int) -> Fetched:
+        """Ask for content of so many bytes at most; more is no answer."""
+        return self._exchange("GET", target, None, headers, most)
+
+    def _exchange(
+        self, method: str, target: str, body: bytes | None, headers: Mapping[str, str], most: int | None
+    ) -> Fetched:
         try:
             self._connection.request(method, target, body, dict(headers))
             found = self._connection.getresponse()
-            content = found.read()
+            content = found.read(None if most is None else most + 1)
+            if most is not None and len(content) > most:
+                self._connection.close()
+                return Fetched(Answer(413, f"the answer has more than {most} bytes: raise http.max.bytes"), {}, b"")
         except (OSError, http.client.HTTPException) as fault:
             self._connection.close()
-            return Answer(0, f"no answer ({fault or type(fault).__name__})")
-        shown = content[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
-        if 300 <= found.status < 400:
-            shown = f"it moved to {found.headers.get('Location')}: set http.url to that"
-        after = retry_after_ms(found.headers.get("Retry-After", ""), now_s=time.time())
-        return Answer(found.status, f"{found.status} {found.reason}: {shown}", after)
+            return Fetched(Answer(0, f"no answer ({fault or type(fault).__name__})"), {}, b"")
+        answer = _meaning(found, content)
+        return Fetched(answer, {name.lower(): value for name, value in found.headers.items()}, content)
 
     def close(self) -> None:
         """End the connection."""
         self._connection.close()
+
+
+def _meaning(found: http.client.HTTPResponse, content: bytes) -> Answer:
+    shown = content[:_SHOWN_BYTES].decode("utf-8", "replace").strip()
+    if 300 <= found.status < 400:
+        shown = f"it moved to {found.headers.get('Location')}: set the address to that"
+    after = retry_after_ms(found.headers.get("Retry-After", ""), now_s=time.time())
+    return Answer(found.status, f"{found.status} {found.reason}: {shown}", after, content)
 
 
 def retry_after_ms(text: str, *, now_s: float) -> int:

@@ -33,21 +33,23 @@ def _url(address: str) -> None:
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or "$" in parts.netloc or "@" in parts.netloc:
         raise ValueError("write http://HOST/PATH or https://HOST/PATH; the host has no variable and no password")
-    if not _plain(address) or " " in address or "#" in address:
+    if not is_plain(address) or " " in address or "#" in address:
         raise ValueError("an address is ASCII without blanks and without #: write others as %XX")
     _ = parts.port  # raises ValueError unless it is a number
     if strange := [each for each in _VARIABLE.findall(address) if each not in ("topic", "key")]:
         raise ValueError(f"${{{strange[0]}}} is unknown: there are ${{topic}} and ${{key}}")
 
 
-def _headers(name: str, value: Any) -> None:
+def header_list(name: str, value: Any) -> None:
+    """The option is a list of headers."""
     for each in value or ():
         header, colon, content = each.partition(":")
-        if not colon or not _TOKEN.fullmatch(header) or not _plain(content):
+        if not colon or not _TOKEN.fullmatch(header) or not is_plain(content):
             raise ConfigException.of(name, "[hidden]", "write NAME: VALUE in ASCII, with commas between")
 
 
-def _plain(content: str) -> bool:
+def is_plain(content: str) -> bool:
+    """True for printable ASCII, which a header can hold."""
     return content.isascii() and content.isprintable()
 
 
@@ -62,7 +64,7 @@ class HttpSinkConnector(SinkConnector):
         Option("http.method", Type.STRING, "POST", _HIGH, "POST or PUT.", one_of("POST", "PUT")),
         Option("batch.size", Type.INT, 0, _HIGH, "0: each record is a request. More: requests are JSON arrays of so "
                "many values at most.", between(0)),
-        Option("http.headers", Type.LIST, [], _MEDIUM, "Headers of all requests, as NAME: VALUE.", _headers),
+        Option("http.headers", Type.LIST, [], _MEDIUM, "Headers of all requests, as NAME: VALUE.", header_list),
         Option("http.auth", Type.STRING, "none", _MEDIUM, "How the task shows who it is.",
                one_of("none", "basic", "bearer")),
         Option("http.user", Type.STRING, None, _MEDIUM, "The user of http.auth=basic."),
@@ -95,7 +97,7 @@ def _checked(config: Config) -> dict[str, Any]:
     wanted = {"none": (False, False), "basic": (True, True), "bearer": (False, True)}[options["http.auth"]]
     if wanted != (options["http.user"] is not None, options["http.secret"] is not None):
         raise ConfigException("http.auth=basic needs http.user and http.secret, bearer http.secret alone, none neither")
-    if options["http.auth"] == "bearer" and not _plain(options["http.secret"].value):
+    if options["http.auth"] == "bearer" and not is_plain(options["http.secret"].value):
         raise ConfigException("http.secret is no token: a token is printable ASCII without line ends")
     return options
 

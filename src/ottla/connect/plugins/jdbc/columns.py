@@ -16,6 +16,7 @@ from sqlalchemy.dialects import mysql, postgresql
 from ottla.connect import data
 from ottla.connect.data import Instant, Schema, Type
 from ottla.connect.errors import ConnectException, DataException
+from ottla.connect.plugins.jdbc.semantic import NAMED
 
 Convert = Callable[[Any], Any]
 log = logging.getLogger("ottla.connect")
@@ -136,6 +137,9 @@ def written_as(schema: Schema, name: str, dialect: str, *, is_key: bool) -> Any:
             return mysql.TIME(fsp=3) if dialect in ("mysql", "mariadb") else sql.Time()
         case data.TIMESTAMP:
             return mysql.DATETIME(fsp=3) if dialect in ("mysql", "mariadb") else sql.DateTime()
+    if schema.name in NAMED:
+        kind = NAMED[schema.name][0]
+        return kind if isinstance(kind, sql.TypeEngine) else kind()
     if schema.type is Type.STRING and is_key and dialect in ("mysql", "mariadb"):
         return sql.String(256)
     if schema.type is Type.ARRAY and schema.value is not None and dialect == "postgresql":
@@ -156,6 +160,11 @@ def value_for(kind: Any, schema: Schema | None, value: Any, name: str, db_zone: 
             utc = datetime_of(value.ms * 1000, db_zone, aware=True)
             return utc.date() if schema.name == data.DATE else utc.time()
         return found
+    if schema is not None and schema.name in NAMED and value is not None:
+        try:
+            return NAMED[schema.name][1](value)
+        except (ValueError, OverflowError) as fault:
+            raise DataException(f"the field {name} has the value {value}, which no column takes: {fault}") from None
     if isinstance(value, data.Struct | dict):
         raise DataException(f"the field {name} is a structure of its own: flatten it before the sink")
     return value

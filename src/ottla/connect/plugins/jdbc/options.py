@@ -76,6 +76,8 @@ SINK: Final = ConfigDef(
     Option("auto.evolve", Type.BOOLEAN, False, _MEDIUM, "Add columns that tables lack."),
     Option("table.name.format", Type.STRING, "${topic}", _MEDIUM, "The table of a topic.", non_empty_text),
     Option("fields.whitelist", Type.LIST, [], _MEDIUM, "The fields to write; empty: all."),
+    Option("unavailable.value.placeholder", Type.STRING, "__debezium_unavailable_value", _LOW, "A field with this "
+           "value was not changed: an upsert or update leaves its column alone. Empty: no value is special."),
     Option("batch.size", Type.INT, 3000, _MEDIUM, "The most records of one transaction.", between(1)),
     Option("max.retries", Type.INT, 10, _MEDIUM, "How often a failure that may pass is tried again.", between(0)),
     Option("retry.backoff.ms", Type.INT, 3000, _MEDIUM, "The time between two attempts.", between(0)),

@@ -44,6 +44,9 @@ class Writer:
         self._dialect = engine.dialect.name
         self._zone = ZoneInfo(options["db.timezone"])
         self._tables = Tables(engine, create=options["auto.create"], evolve=options["auto.evolve"])
+        self._updates = options["insert.mode"] in ("upsert", "update")
+        text = options["unavailable.value.placeholder"]
+        self._unavailable = [text, text.encode(), [text], list(text.encode())] if text else []
         if options["insert.mode"] == "upsert" and self._dialect not in ("postgresql", "sqlite", "mysql", "mariadb"):
             raise ConfigException(f"insert.mode=upsert is not known for {self._dialect}: use insert or update")
 
@@ -127,9 +130,13 @@ class Writer:
         taken = {each.name for each, _ in key}
         wanted = self._options["fields.whitelist"]
         for name, schema, value in _fields(record.value, record.value_schema, "value"):
-            if name not in taken and (not wanted or name in wanted):
+            if name not in taken and (not wanted or name in wanted) and not self._unchanged(value):
                 pairs.append((Field(name, schema, is_key=False), value))
         return _Row(table, [each for each, _ in pairs], {each.name: value for each, value in pairs}, deleted=False)
+
+    def _unchanged(self, value: Any) -> bool:
+        """True for the placeholder of change capture; a new row takes it as it is, for there is no other value."""
+        return self._updates and isinstance(value, str | bytes | list) and value in self._unavailable
 
     def _key(self, record: SinkRecord) -> list[tuple[Field, Any]]:
         wanted, mode = self._options["pk.fields"], self._options["pk.mode"]

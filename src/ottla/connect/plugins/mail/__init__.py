@@ -1,0 +1,1 @@
+"""Mail as records: one message with its parts, and the IMAP source."""

@@ -1,0 +1,1 @@
+"""The OTLP source: log records of OpenTelemetry over HTTP, as protobuf or JSON."""

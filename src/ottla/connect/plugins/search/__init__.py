@@ -1,0 +1,1 @@
+"""The sink for Elasticsearch and OpenSearch: records become documents of an index."""

@@ -1,0 +1,1 @@
+"""TLS for everything that listens or dials: contexts from Kafka's `ssl.*` options, names of certificates."""

@@ -1,0 +1,113 @@
+"""Runs topologies on Spark, kills their drivers with kill -9 at random moments, and compares committed results.
+
+`make streams-campaign ARGS="--kills 20 --records 20000 --minutes 30"`. Each topology is run until its driver has been
+killed so many times and has come to the ends of its topics. Then the results of each key must be those of the engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
+
+from ottla.client import Admin, Producer
+from ottla.testing import TestBroker
+from ottla.testing.reading import read_topic
+
+TOPOLOGIES = ("tables_outer", "session_close", "streams_outer", "hopping", "window_count_suppress")
+OPTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
+
+
+def main() -> int:
+    """Run the campaign; 1 if results differ."""
+    options = parsed()
+    draw, deadline, faults = random.Random(options.seed), time.monotonic() + 60 * options.minutes, 0
+    kills = [len(part) for part in _shares(list(range(options.kills)), len(options.topology))]
+    with TestBroker(OPTIONS) as broker, tempfile.TemporaryDirectory(prefix="ottla-streams-") as folder:
+        for name, share in zip(options.topology, kills, strict=True):
+            faults += not survived(name, share, options.records, broker, Path(folder) / name, draw, deadline)
+    return 1 if faults else 0
+
+
+def parsed() -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(prog="make streams-campaign", description=__doc__)
+    parser.add_argument("--kills", type=int, default=10, help="of all drivers together")
+    parser.add_argument("--records", type=int, default=5_000, help="for each topology")
+    parser.add_argument("--minutes", type=float, default=30, help="no kill after so many")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--topology", action="append", choices=TOPOLOGIES, help="one of them; repeatable")
+    options = parser.parse_args()
+    options.topology = options.topology or list(TOPOLOGIES)
+    return options
+
+
+def survived(
+    name: str, kills: int, records: int, broker: TestBroker, folder: Path, draw: random.Random, deadline: float
+) -> bool:
+    """Run one topology through its kills; True if its results are the engine's, once each."""
+    names = {letter: f"{name}-{letter}" for letter in ("a", "b", "c", "out")}
+    topics = [letter for letter in "ab" if names[letter] in built_over(name, names).topics()]
+    rows = rows_of(draw.randrange(1_000_000), "".join(topics), records)
+    with Admin(broker.bootstrap_servers) as admin, Producer(broker.bootstrap_servers) as producer:
+        for topic in names.values():
+            admin.create_topic(topic, 1)
+        for letter, key, value, timestamp in rows:
+            producer.produce(names[letter], value, key, timestamp=timestamp)
+    command = [sys.executable, "-m", "tests.streams.campaign.driver", name, broker.bootstrap_servers, str(folder),
+               json.dumps(names), str(max(1, records // 40))]  # fmt: skip
+    killed = 0
+    while True:
+        driver = subprocess.Popen(command, env=os.environ, start_new_session=True)
+        try:
+            if killed < kills and time.monotonic() < deadline:
+                _wait_for_batches(driver, folder, draw.randrange(1, 6))
+                time.sleep(draw.random())  # somewhere in a batch
+                killed += driver.poll() is None
+            else:
+                driver.wait(600)
+        finally:
+            ended = driver.poll()
+            if ended is None:
+                os.killpg(driver.pid, signal.SIGKILL)
+                driver.wait()
+        if ended is not None:
+            break
+    found = read_topic(
+        broker.bootstrap_servers, names["out"], at_least=0, isolation_level="read_committed", timeout=120
+    )
+    results = [((r.key or b"").decode(), None if r.value is None else r.value.decode(), r.timestamp) for r in found]
+    wanted = expected(built_over(name, names), names, rows, cuts_of(folder, names))
+    same = ended == 0 and by_key(results) == by_key(wanted)
+    verdict = "equal" if same else f"DIFFERENT, and the last driver ended with {ended}"
+    print(f"{name}: {records} records, {killed} kills, {len(results)} results of {len(wanted)}: {verdict}", flush=True)
+    return same
+
+
+def _wait_for_batches(driver: subprocess.Popen[bytes], folder: Path, more: int) -> None:
+    """Wait until so many batches more have begun, or the driver has ended."""
+    offsets = folder / "offsets"
+
+    def begun() -> int:
+        return sum(path.name.isdecimal() for path in offsets.iterdir()) if offsets.exists() else 0
+
+    least = begun() + more
+    while driver.poll() is None and begun() < least:
+        time.sleep(0.05)
+
+
+def _shares(items: list[int], count: int) -> list[list[int]]:
+    return [items[at::count] for at in range(count)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""Imports the fixtures of the pipeline from tests/pipeline.py."""
+
+from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
+
+__all__ = ["bootstrap", "eventually", "spark", "spark_session", "topics"]
