@@ -127,12 +127,15 @@ class SourceWork:
                 await asyncio.wait((reading,))
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
-        """Produce records; those that are refused are left out if the tolerance allows it."""
+        """Produce records, and pass the place behind them, where the source told one."""
         if records and isinstance(records[-1], PassedPlace):
-            *before, passed = records
-            await self._send(before)
-            await self._sending.send([Made(passed, None)])
-            return
+            await self._produce(records[:-1])
+            await self._sending.send([Made(records[-1], None)])
+        else:
+            await self._produce(records)
+
+    async def _produce(self, records: Sequence[SourceRecord]) -> None:
+        """Produce records; those that are refused are left out if the tolerance allows it."""
         self._plan.counts.polled += len(records)
         at = 0
         while at < len(records):
