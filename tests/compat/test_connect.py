@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.error
 import urllib.request
@@ -18,8 +19,11 @@ from streams_jars import needs_streams_jars, streams_jars
 from tests.ports import free_port
 
 from ottla.client.blocking.admin import Admin
+from ottla.connect.worker import Worker as OurWorker
+from ottla.connect.worker import WorkerSettings
 
 pytestmark = [pytest.mark.compat, pytest.mark.kafka, pytest.mark.timeout(1200), needs_streams_jars]
+STRING = "org.apache.kafka.connect.storage.StringConverter"
 PIECES = 30
 LINES = 50
 """Lines in a piece. A batch of the connector has room for all: it reads lines left over only when the file grows."""
@@ -36,11 +40,10 @@ class Worker:
         plugins.mkdir()
         for jar in streams_jars().glob("connect-file-*.jar"):
             (plugins / jar.name).symlink_to(jar.resolve())
-        converter = "org.apache.kafka.connect.storage.StringConverter"
         settings = {
             "bootstrap.servers": bootstrap, "group.id": f"{name}-workers", "listeners": self.url,
             "exactly.once.source.support": "enabled", "plugin.path": plugins, "plugin.discovery": "service_load",
-            "key.converter": converter, "value.converter": converter,
+            "key.converter": STRING, "value.converter": STRING,
             "session.timeout.ms": 6000, "heartbeat.interval.ms": 1000, "scheduled.rebalance.max.delay.ms": 0,
         }  # fmt: skip
         for kind in ("config", "offset", "status"):
@@ -100,6 +103,48 @@ def test_lines_of_a_file_arrive_once_through_kills_of_the_worker(
             worker.program.kill()
             worker.program.start()
         target.wait_for(before, worker)  # the next piece is written while this one is under way
+    target.wait_for(len(written), worker)
+    worker.program.stop()
+    assert by_librdkafka(bootstrap, name) == written
+
+
+def test_connectors_of_a_stopped_group_are_taken_over_by_ours_and_given_back(
+    bootstrap: str, name: str, worker: Worker, tmp_path: Path
+) -> None:
+    """Configurations, target states and offsets are in topics of Kafka's formats: each worker goes on with them."""
+    with Admin(bootstrap) as admin:
+        admin.create_topic(name, 1, BROKERS)
+    file, written, target = tmp_path / "lines.txt", [], Target(bootstrap, name)
+    file.touch()
+    connector = {
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "tasks.max": "1", "file": str(file), "topic": name, "exactly.once.support": "required",
+    }  # fmt: skip
+    settings = WorkerSettings(
+        bootstrap, f"{name}-ours", f"{name}-config", f"{name}-status", 1, f"{name}-offset", 1, exactly_once=True,
+        properties={f"{kind}.converter": STRING for kind in ("key", "value")},
+    )  # fmt: skip
+
+    def add(whose: str) -> None:
+        lines = [b"line %d of %s" % (line, whose.encode()) for line in range(LINES)]
+        with file.open("ab") as output:
+            output.writelines(line + b"\n" for line in lines)
+        written.extend(lines)
+
+    async def by_ours() -> None:
+        async with OurWorker(settings, "ours:1") as ours:
+            assert ours.configs.names == [name]
+            add("ours")
+            await asyncio.to_thread(target.wait_for, len(written), worker)
+
+    until(lambda: worker.ask("PUT", f"/connectors/{name}/config", connector), what="the connector accepted",
+          within_s=PATIENCE_S)  # fmt: skip
+    add("theirs")
+    target.wait_for(len(written), worker)
+    worker.program.stop()
+    asyncio.run(by_ours())
+    worker.program.start()
+    add("theirs again")
     target.wait_for(len(written), worker)
     worker.program.stop()
     assert by_librdkafka(bootstrap, name) == written

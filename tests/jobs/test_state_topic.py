@@ -125,6 +125,24 @@ def test_a_put_into_one_of_several_partitions_is_read_by_those_that_follow(boots
     asyncio.run(scene())
 
 
+def test_many_may_catch_up_while_others_write_and_follow(bootstrap: str, name: str) -> None:
+    """The end that one of them was told is behind what others have read by then, which is no loss."""
+
+    async def scene() -> None:
+        async with a_table(bootstrap, name) as one, a_table(bootstrap, name) as two:
+            cluster = Cluster(bootstrap)
+            following = asyncio.create_task(one.topic.follow(cluster))
+            for _ in range(20):
+                await asyncio.gather(add_one(two), *(one.topic.catch_up() for _ in range(5)))
+            await one.topic.catch_up()
+            assert one.rows[b"count"] == b"20"
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await cluster.close()
+
+    asyncio.run(scene())
+
+
 def test_records_of_a_transaction_count_once_it_is_committed_and_never_if_it_is_aborted(
     bootstrap: str, name: str
 ) -> None:

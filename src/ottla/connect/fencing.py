@@ -20,6 +20,8 @@ from ottla.connect.machine.decide import Decision, count_tasks
 from ottla.connect.machine.refusals import Refused
 from ottla.connect.machine.state import Configs
 from ottla.connect.tasks.exactly_once import transactional_id
+from ottla.jobs.state_topic import Overtaken
+from ottla.jobs.state_topic_setup import UnusableTopic
 from ottla.kernel.errors import ApiError
 
 T = TypeVar("T")
@@ -100,6 +102,6 @@ class Fencing:
             try:
                 await self.round(connector)
                 return
-            except (ApiError, ClientError, Refused) as fault:
+            except (ApiError, ClientError, Refused, Overtaken, UnusableTopic) as fault:
                 _log.warning("%s: earlier producers cannot be fenced, and its tasks wait: %s", connector, fault)
                 await asyncio.sleep(_PAUSE_S)

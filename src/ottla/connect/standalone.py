@@ -43,6 +43,7 @@ _OWN: Final = (
     "offset.storage.file.filename", "listeners", "topic.tracking.enable", "topic.tracking.allow.reset",
     "exactly.once.source.support",
 )  # fmt: skip
+_NO_TOPIC: Final = "offsets.storage.topic: a worker alone keeps offsets in its file; only a group has topics for them"
 log = logging.getLogger("ottla.connect")
 
 
@@ -107,9 +108,7 @@ def plans_of(worker: Mapping[str, str], config: Mapping[str, str]) -> list[TaskP
     except Refused as refusal:
         raise ConfigException(refusal.message) from None
     if "offsets.storage.topic" in config:
-        raise ConfigException(
-            "offsets.storage.topic: a worker alone keeps offsets in its file; only a group has topics"
-        )
+        raise ConfigException(_NO_TOPIC)
     strange = Conversion(worker, whole).strange
     producer_of(worker, whole, "check")
     if verdict.plugin.kind == "source":
@@ -202,6 +201,9 @@ class Standalone:
     async def write(self, decide: Callable[[], Decision[T]]) -> T:
         """Decide, and have it so when this returns; Refused where a connector cannot be begun."""
         decision = decide()
+        for record in decision.records:
+            if isinstance(record, ConnectorConfig) and "offsets.storage.topic" in (record.properties or {}):
+                raise Refused(400, _NO_TOPIC)
         for record in decision.records:
             self.configs.apply(record)
         if all(isinstance(record, TaskConfig | TasksCommit) for record in decision.records):

@@ -124,15 +124,16 @@ class StateTopic:
 
     async def catch_up(self) -> None:
         """Read to where the topic ends now; UnusableTopic if it is another topic of the same name."""
+        before = self.position  # others may read on while the end is asked for
         self._cluster.plan.metadata.doubt(self._topic)
         if (await self._cluster.topic(self._topic)).topic_id != self._topic_id:
             raise UnusableTopic(f"the topic {self._topic} was made anew. {self._words.restart}")
         found = await self._cluster.list_offsets([self.partition], LATEST)
         end = found[self.partition].offset
-        if end < self.position:
+        if end < before:
             raise UnusableTopic(
-                f"the topic {self._topic} ends at offset {end}, and {self.position} was read already: was it made "
-                f"anew? {self._words.restart}"
+                f"the topic {self._topic} ends at offset {end}, and {before} was read already: was it made anew? "
+                f"{self._words.restart}"
             )
         await self._read_to(end)
 

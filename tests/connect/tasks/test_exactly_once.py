@@ -14,7 +14,7 @@ from ottla.connect.fencing import Fencing
 from ottla.connect.machine.records import ConnectorConfig, TaskConfig, TaskCount, TasksCommit
 from ottla.connect.machine.state import Configs
 from ottla.connect.plugins.base import SourceConnector, SourceTask
-from ottla.connect.records import SourceRecord
+from ottla.connect.records import PassedPlace, SourceRecord
 from ottla.connect.tasks.exactly_once import ExactlyOnce
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.task import run_task
@@ -32,6 +32,7 @@ class Counting(SourceConnector):
     until = 9
     fails_at = None
     before_failing = None
+    passes = False
 
     @classmethod
     def options(cls):
@@ -63,6 +64,8 @@ class CountingTask(SourceTask):
             for n in range(self.next, self.next + 3)
         ]  # fmt: skip
         self.next += 3
+        if Counting.passes:
+            made.append(PassedPlace("", source_partition={"p": 1}, source_offset={"n": self.next + 99}))
         return made
 
 
@@ -152,6 +155,19 @@ def test_each_read_is_a_transaction_and_the_next_task_goes_on_behind_it(bootstra
 
     asyncio.run(story())
     assert committed(bootstrap, name, 6) == [str(n) for n in range(6)]
+
+
+def test_a_place_that_a_read_has_passed_is_kept_by_its_transaction(bootstrap, name):
+    async def story():
+        Counting.until, Counting.fails_at, Counting.passes = 3, None, True
+        try:
+            async with counting(bootstrap, name) as (_, _, store):
+                await until_kept(store, name, 102)
+        finally:
+            Counting.passes = False
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+    assert committed(bootstrap, name, 3) == ["0", "1", "2"]
 
 
 def test_a_connector_ends_its_own_transactions_and_what_it_did_not_end_is_aborted(bootstrap, name):

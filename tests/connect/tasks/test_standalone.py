@@ -456,6 +456,9 @@ def test_calls_to_a_worker_alone_begin_stop_and_delete_connectors_at_once(
         standalone = Standalone(worker | providers, [], "alone:1")
         app, running = ConnectApp(standalone), asyncio.create_task(standalone.serve())
         await until(lambda: standalone.cluster_id, running)
+        own = {"name": name, "config": config | {"offsets.storage.topic": "own"}}
+        status, said = await called(app, "POST", "/connectors", own)
+        assert (status, said["message"].split(":")[0]) == (400, "offsets.storage.topic")
         status, made = await called(app, "POST", "/connectors", {"name": name, "config": config})
         assert (status, made["tasks"]) == (201, [{"connector": name, "task": 0}])
         assert made["config"]["file"] == "${env:OTTLA_TEST_FILE}"

@@ -56,6 +56,8 @@ class Sending:
         """Set whenever a batch has its outcome."""
         self._producer = producer
         self._sent: deque[Sent] = deque()
+        self.pending = 0
+        """The number of records that are not acknowledged yet."""
 
     async def send(self, made: Sequence[Made]) -> None:
         """Produce records."""
@@ -63,6 +65,7 @@ class Sending:
         while begin < len(made):
             end = _end_of_run(made, begin)
             self._sent.append(await self._send_run(made[begin:end]))
+            self.pending += end - begin
             begin = end
 
     async def acknowledged(self, undelivered: Callable[[SourceRecord, Exception], Awaitable[None]]) -> list[Sent]:
@@ -83,6 +86,7 @@ class Sending:
         except BaseException:
             self._sent.extendleft(reversed(taken))
             raise
+        self.pending -= sum(len(sent.records) for sent in taken)
         return taken
 
     async def _send_run(self, made: Sequence[Made]) -> Sent:

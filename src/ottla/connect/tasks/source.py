@@ -27,6 +27,8 @@ from ottla.connect.tasks.topic_creation import groups_of, topic_for
 from ottla.jobs.running_async import Run
 from ottla.kernel.errors import ApiError, ErrorCode
 
+_MOST_PENDING = 20_000
+"""No more is read while so many records are not acknowledged: each is an object, whatever its size."""
 log = logging.getLogger("ottla.connect")
 
 
@@ -102,15 +104,17 @@ class SourceWork:
         delivered = asyncio.ensure_future(self._sending.delivered.wait())
         try:
             while not run.ending.is_set():
-                reading = reading or asyncio.ensure_future(self._task.read())
+                if reading is None and self._sending.pending < _MOST_PENDING:
+                    reading = asyncio.ensure_future(self._task.read())
+                awaited = [each for each in (reading, ending, delivered) if each is not None]
                 left = max(0.0, self._due - time.monotonic())
-                await asyncio.wait((reading, ending, delivered), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
                 if delivered.done():
                     await self._harvest()
                     delivered = asyncio.ensure_future(self._sending.delivered.wait())
                 if time.monotonic() >= self._due:
                     await self._on_due()
-                if reading.done():
+                if reading is not None and reading.done():
                     records, reading = reading.result(), None
                     if records is None:
                         return
@@ -123,12 +127,15 @@ class SourceWork:
                 await asyncio.wait((reading,))
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
-        """Produce records; those that are refused are left out if the tolerance allows it."""
+        """Produce records, and pass the place behind them, where the source told one."""
         if records and isinstance(records[-1], PassedPlace):
-            *before, passed = records
-            await self._send(before)
-            await self._sending.send([Made(passed, None)])
-            return
+            await self._produce(records[:-1])
+            await self._sending.send([Made(records[-1], None)])
+        else:
+            await self._produce(records)
+
+    async def _produce(self, records: Sequence[SourceRecord]) -> None:
+        """Produce records; those that are refused are left out if the tolerance allows it."""
         self._plan.counts.polled += len(records)
         at = 0
         while at < len(records):

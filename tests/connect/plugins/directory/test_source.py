@@ -155,7 +155,7 @@ def test_rows_of_csv_are_structs_and_a_bad_row_is_a_fault_between_its_neighbours
     first, bad, last = Watched(tmp_path, format="csv").read(3)
     assert (first.value.values, last.value.values) == (["1", "a\nb"], ["3", "c"])
     assert bad.value == "2\n"
-    assert "line 4 has 1 fields, and the header line has 2" in str(bad.fault)
+    assert "line 4 has 1 field, and the header line has 2" in str(bad.fault)
     assert last.source_offset["position"] == 3
 
 
