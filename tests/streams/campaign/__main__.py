@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
 
 from ottla.client import Admin, Producer
+from ottla.client.model import LATEST, IsolationLevel
 from ottla.testing import TestBroker
 from ottla.testing.reading import read_topic
 
@@ -82,15 +83,29 @@ def survived(
                 driver.wait()
         if ended is not None:
             break
+    with Admin(broker.bootstrap_servers) as admin:
+        broker.wait_for(lambda: _settled(admin, names["out"]), timeout=180, what="the last open transaction ended")
     found = read_topic(
         broker.bootstrap_servers, names["out"], at_least=0, isolation_level="read_committed", timeout=120
     )
     results = [((r.key or b"").decode(), None if r.value is None else r.value.decode(), r.timestamp) for r in found]
     wanted = expected(built_over(name, names), names, rows, cuts_of(folder, names))
     same = ended == 0 and by_key(results) == by_key(wanted)
+    for key, mine in by_key(results).items():
+        theirs = by_key(wanted).get(key, [])
+        at = next((at for at, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), None)
+        if mine != theirs:
+            print(f"key {key}: {len(mine)} and {len(theirs)} results; the first that differs is {at}", flush=True)
     verdict = "equal" if same else f"DIFFERENT, and the last driver ended with {ended}"
     print(f"{name}: {records} records, {killed} kills, {len(results)} results of {len(wanted)}: {verdict}", flush=True)
     return same
+
+
+def _settled(admin: Admin, topic: str) -> bool:
+    """True once no transaction is open: readers of committed records see all of the topic."""
+    partitions = admin.cluster.partitions(topic)
+    ends = admin.cluster.list_offsets(partitions, LATEST)
+    return admin.cluster.list_offsets(partitions, LATEST, IsolationLevel.READ_COMMITTED) == ends
 
 
 def _wait_for_batches(driver: subprocess.Popen[bytes], folder: Path, more: int) -> None:
