@@ -61,11 +61,11 @@ def survived(
     rows = rows_of(draw.randrange(1_000_000), "".join(topics), records)
     with Admin(broker.bootstrap_servers) as admin, Producer(broker.bootstrap_servers) as producer:
         for topic in names.values():
-            admin.create_topic(topic, 1)
+            admin.create_topic(topic, 1, configs={"retention.ms": "-1"})  # the records' times are of 1970
         for letter, key, value, timestamp in rows:
             producer.produce(names[letter], value, key, timestamp=timestamp)
     command = [sys.executable, "-m", "tests.streams.campaign.driver", name, broker.bootstrap_servers, str(folder),
-               json.dumps(names), str(max(1, records // 40))]  # fmt: skip
+               json.dumps(names), str(max(1, records // 20))]  # fmt: skip
     killed = 0
     while True:
         driver = subprocess.Popen(command, env=os.environ, start_new_session=True)

@@ -24,7 +24,7 @@ class Rig:
 
     def __init__(self, spark: Any, bootstrap: str, topics: Any, folder: Path) -> None:
         self.spark, self.bootstrap, self.topics = spark, bootstrap, topics
-        self.names = {name: topics.new(1) for name in ("a", "b", "c", "out")}
+        self.names = {name: topics.new(1, retention_ms="-1") for name in ("a", "b", "c", "out")}
         self.application_id = f"app-{self.names['out']}"
         self.checkpoint = folder / self.names["out"]
 
