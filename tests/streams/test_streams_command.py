@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.main import main
+from ottla.streams import StreamsBuilder, TopologyError, run
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "wordcount.py"
 
@@ -40,3 +41,25 @@ def test_graph_draws_into_a_file_and_compares_with_an_older_version(
 def test_run_wants_an_application_id(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["streams", "run", str(EXAMPLE)]) == 2
     assert "--application-id is missing" in capsys.readouterr().err
+
+
+def test_options_of_one_way_to_run_are_refused_with_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    run = ["streams", "run", str(EXAMPLE), "--application-id", "a"]
+    assert main([*run, "--checkpoint", "here"]) == 2
+    assert "--checkpoint is for --on spark" in capsys.readouterr().err
+    assert main([*run, "--on", "spark", "--query-port", "1"]) == 2
+    assert "--query-port is for a run in this process" in capsys.readouterr().err
+
+
+def test_an_option_that_run_does_not_have_is_refused_with_the_nearest() -> None:
+    topology = StreamsBuilder()
+    topology.stream("a").to("b")
+    with pytest.raises(TypeError, match="on local has no option max_poll_record; did you mean max_poll_records"):
+        run(topology.build(), application_id="a", max_poll_record=5)
+    with pytest.raises(TopologyError, match=r"on='sparc' is not known; did you mean spark\?"):
+        run(topology.build(), application_id="a", on="sparc")
+
+
+def test_state_that_is_not_there_is_told_by_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streams", "stop", "--application-id", "a", "--checkpoint", str(tmp_path)]) == 1
+    assert f"there is no state of an application in {tmp_path.as_uri()}/ottla-state" in capsys.readouterr().err

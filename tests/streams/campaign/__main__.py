@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
 
 from ottla.client import Admin, Producer
+from ottla.client.model import LATEST, IsolationLevel
 from ottla.testing import TestBroker
 from ottla.testing.reading import read_topic
 
@@ -60,11 +61,11 @@ def survived(
     rows = rows_of(draw.randrange(1_000_000), "".join(topics), records)
     with Admin(broker.bootstrap_servers) as admin, Producer(broker.bootstrap_servers) as producer:
         for topic in names.values():
-            admin.create_topic(topic, 1)
+            admin.create_topic(topic, 1, configs={"retention.ms": "-1"})  # the records' times are of 1970
         for letter, key, value, timestamp in rows:
             producer.produce(names[letter], value, key, timestamp=timestamp)
     command = [sys.executable, "-m", "tests.streams.campaign.driver", name, broker.bootstrap_servers, str(folder),
-               json.dumps(names), str(max(1, records // 40))]  # fmt: skip
+               json.dumps(names), str(max(1, records // 20))]  # fmt: skip
     killed = 0
     while True:
         driver = subprocess.Popen(command, env=os.environ, start_new_session=True)
@@ -82,15 +83,29 @@ def survived(
                 driver.wait()
         if ended is not None:
             break
+    with Admin(broker.bootstrap_servers) as admin:
+        broker.wait_for(lambda: _settled(admin, names["out"]), timeout=180, what="the last open transaction ended")
     found = read_topic(
         broker.bootstrap_servers, names["out"], at_least=0, isolation_level="read_committed", timeout=120
     )
     results = [((r.key or b"").decode(), None if r.value is None else r.value.decode(), r.timestamp) for r in found]
     wanted = expected(built_over(name, names), names, rows, cuts_of(folder, names))
     same = ended == 0 and by_key(results) == by_key(wanted)
+    for key, mine in by_key(results).items():
+        theirs = by_key(wanted).get(key, [])
+        at = next((at for at, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), None)
+        if mine != theirs:
+            print(f"key {key}: {len(mine)} and {len(theirs)} results; the first that differs is {at}", flush=True)
     verdict = "equal" if same else f"DIFFERENT, and the last driver ended with {ended}"
     print(f"{name}: {records} records, {killed} kills, {len(results)} results of {len(wanted)}: {verdict}", flush=True)
     return same
+
+
+def _settled(admin: Admin, topic: str) -> bool:
+    """True once no transaction is open: readers of committed records see all of the topic."""
+    partitions = admin.cluster.partitions(topic)
+    ends = admin.cluster.list_offsets(partitions, LATEST)
+    return admin.cluster.list_offsets(partitions, LATEST, IsolationLevel.READ_COMMITTED) == ends
 
 
 def _wait_for_batches(driver: subprocess.Popen[bytes], folder: Path, more: int) -> None:

@@ -24,7 +24,7 @@ class Rig:
 
     def __init__(self, spark: Any, bootstrap: str, topics: Any, folder: Path) -> None:
         self.spark, self.bootstrap, self.topics = spark, bootstrap, topics
-        self.names = {name: topics.new(1) for name in ("a", "b", "c", "out")}
+        self.names = {name: topics.new(1, retention_ms="-1") for name in ("a", "b", "c", "out")}
         self.application_id = f"app-{self.names['out']}"
         self.checkpoint = folder / self.names["out"]
 
@@ -70,13 +70,17 @@ class Crash(RuntimeError):
     pass
 
 
-@pytest.mark.parametrize(("name", "topics_read"), [("streams_outer", "ab"), ("window_count_suppress", "a")])
 def test_cuts_crashes_and_restarts_change_no_result(
-    rig: Rig, name: str, topics_read: str, monkeypatch: pytest.MonkeyPatch
+    spark: Any, bootstrap: str, topics: Any, tmp_path: Path, at_length: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver dies once before a batch's results are written and once after, and starts with new workers' state."""
-    rows = rows_of(7, topics_read, 60)
-    rig.write(rows[:40])
+    for name, topics_read in [("streams_outer", "ab"), *([("window_count_suppress", "a")] if at_length else [])]:
+        crashed_and_restarted(Rig(spark, bootstrap, topics, tmp_path), name, topics_read, monkeypatch)
+
+
+def crashed_and_restarted(rig: Rig, name: str, topics_read: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(7, topics_read, 48)
+    rig.write(rows[:36])
     whole = job.write_batch
 
     def before(results: Any, batch: int, *more: Any) -> None:
@@ -95,7 +99,7 @@ def test_cuts_crashes_and_restarts_change_no_result(
         with pytest.raises(Exception, match="Crash"):
             rig.run(rig.built(name), max_records=13)
     monkeypatch.setattr(job, "write_batch", whole)
-    rig.write(rows[40:])
+    rig.write(rows[36:])
     rig.run(rig.built(name), max_records=13)
     assert len(rig.cuts()) >= 4
     assert by_key(rig.results()) == by_key(expected(rig.built(name), rig.names, rows, rig.cuts()))
@@ -103,7 +107,7 @@ def test_cuts_crashes_and_restarts_change_no_result(
 
 def test_a_foreign_key_join_and_a_global_table_end_with_the_rows_that_the_engine_ends_with(rig: Rig) -> None:
     """In the order of results the levels differ from one task; the newest row of each key does not."""
-    rows = rows_of(3, "ab", 40)
+    rows = rows_of(3, "ab", 24)
     rig.write(rows)
     rig.run(rig.built("foreign_left"), max_records=9)
     last = {key: found[-1][0] for key, found in by_key(rig.results()).items()}

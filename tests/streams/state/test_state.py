@@ -36,7 +36,7 @@ def step(folder: StateFolder, name: str, batch: int, records: list[Input]) -> li
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, cuts=st.lists(st.integers(1, 6), min_size=4, max_size=4), repeats=st.sets(st.integers(0, 3)))
 def test_batches_that_other_workers_run_and_repeat_give_what_one_task_gives(
     name: str, rows: list[Any], cuts: list[int], repeats: set[int], tmp_path_factory: pytest.TempPathFactory
@@ -131,6 +131,13 @@ def test_a_status_reads_the_last_step_and_the_bytes(store: LocalStore) -> None:
     assert found is not None
     assert (found[0], found[1]) == (Step(1, 0), {"batch": 1})
     assert found[2] == sum(entry.bytes for entry in store.entries("0/0/"))
+
+
+def test_a_task_without_stores_may_begin_in_the_middle_and_one_with_stores_may_not(store: LocalStore) -> None:
+    folder = StateFolder(store, "0/0")
+    assert folder.restore(Step(5, 0), {}, lambda _: None, held=NOTHING, first=True) == NOTHING
+    with pytest.raises(StateDamaged, match="is missing: checkpoint and state belong together"):
+        counted(folder, 5)
 
 
 def test_a_file_of_an_unknown_store_is_refused_by_name() -> None:

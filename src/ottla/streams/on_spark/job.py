@@ -89,11 +89,12 @@ def run_on_spark(
     where state is missing or damaged; Spark's own error else.
     """
     settings.check()
-    job = _Job(topology, settings, spark)
-    for line in job.changes:
-        tell(f"changed since the last run: {line}")
     try:
-        job.work(stop)
+        with held(open_files(state_url(settings.state)), settings.application_id):
+            job = _Job(topology, settings, spark)
+            for line in job.changes:
+                tell(f"changed since the last run: {line}")
+            job.work(stop)
     except Exception as fault:
         said = _SAID.search(str(fault))
         if said is None or isinstance(fault, tuple(_KINDS.values())):
@@ -126,8 +127,7 @@ class _Job:
         note, made = application_note(topology, settings.application_id, settings.kafka)
         self._plan = plan = planned(topology, made)
         state = state_url(settings.state)
-        self._files = open_files(state)
-        self._notes = Notes(self._files)
+        self._notes = Notes(open_files(state))
         self._note, changes = self._notes.admit(note)
         self.changes = changes.harmless
         self._globals = [topic for source in topology.sources() if source.global_store for topic in source.topics]
@@ -143,10 +143,9 @@ class _Job:
     def work(self, stop: threading.Event) -> None:
         """Start the query and wait for its end."""
         register_source(self._spark)
-        with held(self._files, self._settings.application_id):
-            self._notes.forget_stop()
-            self._follow(stop)
-            self._notes.forget_stop()
+        self._notes.forget_stop()
+        self._follow(stop)
+        self._notes.forget_stop()
 
     def _follow(self, stop: threading.Event) -> None:
         query = self._started()

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from ottla.rows.arrow import HEADERS
 from ottla.spark.partitions import murmur2
 from ottla.streams.engine.task import Output
+from ottla.streams.errors import TopologyError
 from ottla.streams.on_spark.plan import DONE, Plan
 from ottla.streams.values import Headers, Input, Place
 
@@ -97,6 +98,18 @@ def made(outputs: Sequence[Output], plan: Plan, repartitions: Mapping[str, int],
         ],
         schema=SCHEMA,
     )
+
+
+def check_places(rows: pa.Table, plan: Plan, bucket: tuple[int, int]) -> None:
+    """TopologyError for a record that is not of this task: of a partition that was added after the run began."""
+    for topic in rows.column("topic").unique().to_pylist():
+        mine = rows.filter(pc.equal(rows.column("topic"), pa.scalar(topic)))
+        for partition in mine.column("partition").unique().to_pylist():
+            if (plan.part_of[topic], partition) != bucket:
+                raise TopologyError(
+                    f"partition {partition} of {topic} is new, and the application has {plan.partitions[topic]} tasks "
+                    "for the topic: more partitions need a new application id, or a reset"
+                )
 
 
 def waiting(rows: pa.Table, level: int) -> pa.Table:

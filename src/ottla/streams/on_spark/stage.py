@@ -25,7 +25,7 @@ from ottla.streams.letters import letter
 from ottla.streams.on_error import OnError
 from ottla.streams.on_spark.places import open_files
 from ottla.streams.on_spark.plan import Level, Plan
-from ottla.streams.on_spark.rows import SCHEMA, in_order, inputs, made, waiting
+from ottla.streams.on_spark.rows import SCHEMA, check_places, in_order, inputs, made, waiting
 from ottla.streams.on_spark.tables import Spans, WorkerTables
 from ottla.streams.state.files import StateDamaged, Step
 from ottla.streams.state.folder import NOTHING, Kept, StateFolder
@@ -104,9 +104,11 @@ class Stage:
         level = application.plan.levels[self.level]
         rows = pa.Table.from_batches(list(batches), SCHEMA)
         yield from waiting(rows, self.level).to_batches()
-        mine = inputs(rows.filter(pc.equal(rows.column("level"), pa.scalar(self.level, pa.int32()))))
-        records = in_order(mine, by_time=application.by_time)
+        mine = rows.filter(pc.equal(rows.column("level"), pa.scalar(self.level, pa.int32())))
         number = context.partitionId()
+        if not level.keeps_nothing:
+            check_places(mine, application.plan, level.buckets[number])
+        records = in_order(inputs(mine), by_time=application.by_time)
         if level.keeps_nothing:
             results = self._map(worker, level, records)
         else:
