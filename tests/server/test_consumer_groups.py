@@ -18,7 +18,9 @@ from processes import OttlaProcess
 from ottla.testing import TestBroker
 
 pytestmark = [pytest.mark.slow]
-SETTINGS = [part for name, value in OPTIONS.items() for part in ("--set", f"{name}={value}")]
+PATIENT = OPTIONS | {"group.consumer.session.timeout.ms": "45000"}
+"""For brokers that are killed: a member that a busy machine holds up for some seconds keeps its partitions."""
+SETTINGS = [part for name, value in PATIENT.items() for part in ("--set", f"{name}={value}")]
 
 
 @contextmanager

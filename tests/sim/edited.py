@@ -1,6 +1,6 @@
 """Runs work with a few edits of the source, in a child process: edited functions get the code of the edited text.
 
-The children are forked from one process that has imported everything and has played a world. A copy of the source
+The children are forked from one process that has imported everything and has played two worlds. A copy of the source
 for each edit would be imported and compiled anew, which takes longer than the worlds.
 """
 

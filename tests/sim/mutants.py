@@ -1,4 +1,4 @@
-"""Safeguards to remove, each by one edit of a copy of the source, and the worlds in which the removal is caught."""
+"""Safeguards to remove, each by one edit of the code that runs, and the worlds in which the removal is caught."""
 
 from __future__ import annotations
 
