@@ -282,7 +282,7 @@ def saying(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
     kind = KINDS[case.kind]
     if (
         case.harm == NOTHING
-        or may_be_silent(kind, case.harm, case.stratum)
+        or may_be_silent(kind, case.harm, case.stratum, alone=case.setting == ONE)
         or any(line.level in SAID and _is_about(case, line.text) for line in outcome.lines)
     ):
         return
@@ -312,7 +312,9 @@ def checking(case: Case, known: Known, outcome: Outcome) -> Iterator[Finding]:
     elif case.harm == NOTHING:
         if told.code:
             yield Finding("check alarmed", f"`ottla log check` of sound files: {told.text.strip()}")
-    elif case.harm not in kind.unchecked and not may_be_silent(kind, case.harm, case.stratum):
+    elif case.harm not in kind.unchecked and not may_be_silent(
+        kind, case.harm, case.stratum, alone=case.setting == ONE
+    ):
         lines = told.text.splitlines()
         if told.code == 0 or not any(_is_about(case, line) for line in lines):
             yield Finding("check content", f"`ottla log check` does not name {case.path}: {lines[-1] if lines else ''}")

@@ -37,6 +37,8 @@ class Kind(NamedTuple):
     """True if a partition with one replica may refuse to serve records while this file is missing."""
     unchecked: frozenset[str] = frozenset()
     """Damages that `ottla log check` does not name: only the cluster's metadata shows them, or no log is concerned."""
+    silent_alone: frozenset[str] = frozenset()
+    """Damages that need not be reported by a broker that is the only one."""
     silent_bits: tuple[str, ...] = ()
     """Strata (harms.py) whose names begin so: a flipped bit there may stay unnoticed."""
 
@@ -45,13 +47,13 @@ EVERY = frozenset(HARMS)
 ADVISORY = "it says how far some work has come; the work begins anew"
 
 
-def may_be_silent(kind: Kind, harm: str, stratum: str) -> bool:
-    """True if the damage may stay unreported.
+def may_be_silent(kind: Kind, harm: str, stratum: str, *, alone: bool) -> bool:
+    """True if the damage may stay unreported; `alone` if the cluster has one broker.
 
     An offset in a time index may lie anywhere in its batch. Of the segment that is written a start looks up the last
     time entry alone; searches by time pass over a wrong one, and a scrub finds it once the segment is closed.
     """
-    return harm in kind.silent or stratum.startswith(kind.silent_bits)
+    return harm in kind.silent or (alone and harm in kind.silent_alone) or stratum.startswith(kind.silent_bits)
 
 
 _FIRST = (
@@ -148,7 +150,14 @@ _FIRST = (
     ),
     Kind("incarnation", Concerns.BROKER),
     Kind("incarnation.second", Concerns.BROKER),
-    Kind("age", Concerns.BROKER, holds_records=True, unchecked=EVERY),
+    Kind(
+        "age",
+        Concerns.BROKER,
+        reason="the store of a single broker goes back together with its directory: no age is compared",
+        holds_records=True,
+        unchecked=EVERY,
+        silent_alone=frozenset({"removed", "older", "link"}),
+    ),
     Kind(".lock", Concerns.BROKER, may_refuse=True, silent=EVERY, reason="nothing is in it"),
     Kind(
         "log directory",

@@ -173,8 +173,9 @@ def as_page(results: Sequence[Judged], page: Page) -> str:
         lines += ["| finding | meaning |", "|---|---|", *(f"| {word} | {MEANING[word]} |" for word in words), ""]
     lines += ["## What need not be said", "", "| file | damages | why |", "|---|---|---|"]
     for kind in KINDS.values():
-        if kind.silent:
-            harms = "all" if kind.silent >= set(HARMS) else ", ".join(harm for harm in HARMS if harm in kind.silent)
+        if silent := kind.silent | kind.silent_alone:
+            harms = "all" if silent >= set(HARMS) else ", ".join(harm for harm in HARMS if harm in silent)
+            harms += " (on one broker)" if kind.silent_alone else ""
             lines.append(f"| {kind.name} | {harms} | {kind.reason} |")
     if condemned:
         lines += ["", "## Condemned", ""]

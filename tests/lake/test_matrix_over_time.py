@@ -71,7 +71,8 @@ GROWS: dict[str, tuple[Any, Any, Any, Any, list[Any]]] = {
 }  # fmt: skip
 # name -> the same, of which the second value is a bad row for a reason
 REFUSED: dict[str, tuple[Any, Any, Any, Any, list[Any], str]] = {
-    "digits beyond microseconds": (_long("timestamp-micros"), START, _long("timestamp-nanos"), 1, [START], "v: .*lose"),
+    "digits beyond microseconds": (_long("timestamp-micros"), START, _long("timestamp-nanos"), 1, [START],
+                                   "v: .* no digits beyond microseconds"),
     "a day that nanoseconds lack": (_long("timestamp-nanos"), 1, _long("timestamp-micros"), LAST, [1], "v: .*bounds"),
     "a number outside the day": (_long("time-micros"), time(1), "long", 10**15, [time(1)], "v: a time of day"),
     "date to timestamp": ({"type": "int", "logicalType": "date"}, date.max, _long("timestamp-micros"), LAST, [date.max],

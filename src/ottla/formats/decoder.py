@@ -60,6 +60,8 @@ class Decoded:
     misfits: bool = False
     """True if a row is bad since its type, or its value, has no place in a column: an earlier row made the column."""
     firsts: tuple[int, ...] = ()
+    written: tuple[tuple[int, pa.Schema], ...] = ()
+    """The first row of each schema that could be read, with its columns."""
     """The first row of each writer's schema, in order."""
 
     @property
@@ -82,6 +84,8 @@ class Evolution:
     """Raises `Unresolvable` for columns that those before cannot become: a schema that leads to them is not read."""
     exact: bool = False
     """True if a row is bad whose value a column cannot hold: digits beyond microseconds or 2**53, years beyond 9999."""
+    held: Callable[[pa.Schema], pa.Schema] = lambda columns: columns
+    """Makes the columns of one schema those that are held of it."""
     nanoseconds: Nanoseconds = "cut"
     """The treatment of a time with digits beyond microseconds."""
 
@@ -130,6 +134,7 @@ class Decoder:
         parts = self._cut(values, headers)
         faults = list(parts.faults)
         read: list[tuple[Rows, pa.Schema, pa.Array]] = []
+        written: list[tuple[int, pa.Schema]] = []
         wanted, misfits = self.target, False
         groups = sorted(parts.groups, key=lambda group: int(group.rows[0]))
         for group in groups:
@@ -142,6 +147,7 @@ class Decoder:
                 faults += [(row, reason) for row in group.rows.tolist()]
                 misfits = misfits or known.columns is not None
                 continue
+            written.append((int(group.rows[0]), known.schema))
             block = known.reader.read(group.payloads)
             rows = group.rows
             faults += [(int(rows[at]), reason) for at, reason in block.faults]
@@ -150,11 +156,11 @@ class Decoder:
         target = pa.struct(list(wanted if self.target is None else self.target))
         pieces = [(parts.nulls, pa.nulls(len(parts.nulls), target))]
         unread = len(faults)
-        for rows, written, array in read:
-            pieces.append(_fitted(rows, _row(array), pa.struct(list(written)), target, faults, self._evolution))
+        for rows, source, array in read:
+            pieces.append(_fitted(rows, _row(array), pa.struct(list(source)), target, faults, self._evolution))
         made = _gathered(len(values), pieces, faults, wanted)
         firsts = tuple(int(group.rows[0]) for group in groups)
-        return replace(made, misfits=misfits or len(faults) > unread, firsts=firsts)
+        return replace(made, misfits=misfits or len(faults) > unread, firsts=firsts, written=tuple(written))
 
     def _taken_up(self, wanted: pa.Schema | None, found: pa.Schema) -> tuple[pa.Schema | None, str]:
         """The wanted columns with those of a writer's schema, and why that schema adds none where it may not."""
@@ -211,7 +217,7 @@ class Decoder:
             return _Known(named, None, None, f"{named} cannot be read: {fault}")
         schema = row_schema(reader.type)
         try:
-            columns = self._evolution.renames.columns(schema)
+            columns = self._evolution.held(self._evolution.renames.columns(schema))
         except Unresolvable as fault:
             return _Known(named, None, None, f"{named} cannot be read: {fault}")
         try:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.formats.arrays import refilled
+from ottla.formats.columns import alike, parts
 from ottla.formats.faults import Unresolvable
 from ottla.formats.iso_times import FINER
 
@@ -160,6 +161,24 @@ def lacking(source: pa.DataType, target: pa.DataType, path: str = "value") -> li
     if pa.types.is_list(source) and pa.types.is_list(target):
         return lacking(source.value_type, target.value_type, f"{path}[]")
     return []
+
+
+def has_place(target: pa.Schema, source: pa.Schema, path: Path) -> bool:
+    """True if a writer's columns have a field for the target's column, or the member inside it, at a path."""
+    wanted, found = pa.struct(list(target)), pa.struct(list(source))
+    for step in path:
+        if pa.types.is_struct(wanted) and pa.types.is_struct(found):
+            if _joins_union(found, wanted):
+                return True
+            field = wanted.field(wanted.get_field_index(step))
+            if (other := _source_of(field, found)) is None:
+                return False
+            wanted, found = field.type, other.type
+        elif (inside := parts(wanted, step)) and alike(wanted, found):
+            wanted, found = inside[-1][1].type, parts(found, step)[-1][1].type
+        else:
+            return True
+    return True
 
 
 def _promotes(source: pa.DataType, target: pa.DataType) -> bool:

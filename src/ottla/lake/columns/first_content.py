@@ -1,14 +1,15 @@
-"""Empty JSON arrays and objects before the first one with content: null, however records fall into rounds. Pure.
+"""Values of columns that had not come yet: null, however records fall into rounds. Pure.
 
-An array or object makes a column once a value in it shows a type. In a round of its own an earlier empty one is null,
-as it has no column yet; read together with later ones it would be empty. So the tasks of a round note where each new
-column's content begins, and read again what lies before.
+A JSON array or object makes a column once a value in it shows a type, and a field that a later schema brings has its
+default in values of older schemas. In a round of its own an earlier record has null there; read together with later
+ones it would have an empty array, or the default. So the tasks of a round note where each new column begins, and read
+again what lies before.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.formats.arrays import Numbers, numbers, valid, whole
-from ottla.formats.columns import parts, places
+from ottla.formats.columns import parts
+from ottla.formats.evolution import has_place
 from ottla.lake.columns.evolution import conform
 from ottla.lake.columns.exact import ITEM, Path, type_at
 from ottla.lake.columns.json_columns import rows_of_nulls
@@ -24,47 +26,79 @@ from ottla.lake.columns.json_columns import rows_of_nulls
 Place = tuple[int, int]
 """A record's partition and offset: records of one round count in this order."""
 NOWHERE: Place = (1 << 31, 0)
-"""Behind all records: no row has content."""
+"""Behind all records: the column does not begin."""
 Firsts = Mapping[Path, Place | None]
-"""The place of the first content of each array and object that the lake lacks; None where it is not known yet."""
+"""The place where each column, or member inside one, begins that the lake lacks; None where it is not known yet."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """The places where one task found the first content of each array and object, and the first empty one before it."""
+    """The places where columns begin in one task, and the first value of each before it."""
 
-    content: dict[Path, Place] = field(default_factory=dict)
-    empty: dict[Path, Place] = field(default_factory=dict)
+    begins: dict[Path, Place] = field(default_factory=dict)
+    early: dict[Path, Place] = field(default_factory=dict)
 
     def add(self, rows: pa.Table, partition: int, offsets: Numbers, firsts: Firsts) -> None:
-        """Look at the next rows, for the arrays and objects of which nothing is known."""
-        for path in (each for each, place in firsts.items() if place is None and each not in self.content):
+        """Look at the next rows of JSON: an array or object begins with the first value inside it."""
+        for path in self._unknown(firsts):
             array, holders = _at(rows, path)
             begin = _first_with_content(array, holders)
-            if begin is not None:
-                self.content[path] = (partition, int(offsets[begin]))
-            there = holders[valid(array)]
-            if there.size and (begin is None or there[0] < begin):
-                self.empty.setdefault(path, (partition, int(offsets[there[0]])))
+            self._note(path, partition, offsets[holders[valid(array)]], None if begin is None else int(offsets[begin]))
+
+    def add_written(
+        self,
+        rows: pa.Table,
+        partition: int,
+        offsets: Numbers,
+        firsts: Firsts,
+        written: Sequence[tuple[int, pa.Schema]],
+    ) -> None:
+        """Look at the next rows of values with schemas, given the first offset and the columns of each schema."""
+        for path in self._unknown(firsts):
+            array, holders = _at(rows, path)
+            begins = (at for at, columns in written if has_place(rows.schema, columns, path))
+            self._note(path, partition, offsets[holders[valid(array)]], min(begins, default=None))
+
+    def _unknown(self, firsts: Firsts) -> list[Path]:
+        return [path for path, place in firsts.items() if place is None and path not in self.begins]
+
+    def _note(self, path: Path, partition: int, there: Numbers, begin: int | None) -> None:
+        """Note where a column begins, and its first value, of which these rows have one."""
+        if begin is not None:
+            self.begins[path] = (partition, begin)
+        if there.size and (begin is None or there[0] < begin):
+            self.early.setdefault(path, (partition, int(there[0])))
 
     def is_early(self, firsts: Mapping[Path, Place]) -> bool:
-        """True if some array or object here was empty before the first one with content."""
-        return any(place < firsts[path] for path, place in self.empty.items())
+        """True if some column has a value here before it begins."""
+        return any(place < firsts[path] for path, place in self.early.items())
 
 
-def new_parts(columns: pa.Schema, known: pa.Schema) -> list[Path]:
-    """The arrays and objects of these columns that the known ones lack."""
-    return [path for path, kind in places(columns, ITEM) if parts(kind) and type_at(known, path) is None]
+def new_places(columns: pa.Schema, known: pa.Schema, *, json: bool) -> list[Path]:
+    """The columns, and members inside them, that the known ones lack; of JSON arrays and objects alone."""
+    found = _places(columns)
+    return [path for path, kind in found if (parts(kind) or not json) and type_at(known, path) is None]
+
+
+def _places(fields: Iterable[pa.Field], path: Path = ()) -> Iterator[tuple[Path, pa.DataType]]:
+    """The path and the type of each column and of all inside it but the keys of maps."""
+    for each in fields:
+        inside = (*path, each.name)
+        yield inside, each.type
+        if pa.types.is_struct(each.type):
+            yield from _places(each.type, inside)
+        elif parts(each.type):
+            yield from _places([parts(each.type, ITEM)[-1][1].with_name(ITEM)], inside)
 
 
 def first_places(paths: Iterable[Path], seen: Iterable[Seen]) -> dict[Path, Place]:
-    """The place of the first content of each path, over all tasks."""
+    """The place where each column begins, over all tasks."""
     found = list(seen)
-    return {path: min((each.content.get(path, NOWHERE) for each in found), default=NOWHERE) for path in paths}
+    return {path: min((each.begins.get(path, NOWHERE) for each in found), default=NOWHERE) for path in paths}
 
 
 def withheld(rows: pa.Table, partition: int, offsets: Numbers, firsts: Firsts) -> pa.Table:
-    """The rows with null for arrays and objects of which no content had come yet."""
+    """The rows with null for columns that had not begun yet."""
     begins = {path: _rows_before(place, partition, offsets) for path, place in firsts.items() if place is not None}
     if not any(begins.values()):
         return rows
@@ -87,14 +121,17 @@ def _at(rows: pa.Table, path: Path) -> tuple[pa.Array, Numbers]:
     """All values at a path, each with the number of its row."""
     array, holders = whole(rows.column(path[0])), np.arange(rows.num_rows)
     for step in path[1:]:
-        array, holders = _inside(array, holders)[0 if step == ITEM else array.type.get_field_index(step)]
+        array, holders = _inside(array, holders)[-1 if step == ITEM else array.type.get_field_index(step)]
     return array, holders
 
 
 def _inside(array: pa.Array, holders: Numbers) -> list[tuple[pa.Array, Numbers]]:
-    """The items of lists, or the members of structs, each with the number of its row."""
+    """The items of lists and maps, or the members of structs, each with the number of its row."""
     if pa.types.is_struct(array.type):
         return [(member, holders) for member in array.flatten()]
+    if pa.types.is_map(array.type):
+        array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+        return _inside(*_inside(array, holders)[0])
     return [(array.flatten(), holders[numbers(pc.list_parent_indices(array), np.int64)])]
 
 
@@ -116,5 +153,7 @@ def _narrowed(kind: pa.DataType, absent: set[Path], path: Path) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct(_without(kind, absent, path))
     if pa.types.is_list(kind):
-        return pa.list_(_narrowed(kind.value_type, absent, (*path, ITEM)))
+        return pa.list_(kind.value_field.with_type(_narrowed(kind.value_type, absent, (*path, ITEM))))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, kind.item_field.with_type(_narrowed(kind.item_type, absent, (*path, ITEM))))
     return kind

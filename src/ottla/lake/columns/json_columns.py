@@ -62,6 +62,8 @@ class Block:
     wanted: pa.Schema
     misfits: bool = False
     """True if a value was refused for its type: another order of values could have refused another one."""
+    written: tuple[tuple[int, pa.Schema], ...] = ()
+    """The first row of each schema of values, with its columns."""
 
 
 def pack_schema(schema: pa.Schema) -> str:

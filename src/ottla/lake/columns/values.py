@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.client.registry_client import registry
+from ottla.formats.columns import with_leaves
 from ottla.formats.decoder import Decoder, Evolution
 from ottla.formats.evolution import aliases, described, widened
 from ottla.formats.faults import Unresolvable
@@ -295,7 +296,8 @@ class ValueReader:
         faults = [
             (row, f"{why} (--nanoseconds cut drops them)" if FINER in why else why) for row, why in decoded.faults
         ]
-        return Block(table, decoded.good, faults, wanted, decoded.misfits), decoded.firsts
+        block = Block(table, decoded.good, faults, wanted, decoded.misfits, decoded.written)
+        return block, decoded.firsts
 
     def _read_json(self, values: pa.Array, schema: pa.Schema) -> Block:
         kind = self._kind
@@ -362,13 +364,29 @@ class ValueReader:
         message, evolution = (
             self._kind.message,
             Evolution(
-                self._renames, self._kind.stays, self._kind.allow, exact=True, nanoseconds=self._kind.nanoseconds
+                self._renames,
+                self._kind.stays,
+                self._kind.allow,
+                exact=True,
+                held=_typed_maps,
+                nanoseconds=self._kind.nanoseconds,
             ),
         )
         if self._kind.schema:
             given = WriterSchema(kind.upper(), self._kind.schema)
             return Decoder(kind, target=target, bare=given, message=message, evolution=evolution)
         return Decoder(kind, registry(self._kind.urls).schema, target, message=message, evolution=evolution)
+
+
+def _typed_maps(columns: pa.Schema) -> pa.Schema:
+    """The columns with text for values of maps that can only be null: they keep it whatever a later schema has."""
+    return pa.schema(
+        [
+            each.with_type(with_leaves(each.type, lambda leaf: pa.string() if pa.types.is_null(leaf) else leaf))
+            for each in columns
+        ],
+        metadata=columns.metadata,
+    )
 
 
 def same_columns(one: pa.Schema | None, other: pa.Schema | None) -> bool:

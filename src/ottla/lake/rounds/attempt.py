@@ -16,7 +16,7 @@ import pyarrow as pa
 from ottla.lake.columns import json_columns
 from ottla.lake.columns.evolution import CannotWiden
 from ottla.lake.columns.exact import kept_whole
-from ottla.lake.columns.first_content import Firsts, Seen, first_places, new_parts
+from ottla.lake.columns.first_content import Firsts, Seen, first_places, new_places
 from ottla.lake.columns.types import EMPTY, Misfit
 from ottla.lake.columns.values import TEXT_COLUMNS, row_columns, same_columns
 from ottla.lake.columns.windows import added_by_topic
@@ -68,7 +68,7 @@ class Attempt:
         )
         self._columns: dict[str, str] = {}
         self._firsts: dict[str, Firsts] = {}
-        """Topic -> where the content of its new arrays and objects begins, once tasks must be told."""
+        """Topic -> where its new columns begin, once tasks must be told."""
         self._filter = row_filter(settings.shape)
 
     def publication(self) -> Publication:
@@ -168,15 +168,15 @@ class Attempt:
         return {topic for topic, columns in self._columns.items() if columns != before[topic]}
 
     def _firsts_of(self, topic: str) -> Firsts:
-        """The new arrays and objects of a topic, each with the place of its first content if it is known."""
-        if self._values.kind != "json" or topic in self._firsts:
+        """The new columns of a topic, each with the place where it begins if that is known."""
+        if self._values.kind in ("bytes", "text") or topic in self._firsts:
             return self._firsts.get(topic, {})
         known = self._known_columns(topic)
         held = EMPTY if known is None else json_columns.unpack_schema(known)
-        return dict.fromkeys(new_parts(self._schema(topic), held))
+        return dict.fromkeys(new_places(self._schema(topic), held, json=self._values.kind == "json"))
 
     def _early(self, done: dict[int, WriteDone]) -> list[int]:
-        """The tasks that read empty arrays or objects before the first one with content, which they know now."""
+        """The tasks that read values of a column before it begins, which they know now."""
         seen: dict[str, dict[int, Seen]] = {}
         for index, each in done.items():
             for topic, found in each.seen.items():

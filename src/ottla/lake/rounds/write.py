@@ -46,7 +46,7 @@ class WriteTask:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Topic -> schema of its values' columns; without the topic where values stay bytes."""
     firsts: Mapping[str, Firsts] = field(default_factory=dict)
-    """Topic -> where the content of its new arrays and objects begins."""
+    """Topic -> where its new columns begin."""
     shape: Shape = field(default_factory=Shape)
     values: ValueKind = field(default_factory=ValueKind)
     poll_timeout_ms: int = 120_000
@@ -69,7 +69,7 @@ class WriteDone:
     """Topics of which a value was refused for its type."""
     windows: Tallies = field(default_factory=dict)
     seen: Mapping[str, Seen] = field(default_factory=dict)
-    """Topic -> where arrays and objects begin here, of which the task was not told."""
+    """Topic -> where columns begin here of which the task was not told."""
 
 
 def write_ranges(task: WriteTask) -> WriteDone:
@@ -191,12 +191,17 @@ class _TopicWriter:
         return len(sifted.faults), 0 if sifted.left_out is None else len(sifted.left_out.places)
 
     def _begin_late(self, span: OffsetRange, batch: pa.RecordBatch, block: json_columns.Block) -> None:
-        """Leave out arrays and objects that are empty before the first one with content."""
+        """Leave out values of columns that have not begun yet."""
         if not self._firsts:
             return
         assert block.table is not None
-        offsets = numbers(batch.column("offset"), np.int64)[block.good]
-        self._seen.add(block.table, span.partition, offsets, self._firsts)
+        every = numbers(batch.column("offset"), np.int64)
+        offsets = every[block.good]
+        if self._task.values.kind == "json":
+            self._seen.add(block.table, span.partition, offsets, self._firsts)
+        else:
+            written = [(int(every[row]), columns) for row, columns in block.written]
+            self._seen.add_written(block.table, span.partition, offsets, self._firsts, written)
         block.table = withheld(block.table, span.partition, offsets, self._firsts)
 
     def _abandon(self) -> None:
