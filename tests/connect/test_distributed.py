@@ -28,10 +28,11 @@ GIVEN = {
     [
         ({"group.id": ""}, '"group.id"'), ({"status.storage.partitions": "x"}, "status.storage.partitions"),
         ({"topic.tracking.enable": "maybe"}, "topic.tracking.enable"),
-        ({"offset.flush.interval.ms": "soon"}, "offset.flush.interval.ms"), ({"security.protocol": "SSL"}, "PLAINTEXT"),
-        ({"ssl.keystore.location": "/k"}, r"ssl\.keystore\.location: .* take the option out"),
-        ({"producer.sasl.jaas.config": "x"}, r"producer\.sasl\.jaas\.config"),
-        ({"consumer.security.protocol": "SASL_SSL"}, r"consumer\.security\.protocol=SASL_SSL"),
+        ({"offset.flush.interval.ms": "soon"}, "offset.flush.interval.ms"), ({"security.protocol": "TLS"}, "PLAINTEXT"),
+        ({"ssl.keystore.locaton": "/k"}, r"did you mean ssl\.keystore\.location"),
+        ({"producer.security.protocol": "SASL_SSL"}, r"producer\.sasl\.mechanism must be one of"),
+        ({"consumer.security.protocol": "SASL_SSL", "consumer.sasl.mechanism": "PLAIN"}, r"needs a user and a password"),
+        ({"listeners.https.ssl.keystore.location": "/k"}, "has no TLS yet"),
     ],
 )  # fmt: skip
 def test_a_property_that_cannot_be_used_is_named(more, said):

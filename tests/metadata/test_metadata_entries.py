@@ -64,6 +64,16 @@ BODIES: dict[type[Body], st.SearchStrategy[Body]] = {
     log.PartitionsChanged: st.builds(log.PartitionsChanged, partitions=PARTITIONS),
     log.ConfigsSet: st.builds(log.ConfigsSet, resource_type=st.integers(0, 127), resource_name=NAMES, changes=CHANGES),
     log.ProducerIdsAllocated: st.builds(log.ProducerIdsAllocated, broker_id=INT32, first=INT64, count=INT32),
+    log.ScramKeysSet: st.builds(
+        log.ScramKeysSet,
+        user=NAMES,
+        mechanism=st.integers(1, 2),
+        salt=st.binary(max_size=20),
+        iterations=INT32,
+        stored_key=st.binary(max_size=64),
+        server_key=st.binary(max_size=64),
+    ),
+    log.ScramKeysRemoved: st.builds(log.ScramKeysRemoved, user=NAMES, mechanism=st.integers(1, 2)),
 }
 
 

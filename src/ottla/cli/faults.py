@@ -26,6 +26,7 @@ _EXTRAS = {
 def explain(fault: Exception) -> str | None:
     """One line for errors that a user can mend; None for bugs, which keep their traceback."""
     from ottla.client.errors import ClientError, NoBrokerAnswers
+    from ottla.config.option import ConfigError
     from ottla.config.profiles import ProfileError
     from ottla.kernel.errors import ApiError
     from ottla.schema.varints import MalformedMessage
@@ -33,7 +34,7 @@ def explain(fault: Exception) -> str | None:
     notes = "".join(getattr(fault, "__notes__", ()))
     if isinstance(fault, NoBrokerAnswers):
         return f"ottla: {fault}, with --bootstrap-server HOST:PORT{notes}"
-    if isinstance(fault, Misuse | BadInput | ClientError | ProfileError):
+    if isinstance(fault, Misuse | BadInput | ClientError | ProfileError | ConfigError):
         return f"ottla: {fault}{notes}"
     if isinstance(fault, ModuleNotFoundError) and (extra := _EXTRAS.get((fault.name or "").partition(".")[0])):
         return f"ottla: this needs {fault.name}, which is not installed: pip install 'ottla[{extra}]'"

@@ -135,7 +135,9 @@ def run(command: Command, arguments: Sequence[str]) -> int:
             raise
         _finish_output()
         sys.stderr.write(text + "\n")
-        return _MISUSED if isinstance(fault, ValueError) else 1
+        from ottla.config.option import ConfigError  # a value that Kafka's tools let the broker refuse: exit code 1
+
+        return _MISUSED if isinstance(fault, ValueError) and not isinstance(fault, ConfigError) else 1
 
 
 def _finish_output() -> None:

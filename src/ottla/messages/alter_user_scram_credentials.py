@@ -31,7 +31,7 @@ class AlterUserScramCredentialsRequest:
 class AlterUserScramCredentialsResult:
     user: str = field(String)
     error_code: int = field(Int16)
-    error_message: str | None = field(String, nullable_since=0, default=None)
+    error_message: str | None = field(String, nullable_since=0)
 
 
 @message(versions=(0, 0), flexible_since=0)

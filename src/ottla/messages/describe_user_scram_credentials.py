@@ -26,7 +26,7 @@ class CredentialInfo:
 class DescribeUserScramCredentialsResult:
     user: str = field(String)
     error_code: int = field(Int16)
-    error_message: str | None = field(String, nullable_since=0, default=None)
+    error_message: str | None = field(String, nullable_since=0)
     credential_infos: list[CredentialInfo] = field(Array(CredentialInfo))
 
 
@@ -34,7 +34,7 @@ class DescribeUserScramCredentialsResult:
 class DescribeUserScramCredentialsResponse:
     throttle_time_ms: int = field(Int32)
     error_code: int = field(Int16)
-    error_message: str | None = field(String, nullable_since=0, default=None)
+    error_message: str | None = field(String, nullable_since=0)
     results: list[DescribeUserScramCredentialsResult] = field(Array(DescribeUserScramCredentialsResult))
 
 

@@ -23,7 +23,7 @@ async def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> De
         known.setdefault(user, []).append(CredentialInfo(mechanism=mechanism, iterations=keys.iterations))
     asked = Counter(each.name for each in request.users or ()) or Counter(list(known))
     return DescribeUserScramCredentialsResponse(
-        results=[_result(user, times, known.get(user, [])) for user, times in asked.items()]
+        error_message=None, results=[_result(user, times, known.get(user, [])) for user, times in asked.items()]
     )
 
 
@@ -40,4 +40,6 @@ def _result(user: str, times: int, infos: list[CredentialInfo]) -> DescribeUserS
             error_code=ErrorCode.RESOURCE_NOT_FOUND,
             error_message=f"Attempt to describe a user credential that does not exist: {user}",
         )
-    return DescribeUserScramCredentialsResult(user=user, error_code=ErrorCode.NONE, credential_infos=infos)
+    return DescribeUserScramCredentialsResult(
+        user=user, error_code=ErrorCode.NONE, error_message=None, credential_infos=infos
+    )

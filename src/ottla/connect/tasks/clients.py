@@ -13,15 +13,16 @@ from ottla.cli.kafka.client_options import consumer_settings, producer_settings
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.model import ClientSettings
 from ottla.client.produce.settings import ProducerSettings
+from ottla.client.security import OPTIONS as SECURITY
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
-from ottla.connect.tasks.worker_options import require_plaintext
+from ottla.connect.tasks.worker_options import require_secure
 
 S = TypeVar("S")
 Settings = tuple[S, ClientSettings]
 log = logging.getLogger("ottla.connect")
-_CLIENT = ("security.protocol", "client.id", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms",
-           "retry.backoff.ms")  # fmt: skip
+_CLIENT = ("client.id", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms",
+           *SECURITY)  # fmt: skip
 _OWN = frozenset(("bootstrap.servers", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer"))
 
 
@@ -97,7 +98,7 @@ def _made(
     worker: Mapping[str, str],
     config: Mapping[str, str],
 ) -> Settings[S]:
-    require_plaintext(config)
+    require_secure(config)
     shared = {name: worker[name] for name in _CLIENT if name in worker}
     given = {**below(worker, f"{kind}."), **below(config, f"{kind}.override.")}
     asked = _Asked({**base, **shared, **given})
@@ -105,7 +106,7 @@ def _made(
         made = make(asked), client_settings(asked)
     except Misuse as fault:
         raise ConfigException(f"{kind} of the connector: {fault}") from None
-    for name in sorted(set(given) - asked.asked):
+    for name in sorted(set(given) - asked.asked - set(SECURITY)):
         log.warning("the option %s of the %s has no effect here%s", name, kind, nearest(name, asked.asked))
     return made
 

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ottla.client.security import OPTIONS as SECURITY
+from ottla.client.security import security_of
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
 
 _OF_TASKS: Final = (
     "bootstrap.servers", "key.converter", "value.converter", "header.converter", "offset.flush.interval.ms",
-    "topic.creation.enable", "task.shutdown.graceful.timeout.ms", "config.providers", "client.id", "security.protocol",
+    "topic.creation.enable", "task.shutdown.graceful.timeout.ms", "config.providers", "client.id",
     "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms",
 )  # fmt: skip
 _WITHOUT_EFFECT: Final = (
@@ -27,14 +29,13 @@ _FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "
                     "consumer.")  # fmt: skip
 _FAMILIES_WITHOUT_EFFECT: Final = ("admin.", "metrics.context.")
 _CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.", "producer.", "consumer.", "admin.")
-_SECURE: Final = ("ssl.", "sasl.", "listeners.https.", "security.providers")
 _log = logging.getLogger("ottla.connect")
 
 
 def check(given: Mapping[str, str], own: Sequence[str]) -> None:
     """Refuse values that tasks cannot use; warn of each option without effect. `own`: the worker's besides."""
-    require_plaintext(given)
-    in_use = (*own, *_OF_TASKS)
+    require_secure(given)
+    in_use = (*own, *_OF_TASKS, *SECURITY)
     for name in given:
         if name in in_use or name.startswith(_FAMILIES):
             continue
@@ -47,17 +48,17 @@ def check(given: Mapping[str, str], own: Sequence[str]) -> None:
     flag(given, "topic.creation.enable")
 
 
-def require_plaintext(given: Mapping[str, str]) -> None:
-    """Refuse options of encryption and authentication by name: connections that ignored them would not be safe."""
-    for name, value in given.items():
-        bare = next((name.removeprefix(each) for each in _CLIENTS if name.startswith(each)), name)
-        if bare == "security.protocol" and value.upper() != "PLAINTEXT":
-            raise ConfigException(f"{name}={value}: connections of workers speak PLAINTEXT only as yet")
-        if bare.startswith(_SECURE):
-            raise ConfigException(
-                f"{name}: connections of workers speak PLAINTEXT only as yet, so that it could have no effect; "
-                "take the option out"
-            )
+def require_secure(given: Mapping[str, str]) -> None:
+    """Refuse options of encryption and authentication that will not do, by name: no client may go on without them."""
+    for prefix in ("", *_CLIENTS):
+        options = {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}
+        try:
+            security_of({**given, **options})
+        except ValueError as fault:
+            raise ConfigException(f"{prefix}{fault}") from None
+    for name in given:
+        if name.startswith("listeners.https."):
+            raise ConfigException(f"{name}: the worker's own address has no TLS yet; take the option out")
 
 
 def number(given: Mapping[str, str], name: str, default: int) -> int:
