@@ -7,6 +7,7 @@ import ssl
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -19,6 +20,8 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaProducer
 from tests.access.secured import Secured
+
+from ottla.server.tls_listener import HANDSHAKES_A_TURN
 
 METADATA = (3, 1, struct.pack(">i", 0))
 GOOD, WRONG = b"\0bob\0b", b"\0bob\0x"
@@ -146,6 +149,17 @@ def test_plain_bytes_on_tls_and_tls_on_plain_bytes_end_the_connection(secured: S
         context = ssl.create_default_context(cafile=str(secured.trusted))
         with socket.create_connection(secured.address(listener), timeout=20) as sock, pytest.raises(OSError):
             context.wrap_socket(sock, server_hostname="localhost")
+
+
+def test_more_handshakes_than_a_turn_takes_are_all_done(secured: Secured) -> None:
+    def shake(sock: socket.socket) -> str | None:
+        with context.wrap_socket(sock, server_hostname="localhost") as tls:
+            return tls.version()
+
+    context = ssl.create_default_context(cafile=str(secured.trusted))
+    socks = [socket.create_connection(secured.address("SASL_SSL"), timeout=60) for _ in range(4 * HANDSHAKES_A_TURN)]
+    with ThreadPoolExecutor(len(socks)) as pool:
+        assert set(pool.map(shake, socks)) == {"TLSv1.3"}
 
 
 def test_tls_1_1_is_refused(secured: Secured) -> None:

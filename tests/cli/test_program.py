@@ -214,7 +214,7 @@ def test_shims_are_not_written_over_a_file(tmp_path: Path) -> None:
         (["-b", "localhost:9092", "topic", "list"], "the command comes first, -b behind it"),
         (["kafka-acls", "--list"], "there is no kafka-acls: ottla has no access control."),
         (["kafka-storage.sh", "format"], "a data directory needs no formatting"),
-        (["connect-standalone"], "ottla has no Connect"),
+        (["connect-standalone"], "ottla connect start"),
     ],
 )
 def test_a_newcomer_is_told_how_it_is_done_here(words: list[str], said: str) -> None:

@@ -198,6 +198,23 @@ def test_bytes_come_whole_and_in_order_however_the_socket_takes_and_gives_them(
     assert b"".join(back) == sent_there
 
 
+def test_a_handshake_waits_for_its_turn_and_takes_nothing_before(signer: Authority, tmp_path: Path) -> None:
+    context = server_context(settings(keystore_location=signer.sign("broker").file(tmp_path)))
+    there, here = socket.socketpair()
+    here.setblocking(False)
+    turns = [False]
+    tls = TlsSocket(here, lambda: context, memoryview(bytearray(1 << 16)), lambda: turns[0], lambda: None)
+    there.sendall(b"\x16\x03\x01")
+    with pytest.raises(BlockingIOError):
+        tls.recv_into(memoryview(bytearray(10)))
+    assert here.recv(10, socket.MSG_PEEK) == b"\x16\x03\x01", "else nothing would wake it again"
+    turns[0] = True
+    with pytest.raises(BlockingIOError):
+        tls.recv_into(memoryview(bytearray(10)))
+    there.close()
+    tls.close()
+
+
 def test_openssls_own_client_is_served_with_each_version(signer: Authority, tmp_path: Path) -> None:
     from ottla.testing import TestBroker
 

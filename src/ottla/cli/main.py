@@ -72,7 +72,9 @@ _NOT_THERE = {
     "kafka-storage": "a data directory needs no formatting; `ottla start` makes it",
     "kafka-server-start": "`ottla start --config server.properties` starts a broker",
     "kafka-server-stop": "SIGTERM or Ctrl-C stops a broker, `ottla cluster down` a cluster on one machine",
-    **dict.fromkeys(("connect-standalone", "connect-distributed", "connect-mirror-maker"), "ottla has no Connect"),
+    "connect-standalone": "`ottla connect start WORKER.properties CONNECTOR.properties` runs connectors",
+    "connect-distributed": "`ottla connect start WORKER.properties` runs a worker of a group",
+    "connect-mirror-maker": "ottla has no mirrors",
 }
 """Apache Kafka's scripts for things that ottla lacks or does otherwise."""
 

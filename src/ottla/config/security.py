@@ -225,17 +225,18 @@ def unknown_listener_options(texts: Mapping[str, str], listeners: Iterable[str])
 
 
 def _jaas(texts: Mapping[str, str], mechanism: str) -> tuple[Jaas | None, str | None]:
-    name = f"{mechanism.lower()}.sasl.jaas.config"
-    said = texts.get(name, texts.get("sasl.jaas.config"))
-    if said is None:
+    """The login configuration of a mechanism: its own, or the one for all if that is of its kind."""
+    own, shared = f"{mechanism.lower()}.sasl.jaas.config", "sasl.jaas.config"
+    name = own if own in texts else shared
+    if name not in texts:
         return None, None
     try:
-        jaas = parse_jaas(said)
+        jaas = parse_jaas(texts[name])
     except WrongJaas as fault:
         return None, f"{name}: {fault}"
-    if jaas.module != _MODULES[mechanism]:
-        return None, f"{name}: {mechanism} takes {_MODULES[mechanism]}, not {jaas.module}"
-    return jaas, None
+    if jaas.module == _MODULES[mechanism]:
+        return jaas, None
+    return None, None if name == shared else f"{name}: {mechanism} takes {_MODULES[mechanism]}, not {jaas.module}"
 
 
 def _users(jaas: Jaas) -> dict[str, str]:

@@ -56,10 +56,10 @@ class TlsSocket:
 
     def recv_into(self, target: memoryview) -> int:
         """Receive decrypted bytes; 0 at the end of the connection."""
-        if self._object is None:
-            self._begin()
         if not self.shaken:
-            self._shake()
+            if not self._may_shake():
+                raise BlockingIOError  # nothing is taken from the socket, so that the loop calls again
+            self._shake(self._object or self._begin())
         self.pending = False
         got = self._decrypt(target)
         if not got and not self._over:
@@ -68,6 +68,8 @@ class TlsSocket:
             got = self._decrypt(target)
         if self._out.pending:  # an answer of TLS's own, as to a key update
             self._send_on()
+            if self._out.pending > _RECORDS_BYTES:
+                raise ConnectionAbortedError("it asks for new keys without end and reads no answer")
         if not got and not self._over:
             raise BlockingIOError  # a record is not whole yet
         self.pending = got == len(target)
@@ -133,12 +135,13 @@ class TlsSocket:
                 self.flush()
         self._socket.close()
 
-    def _begin(self) -> None:
+    def _begin(self) -> ssl.SSLObject:
         count = self._socket.recv_into(self._scratch)
         if count == 0:
             raise ConnectionResetError("closed before TLS began")
         self._in.write(self._scratch[:count])
         self._object = self._context().wrap_bio(self._in, self._out, server_side=True)
+        return self._object
 
     def _decrypt(self, target: memoryview) -> int:
         assert self._object is not None
@@ -156,11 +159,7 @@ class TlsSocket:
             self._over = True
         return got
 
-    def _shake(self) -> None:
-        if not self._may_shake():
-            raise BlockingIOError
-        tls = self._object
-        assert tls is not None
+    def _shake(self, tls: ssl.SSLObject) -> None:
         while True:
             try:
                 tls.do_handshake()
