@@ -18,7 +18,7 @@ _SOON = {
     "older producer epoch accepted": (0, "older-epoch"),
     "lease ignored in produce": (16, "without-lease"),
     "lease ignored in fetch": (16, "without-lease"),
-    "receipts kept across incarnations": (0, "not-on-disk"),
+    "receipts kept across incarnations": (20, "not-on-disk"),
     "truncation leaves the epoch cache": (104, "stuck"),
 }
 """(first seed, kinds of anomalies) for removals of which at least one shows within a few seeds."""

@@ -130,17 +130,23 @@ def test_numbers_must_be_positive_and_in_order():
         "value.deserializer",
         "enable.auto.commit",
         "interceptor.classes",
-        "sasl.jaas.config",
-        "ssl.truststore.location",
+        "sasl.login.callback.handler.class",
+        "ssl.truststore.lokation",
     ],
 )
 def test_settings_that_cannot_be_honoured_are_refused_by_name(name):
     assert name in refusal(**{f"kafka.{name}": "x"})
 
 
-def test_security_is_refused_until_there_is_any():
-    assert "only PLAINTEXT" in refusal(kafka__security__protocol="SASL_SSL")
+def test_security_is_taken_by_kafkas_names_and_refused_where_it_will_not_do():
+    assert "must be one of PLAINTEXT" in refusal(kafka__security__protocol="TLS")
+    assert "user and a password" in refusal(kafka__security__protocol="SASL_SSL", kafka__sasl__mechanism="PLAIN")
     source_options({**A, "kafka.security.protocol": "plaintext"}, streaming=False)
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="hunter2";'
+    secured = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.jaas.config": jaas}
+    found = source_options({**A, **secured}, streaming=False)
+    assert (found.kafka.security.protocol, found.kafka.security.user) == ("SASL_SSL", "a")
+    assert "hunter2" not in repr(found)
 
 
 def test_settings_without_effect_pass_silently_and_those_of_the_other_side_are_warned_about(caplog):
