@@ -30,6 +30,8 @@ OF_TRANSACTIONS = {
     "ListTransactions",
 }
 NEVER_CAPTURED = {
+    "AlterUserScramCredentials",
+    "DescribeUserScramCredentials",
     "OffsetForLeaderEpoch",
     "AlterReplicaLogDirs",
     "AlterPartitionReassignments",
@@ -38,7 +40,7 @@ NEVER_CAPTURED = {
     "ConsumerGroupHeartbeat",
     *OF_TRANSACTIONS,
 }
-"""APIs that a single broker without transactions and without changes of leaders does not receive."""
+"""APIs that a single broker without transactions, users and changes of leaders does not receive."""
 
 
 class Frame(NamedTuple):

@@ -403,7 +403,7 @@ def test_a_plugin_is_found_by_its_class_or_the_end_of_it():
     assert found(TRANSFORMATIONS, whole) is found(TRANSFORMATIONS, "Cast$Key")
     with pytest.raises(ConfigException, match=r"Class Cast\$Valeu could not be found \(did you mean Cast\$Value\?\)"):
         found(TRANSFORMATIONS, "Cast$Valeu")
-    assert len(TRANSFORMATIONS) == 26
+    assert len(TRANSFORMATIONS) == 27
 
 
 def test_plans_are_kept_for_a_bounded_number_of_schemas():
