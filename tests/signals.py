@@ -21,10 +21,14 @@ def from_a_terminal(command: Sequence[str]) -> list[str]:
 
 
 def ending_with_parent(number: signal.Signals) -> Callable[[], None]:
-    """A `preexec_fn` by which the kernel sends the program a signal when its parent ends, even by `kill -9`."""
+    """A `preexec_fn` by which the kernel sends the program a signal when its parent ends, even by `kill -9`.
+
+    The signal acts, also where the suite ignores it, as under `nohup`.
+    """
     kernel = ctypes.CDLL(None)
 
     def ask() -> None:
+        signal.signal(number, signal.SIG_DFL)
         with contextlib.suppress(AttributeError):  # another system than Linux
             kernel.prctl(_PR_SET_PDEATHSIG, number)
 
