@@ -22,7 +22,7 @@ from ottla.lake.rounds.settings import load_settings
 from ottla.lake.stores import open_store
 from ottla.rows.arrow import row_schema
 from ottla.rows.plan import OffsetRange
-from ottla.rows.read import Decoded
+from ottla.rows.read import DecodedRange
 from ottla.rows.workers import Here
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -106,7 +106,7 @@ class Rounds:
 
     def _read(
         self, span: OffsetRange, kafka: object, *, columns: tuple[str, ...] = COLUMNS, **_: object
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[DecodedRange]:
         """Pieces of at most five records, so that columns also change between the pieces of a round."""
         records = self.partitions[span.partition]
         for begin in range(span.start, span.end, 5):
@@ -121,7 +121,7 @@ class Rounds:
             }
             schema = row_schema(columns)
             arrays = [pa.array(whole[each.name], each.type) for each in schema]
-            yield Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), records=len(offsets))
+            yield DecodedRange(pa.RecordBatch.from_arrays(arrays, schema=schema), records=len(offsets))
 
 
 Make = Callable[..., Rounds]

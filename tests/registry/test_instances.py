@@ -17,7 +17,7 @@ from tests.registry.registry_process import RegistryProcess
 
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
-from ottla.jobs.state_topic import PRODUCER_ID, Place
+from ottla.jobs.state_topic import PRODUCER_ID, NextAppend
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.registry import decide
@@ -108,7 +108,7 @@ def test_a_writer_whose_place_the_broker_does_not_accept_begins_an_epoch(
             with Cluster(bootstrap) as cluster:
                 cluster.produce(topic, 0, ahead)
             await registry.topic.catch_up()
-            registry.topic._place = Place(3, 77)
+            registry.topic._place = NextAppend(3, 77)
             value = await registry.write(lambda state: decide.register(state, "b", Proposal('"long"')))
             assert value.id == 2
             assert registry.topic._place.epoch == 4

@@ -9,7 +9,7 @@ from tests.groups.consumer_desk import ConsumerDesk
 
 from ottla.groups.entries import encode_entry
 from ottla.groups.offsets import NO_PRODUCER
-from ottla.groups.values import Decision, Entry
+from ottla.groups.values import Decision, GroupEntry
 from ottla.kernel.shards import Writer
 from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -48,13 +48,13 @@ class LoggedDesk(ConsumerDesk):
         for ticket, answer in decision.replies:
             ticket.fill(answer)
 
-    def put(self, entries: Sequence[Entry], producer: int = NO_PRODUCER) -> None:
+    def put(self, entries: Sequence[GroupEntry], producer: int = NO_PRODUCER) -> None:
         """Append entries and apply them."""
         base = self.log_only(entries, producer)
         for place, entry in enumerate(entries):
             self.shard.apply(entry, base + place, producer)
 
-    def log_only(self, entries: Sequence[Entry], producer: int = NO_PRODUCER) -> int:
+    def log_only(self, entries: Sequence[GroupEntry], producer: int = NO_PRODUCER) -> int:
         """Append entries that the live shard does not hear of; return the offset of the first."""
         records = [Record(0, self.now.wall_ms, *encode_entry(entry)) for entry in entries]
         if producer == NO_PRODUCER:

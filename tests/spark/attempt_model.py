@@ -11,17 +11,17 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ottla.spark.attempt import Attempt, Do
+from ottla.spark.attempt import Do, TaskAttempt
 from ottla.spark.marker import Content, Marker, Task
 
 CONTENT = Content(3, 5)
 ENDED = (Do.FINISHED, Do.FAILED)
 NEVER_MS, LATE_MS = 0.0, 1e9
-Machine = Callable[[Task], Attempt]
+Machine = Callable[[Task], TaskAttempt]
 
 
-def machine(task: Task) -> Attempt:
-    return Attempt(task, timeout_ms=1000)
+def machine(task: Task) -> TaskAttempt:
+    return TaskAttempt(task, timeout_ms=1000)
 
 
 class Violated(AssertionError):
@@ -32,7 +32,7 @@ class Violated(AssertionError):
 class Running:
     """One attempt, and the epoch that it was given."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
     epoch: int = -1
 
     def key(self) -> tuple[object, ...]:
@@ -40,7 +40,7 @@ class Running:
         found = None if mine.marker is None else mine.marker.batch
         return (mine.task.batch, mine.do.name, mine._unknown, found, self.epoch)
 
-    def told(self, tell: Callable[[Attempt], None], epoch: int | None = None) -> Running:
+    def told(self, tell: Callable[[TaskAttempt], None], epoch: int | None = None) -> Running:
         attempt = copy.copy(self.attempt)
         tell(attempt)
         return Running(attempt, self.epoch if epoch is None else epoch)

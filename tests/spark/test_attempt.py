@@ -6,14 +6,14 @@ import pytest
 from attempt_model import ENDED, Violated, World, after, alone, explore, judge, machine
 
 from ottla.client.model import CommittedOffset
-from ottla.spark.attempt import Attempt, Do
+from ottla.spark.attempt import Do, TaskAttempt
 from ottla.spark.marker import Content, Marker, Task
 
 ROWS = Content(2, 7)
 
 
 def an_attempt(batch=3, index=1, **options):
-    return Attempt(Task("q", batch, index), timeout_ms=1000, **options)
+    return TaskAttempt(Task("q", batch, index), timeout_ms=1000, **options)
 
 
 def after_reading(attempt, marker):
@@ -186,7 +186,7 @@ def test_random_walks_with_many_attempts_and_batches_keep_the_promise(seed):
     assert reached.running[0].attempt.do is Do.FINISHED
 
 
-class FencesLast(Attempt):
+class FencesLast(TaskAttempt):
     """Reads the marker, then fences, then writes."""
 
     def found(self, marker, now_ms):
@@ -204,24 +204,24 @@ class FencesLast(Attempt):
             self.do = Do.WRITE
 
 
-class SkipsItsOwnBatchOnly(Attempt):
+class SkipsItsOwnBatchOnly(TaskAttempt):
     def found(self, marker, now_ms):
         if marker is not None and marker.batch > self.task.batch:
             marker = None
         super().found(marker, now_ms)
 
 
-class TakesAnUnansweredCommitForDone(Attempt):
+class TakesAnUnansweredCommitForDone(TaskAttempt):
     def commit_unknown(self):
         self.do = Do.FINISHED
 
 
-class TakesBeingFencedForDone(Attempt):
+class TakesBeingFencedForDone(TaskAttempt):
     def superseded(self, now_ms, *, open_for_ms):
         self.do = Do.FINISHED
 
 
-class NeverReads(Attempt):
+class NeverReads(TaskAttempt):
     def fenced(self):
         if self._unknown:
             super().fenced()

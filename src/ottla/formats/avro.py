@@ -15,7 +15,7 @@ from ottla.formats.avro_schema import MISSING, Array, Field, Map, Node, Record, 
 from ottla.formats.avro_types import arrow_type, members, only_branch, plain_type
 from ottla.formats.evolution import described
 from ottla.formats.faults import BadPayload, SchemaFault
-from ottla.formats.rows import Block
+from ottla.formats.rows import ValueBlock
 from ottla.formats.writer import WriterSchema
 
 BLOCK_ROWS = 1 << 16
@@ -38,7 +38,7 @@ class AvroReader:
         self._rows = RowReader(self.node)
         self._plain = plain_type(self.node)
 
-    def read(self, payloads: pa.Array) -> Block:
+    def read(self, payloads: pa.Array) -> ValueBlock:
         """All payloads (none of them null); an array of those that are good."""
         good = np.ones(len(payloads), dtype=np.bool_)
         faults: list[tuple[int, str]] = []
@@ -58,7 +58,7 @@ class AvroReader:
                 middle = (start + end) // 2
                 spans += [(middle, end), (start, middle)]
         kind = arrow_type(self.node)
-        return Block(pa.concat_arrays(arrays) if arrays else pa.nulls(0, kind), good, sorted(faults))
+        return ValueBlock(pa.concat_arrays(arrays) if arrays else pa.nulls(0, kind), good, sorted(faults))
 
     def _alone(self, payloads: pa.Array, first: int, good: np.ndarray, faults: list[tuple[int, str]]) -> pa.Array:
         values, rows = [], []

@@ -12,7 +12,7 @@ from ottla.groups.consumer_requests import is_full, owned_partitions, refused, u
 from ottla.groups.consumer_steps import Surroundings, Trial, advance
 from ottla.groups.consumer_values import JOINING, LEAVING_FOR_A_WHILE, ConsumerMember, is_subset
 from ottla.groups.reconciliation import come_back
-from ottla.groups.values import Caller, ConsumerSettings, Entry, Moment
+from ottla.groups.values import Caller, ConsumerSettings, GroupEntry, Moment
 from ottla.kernel.errors import ErrorCode, clipped
 from ottla.kernel.patterns import BadPattern, compile_pattern
 from ottla.messages.consumer_group_heartbeat import (
@@ -29,7 +29,7 @@ Refused = ConsumerGroupHeartbeatResponse
 class Beat:
     """The outcome of a heartbeat: entries to write, the answer, and the member as it is once they are applied."""
 
-    entries: list[Entry]
+    entries: list[GroupEntry]
     answer: ConsumerGroupHeartbeatResponse
     member: ConsumerMember
     moved: bool

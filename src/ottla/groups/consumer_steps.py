@@ -23,7 +23,7 @@ from ottla.groups.consumer_values import (
 from ottla.groups.reconciliation import Reconciliation
 from ottla.groups.target_assignment import Assignor, Spec, Subscriber
 from ottla.groups.topics import Topics, shapes_of
-from ottla.groups.values import ConsumerSettings, Entry, Moment
+from ottla.groups.values import ConsumerSettings, GroupEntry, Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Trial:
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
-        self.entries: list[Entry] = []
+        self.entries: list[GroupEntry] = []
         self._is_copy = False
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: GroupEntry) -> None:
         if not self._is_copy:
             self.group, self._is_copy = self.group.copy(), True
         self.entries.append(entry)

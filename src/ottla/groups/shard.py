@@ -26,7 +26,7 @@ from ottla.groups.values import (
     Caller,
     ConsumerSettings,
     Decision,
-    Entry,
+    GroupEntry,
     GroupSettings,
     Moment,
     Ticket,
@@ -317,14 +317,14 @@ class GroupShard:
 
     # The log
 
-    def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
+    def encode(self, entry: GroupEntry) -> tuple[bytes, bytes | None]:
         return encode_entry(entry)
 
-    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+    def decode(self, key: bytes, value: bytes | None) -> GroupEntry | None:
         """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
 
-    def owner(self, entry: Entry) -> str:
+    def owner(self, entry: GroupEntry) -> str:
         """The group that an entry is about."""
         key = entry.key
         return key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey) else key.group_id
@@ -333,7 +333,7 @@ class GroupShard:
         """True for offsets: a value that a later one follows leaves nothing behind."""
         return is_offset(key)
 
-    def apply(self, entry: Entry, record_offset: int, producer: int = NO_PRODUCER) -> None:
+    def apply(self, entry: GroupEntry, record_offset: int, producer: int = NO_PRODUCER) -> None:
         """Take in one entry: appended a moment ago, or read back from the log."""
         key, value = entry.key, entry.value
         if isinstance(key, OffsetCommitKey):

@@ -37,7 +37,7 @@ __all__ = [
     "ConsumerSettings",
     "ConsumerValue",
     "Decision",
-    "Entry",
+    "GroupEntry",
     "GroupSettings",
     "MigrationPolicy",
     "Moment",
@@ -103,7 +103,7 @@ class GroupSettings:
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
-class Entry(NamedTuple):
+class GroupEntry(NamedTuple):
     """One record of `__consumer_offsets`; a value of None is a tombstone."""
 
     key: OffsetCommitKey | GroupMetadataKey | ConsumerKey
@@ -111,7 +111,7 @@ class Entry(NamedTuple):
     value_version: int
 
 
-class Decision(Outcome[Entry]):
+class Decision(Outcome[GroupEntry]):
     """A group shard's decision. Where the append is refused, `GroupShard.refused` takes over."""
 
     __slots__ = ("if_refused",)

@@ -285,7 +285,7 @@ _VERSION = 0
 _HEADER = bits.Struct(">hhqq")
 
 
-class Entry(NamedTuple):
+class MetadataEntry(NamedTuple):
     """One decoded entry with the mark of its writer."""
 
     broker_epoch: int
@@ -302,7 +302,7 @@ def encode_entry(body: Body, *, broker_epoch: int, sequence: int) -> bytes:
     return bytes(out)
 
 
-def decode_entry(data: bytes) -> Entry:
+def decode_entry(data: bytes) -> MetadataEntry:
     """UnknownEntry if a newer release wrote it; MalformedMessage if it is damaged."""
     if len(data) < _HEADER.size:
         raise MalformedMessage(f"a metadata entry of {len(data)} bytes")
@@ -316,4 +316,4 @@ def decode_entry(data: bytes) -> Entry:
     body, end = decoder(kind, version)(memoryview(data), _HEADER.size)
     if end != len(data):
         raise MalformedMessage(f"{len(data) - end} bytes too many in a metadata entry of type {number}")
-    return Entry(broker_epoch, sequence, body)
+    return MetadataEntry(broker_epoch, sequence, body)

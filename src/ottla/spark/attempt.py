@@ -62,7 +62,7 @@ class NotWritten(Exception):
 
 
 @dataclass(slots=True)
-class Attempt:
+class TaskAttempt:
     """The machine of one attempt: its next step."""
 
     task: Task

@@ -22,7 +22,7 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.rows.connections import cluster
-from ottla.spark.attempt import Attempt, Do, NotWritten
+from ottla.spark.attempt import Do, NotWritten, TaskAttempt
 from ottla.spark.content import COLUMNS, content_of
 from ottla.spark.marker import Content, Marker, Task
 from ottla.spark.options import SinkOptions
@@ -81,7 +81,7 @@ class _AtWork:
         self._where = cluster(options.kafka, patient=task.batch > 0)
         self._place = TopicPartition(options.delivery.marker_topic, 0)
         self._timeout_ms = options.kafka.transaction_timeout_ms
-        self._attempt = Attempt(
+        self._attempt = TaskAttempt(
             task,
             timeout_ms=self._timeout_ms,
             quiet_ms=QUIET_MS,

@@ -8,20 +8,20 @@ from collections import defaultdict
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from ottla.schema.codec import MalformedMessage, decoder, encoder
-from ottla.transactions.values import NEVER_WRITTEN, Entry, State, Transaction
+from ottla.transactions.values import NEVER_WRITTEN, State, Transaction, TransactionEntry
 
 _KEY_VERSION = 0
 _NEWEST_VALUE_VERSION = 1
 _INT16 = struct.Struct(">h")
 
 
-def transaction_entry(transactional_id: str, transaction: Transaction, *, value_version: int) -> Entry:
-    return Entry(TransactionLogKey(transactional_id=transactional_id), _value(transaction), value_version)
+def transaction_entry(transactional_id: str, transaction: Transaction, *, value_version: int) -> TransactionEntry:
+    return TransactionEntry(TransactionLogKey(transactional_id=transactional_id), _value(transaction), value_version)
 
 
-def tombstone(transactional_id: str) -> Entry:
+def tombstone(transactional_id: str) -> TransactionEntry:
     """The transactional id has expired."""
-    return Entry(TransactionLogKey(transactional_id=transactional_id), None, _NEWEST_VALUE_VERSION)
+    return TransactionEntry(TransactionLogKey(transactional_id=transactional_id), None, _NEWEST_VALUE_VERSION)
 
 
 def transaction_of(value: TransactionLogValue) -> Transaction:
@@ -45,7 +45,7 @@ def transaction_of(value: TransactionLogValue) -> Transaction:
     )
 
 
-def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
+def encode_entry(entry: TransactionEntry) -> tuple[bytes, bytes | None]:
     """The key and value of the record."""
     key = bytearray(_INT16.pack(_KEY_VERSION))
     encoder(TransactionLogKey, _KEY_VERSION)(entry.key, key)
@@ -56,7 +56,7 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
     return bytes(key), bytes(value)
 
 
-def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
+def decode_entry(key: bytes, value: bytes | None) -> TransactionEntry | None:
     """The entry in a record; None for keys of versions that newer brokers may write (KIP-915).
 
     Raises MalformedMessage where the bytes are not what they say.
@@ -73,7 +73,7 @@ def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
     status = log_value.transaction_status
     if not 0 <= status <= max(State) or State(status) in NEVER_WRITTEN:
         raise MalformedMessage(f"a transaction record of status {status}")
-    return Entry(log_key, log_value, version)
+    return TransactionEntry(log_key, log_value, version)
 
 
 def _value(transaction: Transaction) -> TransactionLogValue:

@@ -23,12 +23,12 @@ from ottla.transactions.entries import decode_entry, encode_entry, tombstone, tr
 from ottla.transactions.timing import Timing
 from ottla.transactions.values import (
     Decision,
-    Entry,
     Given,
     Markers,
     State,
     TakeId,
     Transaction,
+    TransactionEntry,
     TransactionSettings,
 )
 
@@ -235,14 +235,14 @@ class TransactionShard:
 
     # The log
 
-    def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
+    def encode(self, entry: TransactionEntry) -> tuple[bytes, bytes | None]:
         return encode_entry(entry)
 
-    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+    def decode(self, key: bytes, value: bytes | None) -> TransactionEntry | None:
         """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
 
-    def owner(self, entry: Entry) -> str:
+    def owner(self, entry: TransactionEntry) -> str:
         """The transactional id that an entry is about."""
         return str(entry.key.transactional_id)
 
@@ -250,7 +250,7 @@ class TransactionShard:
         """True for all: a value says everything about its transactional id."""
         return True
 
-    def apply(self, entry: Entry, record_offset: int, producer: int = -1) -> None:
+    def apply(self, entry: TransactionEntry, record_offset: int, producer: int = -1) -> None:
         """Take in one entry: appended a moment ago, or read back from the log."""
         transactional_id = entry.key.transactional_id
         self._ongoing.pop(transactional_id, None)
@@ -285,7 +285,7 @@ class TransactionShard:
             self._timing.complete_soon(now)
         return out
 
-    def refused(self, decision: Outcome[Entry], error: ErrorCode, now: Moment) -> Decision:
+    def refused(self, decision: Outcome[TransactionEntry], error: ErrorCode, now: Moment) -> Decision:
         """Answer the requests of a decision whose entries were not written with the error.
 
         Completions are tried again, as no request asks for them; aborts of transactions that timed out come up again.

@@ -92,7 +92,7 @@ class TransactionSettings:
     """The level that the cluster has finalized: how fences and timeouts end a transaction, and what the log holds."""
 
 
-class Entry(NamedTuple):
+class TransactionEntry(NamedTuple):
     """One record of `__transaction_state`; a value of None is a tombstone."""
 
     key: TransactionLogKey
@@ -123,7 +123,7 @@ Verified = dict[TopicPartition, ErrorCode]
 """True if each partition is in the transaction."""
 
 
-class Decision(Outcome[Entry]):
+class Decision(Outcome[TransactionEntry]):
     """A transaction shard's decision; its effects are `Markers`."""
 
     __slots__ = ()

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ottla.lake.columns.json_columns import DELETED, EVENT_TIME, Block
+from ottla.lake.columns.json_columns import DELETED, EVENT_TIME, JsonBlock
 from ottla.lake.columns.layout import Layout
 from ottla.lake.columns.shape import Shape
 from ottla.lake.rounds.sift import RECORD_COLUMNS, Sieve
@@ -26,7 +26,7 @@ def batch(*values_):
 
 
 def block(table, good, faults=()):
-    return Block(table, np.array(good), list(faults), table.schema)
+    return JsonBlock(table, np.array(good), list(faults), table.schema)
 
 
 def offsets(rows):

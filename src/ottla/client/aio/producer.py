@@ -14,7 +14,7 @@ from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
 from ottla.client.faces.call import Awaited, keywords
 from ottla.client.faces.producer import ProducerCalls
 from ottla.client.model import ClientSettings
-from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, record_size
+from ottla.client.produce.accumulator import Accumulator, BatchPlace, Delivered, OutgoingBatch, record_size
 from ottla.client.produce.producing import Ended, Sender, settings_from
 from ottla.client.produce.record import Content, Headers, read_record
 from ottla.client.produce.settings import ProducerSettings
@@ -283,7 +283,7 @@ def _tell(batches: Sequence[OutgoingBatch]) -> None:
             listener()
 
 
-def _resolve(future: asyncio.Future[Delivered], place: Place) -> None:
+def _resolve(future: asyncio.Future[Delivered], place: BatchPlace) -> None:
     if future.done():
         return
     outcome = place.outcome

@@ -18,9 +18,9 @@ from ottla.client.faces.producer import ProducerCalls
 from ottla.client.model import ClientSettings
 from ottla.client.produce.accumulator import (
     Accumulator,
+    BatchPlace,
     Delivered,
     OutgoingBatch,
-    Place,
     record_size,
 )
 from ottla.client.produce.producing import Ended, Sender, settings_from
@@ -39,7 +39,7 @@ class Delivery:
 
     __slots__ = ("_changed", "_place")
 
-    def __init__(self, place: Place, changed: threading.Condition) -> None:
+    def __init__(self, place: BatchPlace, changed: threading.Condition) -> None:
         self._place = place
         self._changed = changed
 
@@ -402,6 +402,6 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else 1000 * seconds
 
 
-def _outcome(place: Place) -> Delivered | Exception:
+def _outcome(place: BatchPlace) -> Delivered | Exception:
     outcome = place.outcome
     return outcome if isinstance(outcome, Exception) else place.delivered()

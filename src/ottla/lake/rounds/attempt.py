@@ -24,7 +24,7 @@ from ottla.lake.notes.plans import Commit, LoadPlan, Publication, WrittenFile, b
 from ottla.lake.rounds.files import Target
 from ottla.lake.rounds.merge import merge_tasks
 from ottla.lake.rounds.progress import Progress
-from ottla.lake.rounds.publishing import Publisher
+from ottla.lake.rounds.publishing import RoundPublisher
 from ottla.lake.rounds.settings import LoadSettings
 from ottla.lake.rounds.sift import row_filter
 from ottla.lake.rounds.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
@@ -38,7 +38,7 @@ _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 
-class Attempt:
+class RoundAttempt:
     """One try at carrying a plan out."""
 
     def __init__(
@@ -280,7 +280,7 @@ def publishable(
     committed: Commit,
     folder: Callable[[], str],
     workers: Workers,
-    publisher: Publisher,
+    publisher: RoundPublisher,
     progress: Progress,
 ) -> Publication:
     """The results of a plan's ranges, which can be shown.
@@ -290,7 +290,7 @@ def publishable(
     """
     known = dict(committed.columns)
     while True:
-        publication = Attempt(settings, plan, known, folder(), workers, progress).publication()
+        publication = RoundAttempt(settings, plan, known, folder(), workers, progress).publication()
         try:
             publisher.check(publication, committed)
         except CannotWiden as fault:

@@ -29,7 +29,7 @@ from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
 _NOTHING = "Nothing of this round was loaded"
 
 
-class Publisher(Protocol):
+class RoundPublisher(Protocol):
     """Makes rounds visible."""
 
     def begin(self, topic: str) -> None:
@@ -42,9 +42,9 @@ class Publisher(Protocol):
         """Show a round's files, all of them and once; the lake will stand at `after`."""
 
 
-def publisher(shape: Shape, store: Store, loader: str) -> Publisher:
+def publisher(shape: Shape, store: Store, loader: str) -> RoundPublisher:
     """The way of the lake's format."""
-    return PlainFiles(shape, store) if shape.format == "parquet" else Tables(shape, store.url, loader)
+    return PlainFiles(shape, store) if shape.format == "parquet" else TablePublisher(shape, store.url, loader)
 
 
 class PlainFiles:
@@ -93,7 +93,7 @@ class PlainFiles:
         self._store.reveal([file.move for file in publication.files])
 
 
-class Tables:
+class TablePublisher:
     """A file is visible once its table's log names it: one commit a topic and round."""
 
     def __init__(self, shape: Shape, url: str, loader: str) -> None:

@@ -23,7 +23,7 @@ from ottla.lake.rounds.settings import Reports
 from ottla.lake.stores.base import LakeRefused
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.plan import Offsets, SourceOffset
-from ottla.rows.publish import Publisher as GroupOffsets
+from ottla.rows.publish import OffsetCommitter as GroupOffsets
 
 log = logging.getLogger("ottla.spark")
 

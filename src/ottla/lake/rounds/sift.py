@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ottla.lake.columns.event_types import kinds_in
 from ottla.lake.columns.flat import flat_fields
-from ottla.lake.columns.json_columns import EVENT_TIME, Block
+from ottla.lake.columns.json_columns import EVENT_TIME, JsonBlock
 from ottla.lake.columns.layout import Layout, event_times, in_calendar, placed, readable
 from ottla.lake.columns.shape import Shape
 from ottla.lake.columns.values import lake_columns, lake_table
@@ -71,7 +71,7 @@ class Sieve:
         fields = [] if columns is None else flat_fields(columns, shape.taken_apart)
         self._event_type = next((each.type for each in fields if each.name == layout.event_time), pa.null())
 
-    def sift(self, batch: pa.RecordBatch, block: Block | None) -> Sifted:
+    def sift(self, batch: pa.RecordBatch, block: JsonBlock | None) -> Sifted:
         """Sift records, whose values were read into a block unless they stay bytes."""
         sifted = _whole(batch) if block is None else self._read(batch, block)
         if self._filter is not None:
@@ -90,7 +90,7 @@ class Sieve:
             sifted.keep(placed(sifted.rows, self._layout, self.names), TOO_LONG)
         return sifted
 
-    def _read(self, batch: pa.RecordBatch, block: Block) -> Sifted:
+    def _read(self, batch: pa.RecordBatch, block: JsonBlock) -> Sifted:
         """The record's own columns beside those of its value."""
         assert block.table is not None
         places = np.flatnonzero(block.good)

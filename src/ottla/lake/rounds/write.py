@@ -190,7 +190,7 @@ class _TopicWriter:
         self._letters.add(span, batch, sorted(sifted.faults))
         return len(sifted.faults), 0 if sifted.left_out is None else len(sifted.left_out.places)
 
-    def _begin_late(self, span: OffsetRange, batch: pa.RecordBatch, block: json_columns.Block) -> None:
+    def _begin_late(self, span: OffsetRange, batch: pa.RecordBatch, block: json_columns.JsonBlock) -> None:
         """Leave out values of columns that have not begun yet."""
         if not self._firsts:
             return

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.lake.stores.base import Entry, Hold, LakeHeld, LakeRefused, Move, Output, Store, StoreUnreachable
+from ottla.lake.stores.base import Hold, LakeHeld, LakeRefused, Move, Output, Store, StoredFile, StoreUnreachable
 from ottla.lake.stores.urls import OBJECTS, catalog_url, lake_url, local_path, place_of
 
 __all__ = [
-    "Entry",
     "Hold",
     "LakeHeld",
     "LakeRefused",
@@ -14,6 +13,7 @@ __all__ = [
     "Output",
     "Store",
     "StoreUnreachable",
+    "StoredFile",
     "catalog_url",
     "lake_url",
     "local_path",

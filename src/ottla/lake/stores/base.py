@@ -27,7 +27,7 @@ class StoreUnreachable(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredFile:
     """One file of the store."""
 
     name: str
@@ -84,7 +84,7 @@ class Store(Protocol):
     def read(self, name: str) -> bytes | None:
         """A whole file; None where there is none."""
 
-    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[StoredFile]:
         """All files whose name begins with `prefix` (a folder, ending with a slash), sorted by name.
 
         Those of folders below it too, at any depth, unless `deep` is False.

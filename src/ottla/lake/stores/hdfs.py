@@ -18,10 +18,10 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
-from ottla.lake.stores.base import Entry, LakeRefused, Move, StoreUnreachable
+from ottla.lake.stores.base import LakeRefused, Move, StoredFile, StoreUnreachable
 from ottla.lake.stores.lease import Claim, Lease, Seen, lease_seconds, take
 from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
-from ottla.lake.stores.urls import Place
+from ottla.lake.stores.urls import LakeUrlParts
 
 LEASE = "_ottla/lease"
 _PATIENCE = {
@@ -39,7 +39,7 @@ _PASSING = ("SafeModeException", "StandbyException", "RetriableException", "Retr
 class HdfsStore:
     """A folder of HDFS; made with its parents where it is missing."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LakeUrlParts) -> None:
         self.url = f"hdfs://{place.bucket}/{place.path}"
         self._folder = f"/{place.path}"
         with hdfs_asked(self.url):
@@ -81,7 +81,7 @@ class HdfsStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[StoredFile]:
         found = [entry for status in self._listed(prefix, deep) if (entry := self._entry(status)) is not None]
         return sorted(found, key=lambda entry: entry.name)
 
@@ -103,10 +103,10 @@ class HdfsStore:
             return False
         return True
 
-    def _entry(self, status: FileStatus) -> Entry | None:
+    def _entry(self, status: FileStatus) -> StoredFile | None:
         if status.isdir or _hidden(status.path):
             return None
-        return Entry(status.path[len(self._folder.rstrip("/")) + 1 :], status.length)
+        return StoredFile(status.path[len(self._folder.rstrip("/")) + 1 :], status.length)
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:

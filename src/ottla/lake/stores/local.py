@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ottla.lake.stores.base import Entry, LakeHeld, LakeRefused, Move
+from ottla.lake.stores.base import LakeHeld, LakeRefused, Move, StoredFile
 from ottla.lake.stores.local_files import Files, RealFiles
 
 LOCK = "_ottla/lock"
@@ -60,9 +60,9 @@ class LocalStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[StoredFile]:
         found = [
-            Entry(path.relative_to(self.directory).as_posix(), size)
+            StoredFile(path.relative_to(self.directory).as_posix(), size)
             for path, size in self._files.walk(self.directory / prefix, deep=deep)
             if not _unfinished(path.name)
         ]

@@ -18,12 +18,12 @@ import obstore
 import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-from ottla.lake.stores.base import Entry, LakeRefused, Move, StoreUnreachable
+from ottla.lake.stores.base import LakeRefused, Move, StoredFile, StoreUnreachable
 from ottla.lake.stores.lease import Claim, Lease, Seen, lease_seconds, take
 from ottla.lake.stores.object_client import Patience, asked, open_client
 from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
 from ottla.lake.stores.uploads import ObjectOutput
-from ottla.lake.stores.urls import Place
+from ottla.lake.stores.urls import LakeUrlParts
 
 if TYPE_CHECKING:
     from obstore import GetOptions, UpdateVersion
@@ -38,7 +38,7 @@ class ObjectStore:
     """A bucket and a prefix in it."""
 
     def __init__(
-        self, place: Place, patience: Patience | None = None, settings: Mapping[str, str] | None = None
+        self, place: LakeUrlParts, patience: Patience | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
         """`settings` go before the environment's: endpoint, region, access_key_id, secret_access_key of S3."""
         self._place = place
@@ -84,7 +84,7 @@ class ObjectStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[StoredFile]:
         folder = self._key(prefix).rstrip("/") or None
         cut = len(self._key(""))
         found = []
@@ -94,7 +94,7 @@ class ObjectStore:
                 for meta in page:
                     name = meta["path"][cut:]
                     if name.startswith(prefix):
-                        found.append(Entry(name, meta["size"]))
+                        found.append(StoredFile(name, meta["size"]))
         return sorted(found, key=lambda entry: entry.name)
 
     def remove(self, names: Iterable[str]) -> None:

@@ -25,7 +25,7 @@ from ottla.lake.columns.held_types import check_types
 from ottla.lake.columns.names import check_column_names
 from ottla.lake.tables.attempts import commit_once
 from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
-from ottla.lake.tables.delta_columns import CHECKPOINT_EVERY, HOOKS, Columns, refuse_deletion_vectors
+from ottla.lake.tables.delta_columns import CHECKPOINT_EVERY, HOOKS, DeltaColumns, refuse_deletion_vectors
 from ottla.lake.tables.delta_files import (
     DataFile,
     add_action,
@@ -37,7 +37,7 @@ from ottla.lake.tables.delta_files import (
     write,
 )
 from ottla.lake.tables.delta_log import read_transactions, standings_in, transactions_of
-from ottla.lake.tables.delta_place import Place, told_apart
+from ottla.lake.tables.delta_place import DeltaPlace, told_apart
 from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
 from ottla.lake.tables.partitions import partition_columns, partition_folder
 from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
@@ -52,8 +52,8 @@ class DeltaTopic:
 
     def __init__(self, lake_url: str, topic: str, *, partition_by: tuple[str, ...] = ()) -> None:
         self.topic = topic
-        self._lake = Place(lake_url.rstrip("/"))
-        self._place = Place(f"{lake_url.rstrip('/')}/{topic}")
+        self._lake = DeltaPlace(lake_url.rstrip("/"))
+        self._place = DeltaPlace(f"{lake_url.rstrip('/')}/{topic}")
         self._partition_columns = partition_columns(partition_by)
 
     def standing(self, loader: str) -> Standing | None:
@@ -72,7 +72,7 @@ class DeltaTopic:
         check_column_names(done.schema.names)
         check_types(done.schema, "delta")
         with told_apart():
-            Columns(self._place, self._partition_columns, done.schema).check(self._place.load())
+            DeltaColumns(self._place, self._partition_columns, done.schema).check(self._place.load())
 
     def commit(self, done: TableRound) -> bool:
         """Add a round's files in one commit."""
@@ -142,7 +142,7 @@ class DeltaTopic:
     ) -> bool:
         assert done.topic == self.topic
         check_column_names(done.schema.names)
-        columns = Columns(self._place, self._partition_columns, done.schema)
+        columns = DeltaColumns(self._place, self._partition_columns, done.schema)
         token = uuid.uuid4().hex
 
         def standing(table: DeltaTable) -> bool | None:

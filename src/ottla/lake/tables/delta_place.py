@@ -27,7 +27,7 @@ from ottla.lake.tables.attempts import Conflict, Unknown
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 
-class Place:
+class DeltaPlace:
     """A folder below a lake's URL, through the library's own stores."""
 
     def __init__(self, url: str) -> None:

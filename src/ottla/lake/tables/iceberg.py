@@ -22,7 +22,7 @@ from ottla.lake.columns.held_types import check_types
 from ottla.lake.columns.names import check_column_names
 from ottla.lake.tables.attempts import commit_once
 from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
-from ottla.lake.tables.iceberg_columns import Columns
+from ottla.lake.tables.iceberg_columns import IcebergColumns
 from ottla.lake.tables.iceberg_compact import Compaction
 from ottla.lake.tables.iceberg_expire import expire_snapshots, unreferenced
 from ottla.lake.tables.iceberg_files import read, tasks_of, write
@@ -73,7 +73,7 @@ class IcebergTopic:
         check_column_names(done.schema.names)
         check_types(done.schema, "iceberg")
         with told_apart():
-            Columns(self._place, self._partition_by, done.schema).check(self._place.load())
+            IcebergColumns(self._place, self._partition_by, done.schema).check(self._place.load())
 
     def commit(self, done: TableRound) -> bool:
         """Add a round's files in one snapshot."""
@@ -151,7 +151,7 @@ class IcebergTopic:
     def _commit_round(self, done: TableRound, attempt: Callable[[Table, str], None]) -> bool:
         assert done.topic == self.topic
         check_column_names(done.schema.names)
-        columns = Columns(self._place, self._partition_by, done.schema)
+        columns = IcebergColumns(self._place, self._partition_by, done.schema)
         token = uuid.uuid4().hex
 
         def standing(table: Table) -> bool | None:

@@ -37,7 +37,7 @@ TABLE_PROPERTIES = {
 """The library's own second try adds files again without asking whether the first one did: it stays off."""
 
 
-class Columns:
+class IcebergColumns:
     """Brings a table to a round's columns, through as many tries as others' commits make necessary."""
 
     def __init__(self, place: CatalogPlace, partition_by: tuple[str, ...], wanted: pa.Schema) -> None:

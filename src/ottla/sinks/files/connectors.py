@@ -134,9 +134,9 @@ def _opened(url: str) -> Store:
     if not _is_root(url):
         return open_store(url)
     from ottla.lake.stores.hdfs import HdfsStore
-    from ottla.lake.stores.urls import Place
+    from ottla.lake.stores.urls import LakeUrlParts
 
-    return HdfsStore(Place("hdfs", url.removeprefix("hdfs://"), ""))
+    return HdfsStore(LakeUrlParts("hdfs", url.removeprefix("hdfs://"), ""))
 
 
 def _bucket(options: dict[str, Any]) -> Store:

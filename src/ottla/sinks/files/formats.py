@@ -165,11 +165,11 @@ class Parquet:
     """A Parquet file with a column for each field."""
 
     def __init__(self, schema: Schema | None, codec: str) -> None:
-        from ottla.sinks.files.columns import Columns
+        from ottla.sinks.files.columns import ParquetColumns
 
         if schema is None or not schema.members:
             raise DataException("ParquetFormat takes structs with a schema: use a converter with schemas")
-        self._columns, self._spool = Columns(schema, codec), spool()
+        self._columns, self._spool = ParquetColumns(schema, codec), spool()
 
     def add(self, record: SinkRecord) -> None:
         if not isinstance(record.value, Struct):
