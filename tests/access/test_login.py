@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, MAY_BEGIN, OTHER, Login, Mechanism, Stage
-from ottla.access.mechanisms.base import Proved, Refused
+from ottla.access.mechanisms.base import PeerRefused, Proved
 from ottla.access.mechanisms.plain import PlainClient, PlainServer
 from ottla.kernel.errors import ErrorCode
 
@@ -157,7 +157,7 @@ def test_no_order_of_requests_lets_anything_else_begin_without_a_proof(events) -
 def test_a_side_that_raises_a_refusal_without_words_tells_nothing() -> None:
     class Closed:
         def step(self, data: bytes) -> bytes:
-            raise Refused("the secret reason")
+            raise PeerRefused("the secret reason")
 
     one = Login({"X": Mechanism(Closed)})
     one.handshake("X", 1, 0)

@@ -12,6 +12,7 @@ from ottla.cluster.commands import (
     BringOnline,
     ChangeInSync,
     Command,
+    CommandWriter,
     DeposeShortLeader,
     DrainBroker,
     ElectLeader,
@@ -22,7 +23,6 @@ from ottla.cluster.commands import (
     UnfenceBroker,
     UnregisterBroker,
     WithdrawReplica,
-    Writer,
     may_share_append,
 )
 from ottla.cluster.decide import decide
@@ -268,9 +268,9 @@ def test_a_fence_of_another_incarnation_is_refused():
 
 def test_who_is_not_registered_or_is_fenced_decides_nothing():
     decisions = replicated(2)
-    stranger = Writer(9, 1)
+    stranger = CommandWriter(9, 1)
     assert isinstance(decide(create("new"), decisions.state, stranger), ApiError)
-    old = Writer(1, decisions.epoch(1))
+    old = CommandWriter(1, decisions.epoch(1))
     decisions.do(register(1))
     assert isinstance(decide(create("new"), decisions.state, old), ApiError)
     fence(decisions, 2)

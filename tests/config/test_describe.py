@@ -10,7 +10,7 @@ from ottla.config.describe import (
     describe_topic,
 )
 from ottla.config.known import broker_options
-from ottla.config.option import Kind
+from ottla.config.option import OptionKind
 from ottla.config.resolve import Layers, Source
 from ottla.config.topic import TopicConfig
 
@@ -34,7 +34,7 @@ def test_only_the_options_that_were_named_are_described():
 
 def test_a_default_says_so_and_names_the_brokers_default():
     described = one(describe_topic({}, Layers()), "segment.bytes")
-    assert (described.value, described.source, described.kind) == ("1073741824", Source.DEFAULT_CONFIG, Kind.INT)
+    assert (described.value, described.source, described.kind) == ("1073741824", Source.DEFAULT_CONFIG, OptionKind.INT)
     assert described.synonyms == (("log.segment.bytes", "1073741824", Source.DEFAULT_CONFIG),)
     assert not described.read_only
 

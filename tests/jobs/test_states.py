@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from ottla.jobs.states import TRANSITIONS, Effect, Event, Fault, Job, OutOfTurn, RestartPolicy, State
+from ottla.jobs.states import TRANSITIONS, Effect, Event, Job, JobFault, OutOfTurn, RestartPolicy, State
 
-AWAY = Fault("no broker answers", "trace", may_pass=True)
-WRONG = Fault("there is no such column", "trace")
+AWAY = JobFault("no broker answers", "trace", may_pass=True)
+WRONG = JobFault("there is no such column", "trace")
 WISHES = (Event.PAUSE, Event.RESUME, Event.STOP, Event.RESTART)
 CONNECTS_NAMES = {"UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING"}
 
@@ -127,12 +127,12 @@ def test_work_is_never_begun_beside_other_work(seed: int) -> None:
     job, working, now_ms = Job(now_ms=0), False, 0
     for _ in range(300):
         now_ms += chance.randrange(2_000)
-        events: list[Event | Fault] = [*WISHES, Event.DUE]
+        events: list[Event | JobFault] = [*WISHES, Event.DUE]
         if working:
             events += [AWAY, WRONG, Event.ENDED]
         event = chance.choice(events)
-        effect = job.fail(event, now_ms) if isinstance(event, Fault) else job.tell(event, now_ms)
-        if isinstance(event, Fault) or event is Event.ENDED:
+        effect = job.fail(event, now_ms) if isinstance(event, JobFault) else job.tell(event, now_ms)
+        if isinstance(event, JobFault) or event is Event.ENDED:
             working = False
         if effect is Effect.BEGIN:
             assert not working

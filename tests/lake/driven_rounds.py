@@ -16,7 +16,7 @@ import pytest
 from ottla import lake
 from ottla.lake.notes.plans import Commit, LoadPlan
 from ottla.lake.rounds.attempt import publishable
-from ottla.lake.rounds.progress import Progress
+from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher, topic_table
 from ottla.lake.rounds.settings import load_settings
 from ottla.lake.stores import open_store
@@ -75,7 +75,7 @@ class Rounds:
                 spans.append(OffsetRange(TOPIC, partition, begin, len(held)))
         plan = LoadPlan(self.committed.number + 1, tuple(spans))
         folder = lambda: f"_ottla/tmp/{plan.number}-{next(self._attempts)}/"  # noqa: E731
-        quiet = Progress("", 0, None, lambda _: None)
+        quiet = RoundProgress("", 0, None, lambda _: None)
         made = publishable(self.settings, plan, self.committed, folder, Here(2), self._publisher, quiet)
         assert all(count.adds_up for count in made.counts)
         after = self.committed.after(made)

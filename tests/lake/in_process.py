@@ -18,7 +18,7 @@ from ottla.lake.columns import values
 from ottla.lake.notes.plans import Commit, LoadPlan
 from ottla.lake.rounds import attempt, write
 from ottla.lake.rounds.attempt import publishable
-from ottla.lake.rounds.progress import Progress
+from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher
 from ottla.lake.rounds.settings import load_settings
 from ottla.lake.stores import open_store
@@ -84,7 +84,7 @@ class Load:
                 lambda: f"_ottla/tmp/{number}-{next(self._attempts)}/",
                 Here(),
                 self._publisher,
-                Progress("", 0, None, lambda _: None),
+                RoundProgress("", 0, None, lambda _: None),
             )
         except BaseException:
             del self._log[begin:]

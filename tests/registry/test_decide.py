@@ -10,7 +10,7 @@ import pytest
 from tests.registry.http_client import record
 
 from ottla.registry import decide_settings as other
-from ottla.registry.decide import Decision, Proposal, check, look_up, register
+from ottla.registry.decide import Proposal, RegistryDecision, check, look_up, register
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import (
     CLEAR_SUBJECT,
@@ -38,7 +38,7 @@ class Desk:
         self.state = RegistryState()
         self.log: list[tuple[bytes, bytes | None]] = []
 
-    def do(self, decision: Decision[T]) -> T:
+    def do(self, decision: RegistryDecision[T]) -> T:
         for key, value in decision.records:
             self.log.append((encode_key(key), encode_value(key, value)))
             self.state.apply(key, value)

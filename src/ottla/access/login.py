@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.access.mechanisms.base import Proved, Refused, ServerSide
+from ottla.access.mechanisms.base import PeerRefused, Proved, ServerSide
 from ottla.kernel.errors import ErrorCode
 
 _AGAIN_AFTER_MS = 1000
@@ -137,11 +137,11 @@ class Login:
             if not isinstance(outcome, Proved):
                 return Stepped(ErrorCode.NONE, outcome)
             if self.principal is not None and outcome.principal != self.principal:
-                raise Refused(
+                raise PeerRefused(
                     f"{outcome.principal} cannot go on with the session of {self.principal}",
                     told="Cannot change principals during re-authentication",
                 )
-        except Refused as fault:
+        except PeerRefused as fault:
             self.end()
             told = fault.told or (
                 "Authentication failed during authentication due to invalid credentials with SASL mechanism "

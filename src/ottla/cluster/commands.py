@@ -24,7 +24,7 @@ EVERYTHING: Footprint = ("everything",)
 """The footprint of commands that share an append with no other."""
 
 
-class Writer(NamedTuple):
+class CommandWriter(NamedTuple):
     """The asking broker: its command is refused if it is not registered in this epoch, or is fenced."""
 
     broker_id: BrokerId

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.config.group import GroupConfig
-from ottla.config.option import Kind, Option, OptionSet
+from ottla.config.option import Option, OptionKind, OptionSet
 from ottla.config.resolve import Layers, Source
 from ottla.config.topic import TopicConfig
 
@@ -47,14 +47,14 @@ class Described(NamedTuple):
     source: Source
     sensitive: bool
     read_only: bool
-    kind: Kind
+    kind: OptionKind
     synonyms: tuple[DescribedSynonym, ...]
     doc: str
 
 
 def a_state(name: str, value: str, doc: str) -> Described:
     """Something that a broker says of itself beside its options."""
-    return Described(name, value, Source.DEFAULT_CONFIG, False, True, Kind.STRING, (), doc)
+    return Described(name, value, Source.DEFAULT_CONFIG, False, True, OptionKind.STRING, (), doc)
 
 
 def describe_topic(overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None) -> list[Described]:

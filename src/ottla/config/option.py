@@ -18,7 +18,7 @@ Check = Callable[[Value], str | None]
 """Says in a sentence what is wrong with a value, or None."""
 
 
-class Kind(IntEnum):
+class OptionKind(IntEnum):
     """The type of an option; the numbers are those of DescribeConfigs."""
 
     BOOLEAN = 1
@@ -77,7 +77,7 @@ class Option:
         self,
         name: str,
         default: Value,
-        kind: Kind,
+        kind: OptionKind,
         *,
         check: Check | None = None,
         broker_name: str | tuple[Synonym, ...] = (),
@@ -99,7 +99,7 @@ class Option:
 
     @property
     def sensitive(self) -> bool:
-        return self.kind is Kind.PASSWORD
+        return self.kind is OptionKind.PASSWORD
 
     def parse(self, text: str) -> Value:
         """The value behind a text; ConfigError where the text is none, is out of bounds, or the option is refused."""
@@ -169,16 +169,16 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text else ()
 
 
-_PARSERS: dict[Kind, Callable[[str], Value]] = {
-    Kind.BOOLEAN: _boolean,
-    Kind.STRING: str,
-    Kind.INT: _integer_of("INT", 32),
-    Kind.SHORT: _integer_of("SHORT", 16),
-    Kind.LONG: _integer_of("LONG", 64),
-    Kind.DOUBLE: _double,
-    Kind.LIST: _list,
-    Kind.CLASS: str,
-    Kind.PASSWORD: str,
+_PARSERS: dict[OptionKind, Callable[[str], Value]] = {
+    OptionKind.BOOLEAN: _boolean,
+    OptionKind.STRING: str,
+    OptionKind.INT: _integer_of("INT", 32),
+    OptionKind.SHORT: _integer_of("SHORT", 16),
+    OptionKind.LONG: _integer_of("LONG", 64),
+    OptionKind.DOUBLE: _double,
+    OptionKind.LIST: _list,
+    OptionKind.CLASS: str,
+    OptionKind.PASSWORD: str,
 }
 
 
@@ -229,7 +229,7 @@ def some_of(*allowed: str) -> Check:
 def option(
     name: str,
     default: T,
-    kind: Kind,
+    kind: OptionKind,
     *,
     check: Check | None = None,
     broker_name: str | tuple[Synonym, ...] = (),

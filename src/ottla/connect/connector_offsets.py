@@ -12,7 +12,7 @@ from ottla.client.consume.offsets import commit_offsets, committed_offsets
 from ottla.client.model import CommittedOffset
 from ottla.connect.errors import ConfigException
 from ottla.connect.machine.offsets import Change, require_stopped, sink_changes, sink_offset
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.state import Config, Connector
 from ottla.connect.machine.validation import plugin_of
 from ottla.connect.plugins.base import SourceConnector
@@ -41,14 +41,14 @@ class ConnectorOffsets:
         return [sink_offset(place, committed.offset) for place, committed in sorted(found.items())]
 
     async def alter(self, connector: Connector, changes: Sequence[Change] | None) -> None:
-        """Set some offsets of a stopped connector, or with None remove all; raises `Refused`."""
+        """Set some offsets of a stopped connector, or with None remove all; raises `CallRefused`."""
         require_stopped(connector)
         plugin = plugin_of(connector.config)
         if not issubclass(plugin, SourceConnector):
             try:
                 plugin.check_offsets(self._resolved(connector.config))
             except ConfigException as fault:
-                raise Refused(400, str(fault)) from fault
+                raise CallRefused(400, str(fault)) from fault
             await self._alter_group(connector, None if changes is None else sink_changes(changes))
             return
         store = self._store_of(connector.config)
@@ -57,7 +57,7 @@ class ConnectorOffsets:
         try:
             plugin.check_offsets(self._resolved(connector.config), changes)
         except ConfigException as fault:
-            raise Refused(500, str(fault)) from fault
+            raise CallRefused(500, str(fault)) from fault
         await store.write(connector.name, changes)
 
     async def _alter_group(self, connector: Connector, changes: Mapping[TopicPartition, int | None] | None) -> None:
@@ -73,7 +73,7 @@ class ConnectorOffsets:
             faults = [fault for fault in outcomes.values() if fault is not None]
         if faults:
             _log.warning("%s: its offsets cannot be set: %s", connector.name, faults[0])
-            raise Refused(500, f"Failed to alter consumer group offsets for connector {connector.name}")
+            raise CallRefused(500, f"Failed to alter consumer group offsets for connector {connector.name}")
 
 
 def _group_of(connector: Connector) -> str:

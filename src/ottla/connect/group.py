@@ -30,7 +30,7 @@ _PAUSE_S: Final = 0.5
 _log = logging.getLogger("ottla.connect")
 
 
-class Member:
+class WorkerMembership:
     """The membership of one worker."""
 
     def __init__(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.decide import Decision, set_tasks
+from ottla.connect.machine.decide import ConnectDecision, set_tasks
 from ottla.connect.machine.records import (
     ConnectorStatus,
     LoggerLevel,
@@ -47,7 +47,7 @@ class Owned(Protocol):
     statuses: Statuses
     tracks_topics: bool
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         """Decide on the configs as they are now, and keep the records."""
 
     def report(self, record: StatusRecord) -> None:

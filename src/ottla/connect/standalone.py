@@ -16,10 +16,10 @@ from ottla.connect.connector_offsets import ConnectorOffsets
 from ottla.connect.errors import ConfigException
 from ottla.connect.machine.assignment import units_of
 from ottla.connect.machine.connector_options import view_of
-from ottla.connect.machine.decide import Decision
+from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change
 from ottla.connect.machine.records import ConnectorConfig, StatusRecord, TaskConfig, TasksCommit, TopicInUse
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.state import Configs, Connector, Statuses
 from ottla.connect.machine.validation import validated
 from ottla.connect.owning import Owning
@@ -105,7 +105,7 @@ def plans_of(worker: Mapping[str, str], config: Mapping[str, str]) -> list[TaskP
         if verdict.errors:
             raise ConfigException(verdict.errors[0])
         made = tasks_of(verdict.plugin, config, secrets)
-    except Refused as refusal:
+    except CallRefused as refusal:
         raise ConfigException(refusal.message) from None
     if "offsets.storage.topic" in config:
         raise ConfigException(_NO_TOPIC)
@@ -198,12 +198,12 @@ class Standalone:
     async def fresh(self) -> None:
         """Nobody else changes anything."""
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
-        """Decide, and have it so when this returns; Refused where a connector cannot be begun."""
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
+        """Decide, and have it so when this returns; CallRefused where a connector cannot be begun."""
         decision = decide()
         for record in decision.records:
             if isinstance(record, ConnectorConfig) and "offsets.storage.topic" in (record.properties or {}):
-                raise Refused(400, _NO_TOPIC)
+                raise CallRefused(400, _NO_TOPIC)
         for record in decision.records:
             self.configs.apply(record)
         if all(isinstance(record, TaskConfig | TasksCommit) for record in decision.records):
@@ -211,7 +211,7 @@ class Standalone:
         await self._settle()
         for record in decision.records:
             if isinstance(record, ConnectorConfig) and self._has_failed(record.name):
-                raise Refused(500, f"Failed to transition connector {record.name} to state STARTED")
+                raise CallRefused(500, f"Failed to transition connector {record.name} to state STARTED")
         return decision.answer
 
     def report(self, record: StatusRecord) -> None:

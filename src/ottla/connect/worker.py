@@ -17,10 +17,10 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.connect.connector_offsets import ConnectorOffsets
 from ottla.connect.fencing import Fencing
-from ottla.connect.group import Member
+from ottla.connect.group import WorkerMembership
 from ottla.connect.machine.assignment import OWNER, Unit, units_of
 from ottla.connect.machine.connector_options import CONVERTER_KINDS, view_of
-from ottla.connect.machine.decide import Decision
+from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change, require_stopped
 from ottla.connect.machine.records import ConfigsRecord, StatusRecord, TopicInUse, configs_pair, status_pair
 from ottla.connect.machine.state import Config, Configs, Connector, Statuses
@@ -93,7 +93,7 @@ class Worker:
         self._own_topics: dict[str, TopicOffsets] = {}
         self._offsets = ConnectorOffsets(main, self._store_of, secrets.config)
         self._main, self._following = main, following
-        self._member = Member(
+        self._member = WorkerMembership(
             grouped,
             settings.group_id,
             wanted=self._all_units,
@@ -160,7 +160,7 @@ class Worker:
         """Read the configs topic to its end."""
         await self._configs_topic.catch_up()
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         """Decide at the end of the configs topic and append; decide again where others were faster."""
 
         def decided() -> tuple[T, list[tuple[bytes, bytes | None]]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ottla.formats.avro_blocks import BlockReader, why_not
 from ottla.formats.avro_columns import finished
 from ottla.formats.avro_rows import RowReader, plain_default
-from ottla.formats.avro_schema import MISSING, Array, Field, Map, Node, Record, Union, parse
+from ottla.formats.avro_schema import MISSING, ArraySchema, Map, Node, Record, RecordField, Union, parse
 from ottla.formats.avro_types import arrow_type, members, only_branch, plain_type
 from ottla.formats.evolution import described
 from ottla.formats.faults import BadPayload, SchemaFault
@@ -92,7 +92,7 @@ def evolving_type(node: Node) -> pa.DataType:
         case Record():
             fields = [_field(field) for field in node.fields if arrow_type(field.node) is not None]
             return pa.struct(fields)
-        case Array():
+        case ArraySchema():
             return pa.list_(evolving_type(node.items))
         case Map():
             return pa.map_(pa.string(), pa.null() if arrow_type(node.values) is None else evolving_type(node.values))
@@ -103,7 +103,7 @@ def evolving_type(node: Node) -> pa.DataType:
     return arrow_type(node)
 
 
-def _field(field: Field) -> pa.Field:
+def _field(field: RecordField) -> pa.Field:
     default = None
     if field.default is not MISSING and field.default is not None:
         try:

@@ -22,7 +22,18 @@ import pyarrow as pa
 from polars.exceptions import PanicException, PolarsError
 
 from ottla.formats.arrays import Numbers, items, numbers, offsets, valid, whole
-from ottla.formats.avro_schema import Array, Enum, Fixed, Map, Node, Primitive, Record, Union, is_empty, optional
+from ottla.formats.avro_schema import (
+    ArraySchema,
+    Enum,
+    FixedSchema,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Union,
+    is_empty,
+    optional,
+)
 from ottla.formats.avro_types import place
 from ottla.formats.faults import BadPayload
 from ottla.formats.wire import Bytes, Rows, extents
@@ -39,7 +50,7 @@ def why_not(node: Node) -> str:
         case Record():
             reasons = (why_not(field.node) for field in node.fields if not is_empty(field.node))
             return next((reason for reason in reasons if reason), "")
-        case Array():
+        case ArraySchema():
             return why_not(node.items)
         case Map():
             return why_not(node.values)
@@ -81,9 +92,9 @@ class BlockReader:
                 return node.kind
             case Enum():
                 return "int"
-            case Fixed():
+            case FixedSchema():
                 return {"type": "fixed", "name": self._name(), "size": node.size}
-            case Array():
+            case ArraySchema():
                 return {"type": "array", "items": self._simple(node.items)}
             case Map():
                 fields = [{"name": "k", "type": "string"}, {"name": "v", "type": self._simple(node.values)}]
@@ -146,14 +157,14 @@ class _Check:
                 return lengths + self._long_sizes(lengths)
             case Primitive():
                 return np.full(len(plain), _WIDTHS[node.kind], dtype=np.int64)
-            case Fixed():
+            case FixedSchema():
                 return np.full(len(plain), node.size, dtype=np.int64)
             case Record():
                 sizes = np.zeros(len(plain), dtype=np.int64)
                 for field, part in _parts(node, plain):
                     sizes += self._sizes(field, part)
                 return sizes
-            case Array():
+            case ArraySchema():
                 return self._list_sizes(plain, self._sizes(node.items, items(plain)))
             case Map():
                 return self._list_sizes(plain, self._entry_sizes(node, items(plain))[1])
@@ -197,7 +208,7 @@ class _Check:
                 self._refuse_above(1, starts[(values >= 1 << 62) | (values < -(1 << 62))] + 9)
             case Record():
                 self._look_into(node, plain, starts)
-            case Array():
+            case ArraySchema():
                 self._look_at_items(node.items, plain, items(plain), self._sizes(node.items, items(plain)), starts)
             case Map():
                 entries = items(plain)
@@ -242,7 +253,7 @@ class _Check:
                 return node.kind == "boolean" or (node.kind == "long" and self._ten_bytes)
             case Record():
                 return any(self._light(field.node) for field in node.fields)
-            case Array():
+            case ArraySchema():
                 return self._light(node.items)
             case Map():
                 return self._light(node.values)

@@ -20,7 +20,7 @@ from ottla.groups.reconciliation import left_for_a_while
 from ottla.groups.regexes import RegexRuns
 from ottla.groups.topics import Topics
 from ottla.groups.uniform_assignor import assign_uniform
-from ottla.groups.values import ConsumerKey, ConsumerSettings, ConsumerValue, Decision, GroupSettings, Moment, Turn
+from ottla.groups.values import ConsumerKey, ConsumerSettings, ConsumerValue, GroupDecision, GroupSettings, Moment, Turn
 from ottla.kernel.errors import ErrorCode, clipped
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.messages.consumer_group_records import ConsumerGroupMetadataKey
@@ -178,7 +178,7 @@ class ConsumerGroups:
             self.remove(group, [member], turn.now, turn.out)
         turn.answer(ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch))
 
-    def remove(self, group: ConsumerGroup, members: Iterable[ConsumerMember], now: Moment, out: Decision) -> None:
+    def remove(self, group: ConsumerGroup, members: Iterable[ConsumerMember], now: Moment, out: GroupDecision) -> None:
         """Remove members: the group begins a new epoch without them, or becomes a classic one."""
         trial = Trial(group)
         for member in members:
@@ -191,7 +191,7 @@ class ConsumerGroups:
         self.take(group, trial, now, out)
         out.if_refused = lambda later, _: self._hear_all(group, later)
 
-    def take(self, group: ConsumerGroup, trial: Trial, now: Moment, out: Decision) -> bool:
+    def take(self, group: ConsumerGroup, trial: Trial, now: Moment, out: GroupDecision) -> bool:
         """Write the changes tried on a group, or its downgrade if they cause one; True for a downgrade."""
         if not self._downgrades(group, trial.group):
             for entry in trial.entries:
@@ -232,7 +232,7 @@ class ConsumerGroups:
 
     # Time
 
-    def time_over(self, key: DeadlineKey, now: Moment, out: Decision) -> None:
+    def time_over(self, key: DeadlineKey, now: Moment, out: GroupDecision) -> None:
         """Handle a deadline of a consumer group that has passed."""
         group = self.groups.get(key.group_id)
         if group is None:
@@ -255,7 +255,7 @@ class ConsumerGroups:
 
     # Groups
 
-    def delete(self, group: ConsumerGroup, out: Decision) -> None:
+    def delete(self, group: ConsumerGroup, out: GroupDecision) -> None:
         """Write the tombstones of a group, which has no members."""
         for entry in write.group_tombstones(group):
             out.write(entry)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ottla.groups.entries import offset_entry
 from ottla.groups.group import Group, GroupState
 from ottla.groups.kinds import AnyGroup
-from ottla.groups.values import Caller, Decision, GroupSettings, Moment
+from ottla.groups.values import Caller, GroupDecision, GroupSettings, Moment
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -89,7 +89,7 @@ class Offsets:
 
     # Deciding
 
-    def commit(self, request: OffsetCommitRequest, now: Moment, out: Decision) -> OffsetCommitResponse:
+    def commit(self, request: OffsetCommitRequest, now: Moment, out: GroupDecision) -> OffsetCommitResponse:
         response = OffsetCommitResponse()
         keep_ms = request.retention_time_ms
         expire_ms = -1 if keep_ms == -1 else min(now.wall_ms + keep_ms, _INT64_MAX)
@@ -145,7 +145,7 @@ class Offsets:
             response.topics.append(said)
         return response
 
-    def delete(self, group: AnyGroup, request: OffsetDeleteRequest, out: Decision) -> OffsetDeleteResponse:
+    def delete(self, group: AnyGroup, request: OffsetDeleteRequest, out: GroupDecision) -> OffsetDeleteResponse:
         """Forget offsets of topics that no member reads."""
         response = OffsetDeleteResponse()
         unstable = self._open.get(group.group_id, {})
@@ -162,13 +162,13 @@ class Offsets:
             response.topics.append(said)
         return response
 
-    def delete_all(self, group_id: str, out: Decision) -> None:
+    def delete_all(self, group_id: str, out: GroupDecision) -> None:
         places = {(topic, index): None for topic, held in self.of(group_id).items() for index in held}
         places |= dict.fromkeys(self._open.get(group_id, {}))
         for topic, index in places:
             out.write(offset_entry(group_id, topic, index, None))
 
-    def delete_topics(self, topics: dict[str, bytes], out: Decision) -> None:
+    def delete_topics(self, topics: dict[str, bytes], out: GroupDecision) -> None:
         """Drop the offsets of deleted topics, by name and id: an offset committed for another topic of that name stays.
 
         A tombstone also removes the pending offsets of open transactions for its place.
@@ -186,7 +186,7 @@ class Offsets:
         for place in gone:
             out.write(offset_entry(*place, None))
 
-    def expire(self, group: AnyGroup, now: Moment, out: Decision) -> bool:
+    def expire(self, group: AnyGroup, now: Moment, out: GroupDecision) -> bool:
         """Forget offsets past their retention; True if nothing of the group is left after that."""
         group_id = group.group_id
         if group_id not in self._groups:

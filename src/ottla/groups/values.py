@@ -36,7 +36,7 @@ __all__ = [
     "ConsumerKey",
     "ConsumerSettings",
     "ConsumerValue",
-    "Decision",
+    "GroupDecision",
     "GroupEntry",
     "GroupSettings",
     "MigrationPolicy",
@@ -111,14 +111,14 @@ class GroupEntry(NamedTuple):
     value_version: int
 
 
-class Decision(Outcome[GroupEntry]):
+class GroupDecision(Outcome[GroupEntry]):
     """A group shard's decision. Where the append is refused, `GroupShard.refused` takes over."""
 
     __slots__ = ("if_refused",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.if_refused: Callable[[Moment, Decision], None] | None = None
+        self.if_refused: Callable[[Moment, GroupDecision], None] | None = None
         """Undoes in memory a decision whose entries were not written."""
 
 
@@ -129,7 +129,7 @@ class Turn:
     caller: Caller
     ticket: Ticket
     now: Moment
-    out: Decision
+    out: GroupDecision
 
     def answer(self, answer: object) -> None:
         self.out.answer(self.ticket, answer)

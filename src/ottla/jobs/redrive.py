@@ -62,7 +62,7 @@ class Wanted:
     dry: bool = False
 
 
-class Kind(NamedTuple):
+class LetterKind(NamedTuple):
     """Letters that were refused for reasons of one kind."""
 
     topic: str
@@ -81,7 +81,7 @@ class Report:
     chosen: int = 0
     """The letters for which the conditions hold; none is read beyond the limit."""
     sent: int = 0
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[LetterKind] = field(default_factory=Counter)
     """The chosen letters by origin and reason."""
     to: Counter[str] = field(default_factory=Counter)
     """The letters sent, or to be sent, by topic."""
@@ -90,9 +90,9 @@ class Report:
 
     def note(self, letter: Letter) -> None:
         """Count a chosen letter."""
-        kind = Kind(letter.cause.topic or "?", letter.cause.stage or "", letter.cause.kind)
+        kind = LetterKind(letter.cause.topic or "?", letter.cause.stage or "", letter.cause.kind)
         if kind not in self.kinds and len(self.kinds) >= MOST_KINDS:
-            kind = Kind("", "", OTHER_KINDS)
+            kind = LetterKind("", "", OTHER_KINDS)
         self.kinds[kind] += 1
 
 

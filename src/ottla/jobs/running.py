@@ -18,7 +18,7 @@ from types import FrameType
 
 from ottla.client.errors import may_retry
 from ottla.jobs.progress import CLEAR
-from ottla.jobs.states import Effect, Event, Fault, Job, RestartPolicy, State, Status
+from ottla.jobs.states import Effect, Event, Job, JobFault, RestartPolicy, State, Status
 from ottla.metrics.metric import Metric, Sample
 
 JOB_STATE = Metric(
@@ -50,7 +50,7 @@ class Running:
         work: Work,
         *,
         policy: RestartPolicy | None = None,
-        fault_of: Callable[[Exception], Fault] | None = None,
+        fault_of: Callable[[Exception], JobFault] | None = None,
         now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
     ) -> None:
         """`fault_of` says what an error of the work means; by default `error_fault` does."""
@@ -122,12 +122,12 @@ class Running:
         self._tell(Event.DUE)
 
 
-def error_fault(error: Exception) -> Fault:
+def error_fault(error: Exception) -> JobFault:
     """The fault that an error is. Brokers that are away, and what the system says of connections, may pass."""
     may_pass = may_retry(error) or isinstance(error, ConnectionError | TimeoutError)
     lines = str(error).strip().splitlines()
     reason = lines[0] if lines else type(error).__name__
-    return Fault(reason, "".join(traceback.format_exception(error)), may_pass=may_pass)
+    return JobFault(reason, "".join(traceback.format_exception(error)), may_pass=may_pass)
 
 
 def job_samples(name: str, status: Status) -> list[Sample]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from ottla.jobs.running import error_fault
-from ottla.jobs.states import Effect, Event, Fault, Job, RestartPolicy, State, Status
+from ottla.jobs.states import Effect, Event, Job, JobFault, RestartPolicy, State, Status
 
 log = logging.getLogger("ottla.jobs")
 
@@ -35,7 +35,7 @@ class Running:
         work: Work,
         *,
         policy: RestartPolicy | None = None,
-        fault_of: Callable[[Exception], Fault] = error_fault,
+        fault_of: Callable[[Exception], JobFault] = error_fault,
         on_state: Callable[[Status], None] = lambda status: None,
         grace_ms: float = 5_000,
         now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
@@ -92,7 +92,7 @@ class Running:
         else:
             raise error
 
-    def _fail(self, fault: Fault) -> None:
+    def _fail(self, fault: JobFault) -> None:
         self._after(lambda: self._job.fail(fault, self._now_ms(), jitter=random.random()))
         log.warning("%s: %s", self.name, self.status.text())
 

@@ -154,7 +154,7 @@ class OutOfTurn(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class JobFault:
     """The end of the work by an error."""
 
     reason: str
@@ -186,7 +186,7 @@ class Status:
 
     state: State
     since_ms: int
-    fault: Fault | None
+    fault: JobFault | None
     """The fault of a failed or restarting job."""
     failures: int
     """Failures in a row."""
@@ -225,7 +225,7 @@ class Job:
         failures = 0 if event is Event.RESTART else self.status.failures
         return self._step(event, now_ms, fault=self.status.fault, failures=failures)
 
-    def fail(self, fault: Fault, now_ms: int, *, jitter: float = 1.0) -> Effect | None:
+    def fail(self, fault: JobFault, now_ms: int, *, jitter: float = 1.0) -> Effect | None:
         """Take the end of the work by an error; `jitter`, 0 to 1, spreads the next attempts of many jobs."""
         healthy = self.state is State.RUNNING and now_ms - self.status.since_ms >= self._policy.healthy_ms
         failures = 1 if healthy else self.status.failures + 1
@@ -240,7 +240,7 @@ class Job:
         return self.state is not State.RESTARTING or now_ms < (self.status.due_ms or 0)
 
     def _step(
-        self, event: Event, now_ms: int, *, fault: Fault | None, failures: int, due_ms: int | None = None
+        self, event: Event, now_ms: int, *, fault: JobFault | None, failures: int, due_ms: int | None = None
     ) -> Effect | None:
         before = self.status
         if event not in TRANSITIONS[before.state]:

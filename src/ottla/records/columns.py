@@ -14,7 +14,7 @@ from ottla.kernel.seams import Buffer
 from ottla.records import compiled
 from ottla.records.batch import seal
 from ottla.records.compression import STORED_LIMIT, Codec, compress, decompress
-from ottla.records.faults import CorruptRecords, Fault
+from ottla.records.faults import CorruptRecords, RecordFault
 from ottla.records.header import HEADER, HEADER_SIZE, MAGIC
 
 DEFAULT_MAX_BYTES = 128 * 1024 * 1024
@@ -110,7 +110,7 @@ def decode_columns(
     )
     if fault:
         base_offset = int.from_bytes(whole[reached : reached + 8], "big", signed=True)
-        what = Fault(fault)
+        what = RecordFault(fault)
         where = f"(record {next_offset} of the batch at offset {base_offset}, byte {reached})"
         raise CorruptRecords(f"{what.sentence} {where}", what.error)
     return _columns(rows, next_offset, reached, parts, nulls)

@@ -21,7 +21,7 @@ _DIGITS = re.compile("[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RegistryCall:
     """One request. `context` counts for subjects that name no context."""
 
     names: Mapping[str, str]

@@ -24,7 +24,7 @@ MAX_REFERENCES_DEEP = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[T]):
+class RegistryDecision(Generic[T]):
     """Records to append together, none if nothing changes, and the answer once they are in the topic."""
 
     answer: T
@@ -46,7 +46,7 @@ class Proposal:
 
 def register(
     state: RegistryState, subject: str, proposal: Proposal, *, normalize: bool = False
-) -> Decision[SchemaValue]:
+) -> RegistryDecision[SchemaValue]:
     """Register a schema under a subject; the version that already has it, if there is one, is the answer."""
     mode = state.mode(subject)
     if proposal.id is not None:
@@ -58,7 +58,7 @@ def register(
     wanted = _as_value(state, subject, _completed(state, subject, proposal), normalize=normalize)
     found = find(state, wanted)
     if found is not None:
-        return Decision(found)
+        return RegistryDecision(found)
     _may_register(subject, mode, proposal)
     if mode == READWRITE:
         earlier = _comparable(state, wanted, state.versions(subject))
@@ -302,7 +302,7 @@ def next_version(state: RegistryState, subject: str) -> int:
     return versions[-1].version + 1 if versions else 1
 
 
-def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> Decision[SchemaValue]:
+def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> RegistryDecision[SchemaValue]:
     """Enter a schema under the id, and perhaps the version, that another registry gave it."""
     holders = state.holders(context_of(wanted.subject), wanted.id)
     if holders and holders[0].guid_bytes != wanted.guid_bytes:
@@ -312,7 +312,7 @@ def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> D
         raise errors.id_does_not_match(f"Schema already registered with id {ids[0]} instead of input id {wanted.id}")
     for holder in holders:
         if holder.subject == wanted.subject and not holder.deleted and version in (None, holder.version):
-            return Decision(holder)
+            return RegistryDecision(holder)
     if version is not None:
         there = state.version(wanted.subject, version)
         if there is not None and not there.deleted:
@@ -320,7 +320,7 @@ def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> D
     return _append(state, replace(wanted, version=version or next_version(state, wanted.subject)))
 
 
-def _append(state: RegistryState, value: SchemaValue) -> Decision[SchemaValue]:
+def _append(state: RegistryState, value: SchemaValue) -> RegistryDecision[SchemaValue]:
     """The records that enter a version, with the context's own record if the context is new."""
     context = context_of(value.subject)
     if max(value.id, value.version) > MOST:
@@ -328,4 +328,4 @@ def _append(state: RegistryState, value: SchemaValue) -> Decision[SchemaValue]:
     first: tuple[Record, ...] = ()
     if context != DEFAULT_CONTEXT and context not in state.contexts:
         first = ((ContextKey(context), ContextValue()),)
-    return Decision(value, (*first, (SchemaKey(value.subject, value.version), value)))
+    return RegistryDecision(value, (*first, (SchemaKey(value.subject, value.version), value)))

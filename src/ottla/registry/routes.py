@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ottla.registry import reading, writing
-from ottla.registry.calls import Call
-from ottla.registry.decide import Decision
+from ottla.registry.calls import RegistryCall
+from ottla.registry.decide import RegistryDecision
 from ottla.registry.records import Json
 from ottla.registry.service import Registry
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import DEFAULT_CONTEXT
 from ottla.web.routes import Route, Routes
 
-Read = Callable[[RegistryState, Call], Json]
-Write = Callable[[RegistryState, Call], Decision[Json]]
+Read = Callable[[RegistryState, RegistryCall], Json]
+Write = Callable[[RegistryState, RegistryCall], RegistryDecision[Json]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ottla.kernel.story import Slot
-from ottla.server.child_process import ChildProcess, Ended
+from ottla.server.child_process import ChildEnded, ChildProcess
 from ottla.storage.maintenance.scrub import Finding, decode_findings, encode_segments
 from ottla.storage.maintenance.scrub_child import command
 from ottla.storage.segment.closed import ClosedSegment
@@ -28,7 +28,7 @@ class ScrubChild:
         self._child.stop()
 
 
-def _take(ended: Slot[Ended], slot: Slot[list[Finding]]) -> None:
+def _take(ended: Slot[ChildEnded], slot: Slot[list[Finding]]) -> None:
     try:
         status, output, why = ended.result()
     except OSError as error:

@@ -20,7 +20,7 @@ from ottla.connect.java.regex import compiled
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, LoadTask, SinkConnector
 from ottla.connect.tasks.clients import bootstrap
-from ottla.jobs.options import JobOption, Kind, OptionRefused, Options
+from ottla.jobs.options import JobOption, JobOptionKind, OptionRefused, Options
 from ottla.jobs.running_async import Run
 from ottla.kernel.quantities import duration_ms
 from ottla.lake import NoTopic, opened, passing
@@ -40,7 +40,12 @@ _BY_CONNECT: Final = {
 }  # fmt: skip
 """Options of a load that are said in Connect's words."""
 LOAD: Final = Options("LakeSink", [option for option in OPTIONS if option.name not in _BY_CONNECT])
-_TYPES: Final = {Kind.FLAG: Type.BOOLEAN, Kind.COUNT: Type.LONG, Kind.PORT: Type.INT, Kind.LIST: Type.LIST}
+_TYPES: Final = {
+    JobOptionKind.FLAG: Type.BOOLEAN,
+    JobOptionKind.COUNT: Type.LONG,
+    JobOptionKind.PORT: Type.INT,
+    JobOptionKind.LIST: Type.LIST,
+}
 _WITHOUT_EFFECT: Final = re.compile(
     r"(transforms|predicates|(key|value|header)\.converter)($|\.)|(consumer|producer|admin)\.override\.|"
     r"errors\.(retry|log|deadletterqueue\.(topic\.replication|context))"

@@ -123,7 +123,7 @@ Verified = dict[TopicPartition, ErrorCode]
 """True if each partition is in the transaction."""
 
 
-class Decision(Outcome[TransactionEntry]):
+class TransactionDecision(Outcome[TransactionEntry]):
     """A transaction shard's decision; its effects are `Markers`."""
 
     __slots__ = ()

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 from ottla.connect.errors import ConfigException
 from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.decide import Decision, set_tasks, task_configs
+from ottla.connect.machine.decide import ConnectDecision, set_tasks, task_configs
 from ottla.connect.machine.offsets import Change, require_stopped, sink_changes, sink_offset
 from ottla.connect.machine.records import ConnectorStatus, Status, Target, TaskStatus, TopicInUse
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.state import Configs, Connector, Statuses
 from ottla.connect.machine.validation import plugin_of
 from ottla.connect.plugins.base import SourceConnector
@@ -54,7 +54,7 @@ class FakeWorker:
     async def fresh(self) -> None:
         pass
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         decision = decide()
         for record in decision.records:
             self.configs.apply(record)
@@ -84,7 +84,7 @@ class FakeWorker:
         try:
             plugin.check_offsets(connector.config, changes)
         except ConfigException as fault:
-            raise Refused(500, str(fault)) from fault
+            raise CallRefused(500, str(fault)) from fault
         for partition, offset in changes:
             key, value = self.source_offsets.record(connector.name, partition, offset)
             self.source_offsets.apply(key, value)
@@ -95,7 +95,7 @@ class FakeWorker:
             return
         for place, offset in sink_changes(changes).items():
             if not 0 <= place.partition < self.topics.get(place.topic, 0):
-                raise Refused(500, f"Failed to alter consumer group offsets for connector {name}")
+                raise CallRefused(500, f"Failed to alter consumer group offsets for connector {name}")
             group = self.sink_offsets.setdefault(name, {})
             if offset is None:
                 group.pop(place, None)

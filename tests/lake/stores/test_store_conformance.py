@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from store_rigs import StoreProcess, written
 
-from ottla.lake.stores import LakeRefused, Move, Store, StoredFile, lake_url, open_store
+from ottla.lake.stores import FinishedFile, LakeRefused, Store, StoredFile, lake_url, open_store
 
 KINDS = ("local", "s3", "az", "hdfs")
 MIB = 1024 * 1024
@@ -332,7 +332,7 @@ def test_a_file_missing_under_both_names_is_refused_by_name(store, final):
 def test_a_finished_file_of_another_size_than_planned_is_not_revealed(store):
     move = written(store, "topic=a/part-0", b"rows")
     with pytest.raises(LakeRefused, match="planned were 5"):
-        store.reveal([Move(move.temporary, move.final, 5)])
+        store.reveal([FinishedFile(move.temporary, move.final, 5)])
     assert store.entries("topic=a/") == []
 
 

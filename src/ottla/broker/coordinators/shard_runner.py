@@ -21,7 +21,7 @@ from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import LeaderEpoch
 from ottla.kernel.seams import Buffer
-from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, Writer, coordinator_error
+from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, TransactionalWriter, coordinator_error
 from ottla.kernel.story import Slot
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
@@ -276,7 +276,7 @@ class ShardRunner(Generic[S]):
                 self.shard.apply(entry, appended.base_offset + place, producer)
         return ErrorCode.NONE
 
-    def _batch(self, entries: Sequence[Any], writer: Writer | None, wall_ms: int) -> Batch:
+    def _batch(self, entries: Sequence[Any], writer: TransactionalWriter | None, wall_ms: int) -> Batch:
         records = [Record(0, wall_ms, *self.shard.encode(entry)) for entry in entries]
         if writer is None:
             return Batch(build_batch(records))

@@ -16,7 +16,7 @@ from ottla.broker.metadata_log.lease import Lease
 from ottla.broker.metadata_log.store_trouble import StoreTrouble
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.caretaker import BrokerIncarnation, Caretaker
-from ottla.cluster.commands import Command, NewCluster, RegisterBroker, Writer
+from ottla.cluster.commands import Command, CommandWriter, NewCluster, RegisterBroker
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -149,8 +149,8 @@ class MetadataFollow:
             return None
         return crc32c(entries[0].body) if entries else None
 
-    def writer(self) -> Writer:
-        return Writer(self.broker, self.broker_epoch)
+    def writer(self) -> CommandWriter:
+        return CommandWriter(self.broker, self.broker_epoch)
 
     def rank(self) -> int:
         """The rank of this broker among the live ones; 0 for the caretaker."""

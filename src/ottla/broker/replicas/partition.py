@@ -20,7 +20,7 @@ from ottla.metadata.state import NEVER_UNCLEAN, PartitionState
 from ottla.metrics.metric import Traffic
 from ottla.replication.follower import FollowerReplica
 from ottla.replication.in_sync import InSyncKeeper, Proposal
-from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKey
+from ottla.replication.leader import Diverged, FetchRefused, LeaderReplica, ReplicaKey
 from ottla.storage.producers.producers import Guard
 from ottla.storage.values import Appended, Origin
 
@@ -213,7 +213,7 @@ class Partition:
 
     def receipt(
         self, replica: ReplicaKey, *, leader_epoch: int, last_epoch: int, synced_through: int, log_start: int
-    ) -> Diverged | Refused | None:
+    ) -> Diverged | FetchRefused | None:
         """Take a follower's fetch: it has all records below `synced_through` on disk, if they are our history (A1)."""
         assert self.leader is not None
         told = self.leader.on_fetch(
@@ -225,7 +225,7 @@ class Partition:
             now_ms=self._around.clock.mono_ms(),
             log_start=log_start,
         )
-        if isinstance(told, Diverged | Refused):
+        if isinstance(told, Diverged | FetchRefused):
             return told
         self._advance(told)
         self._starts_moved()

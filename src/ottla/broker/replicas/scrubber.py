@@ -19,7 +19,7 @@ from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
 from ottla.storage.maintenance.scrub import Finding, check_all
 from ottla.storage.segment.aborted import seal_of
-from ottla.storage.segment.closed import ClosedSegment, Progress
+from ottla.storage.segment.closed import CheckedBytes, ClosedSegment
 from ottla.storage.segment.segment import LOG, Segment
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ScrubInTurns:
     def stop(self) -> None:
         self._stopped = True
 
-    def _turn(self, steps: Iterator[Progress | Finding], found: list[Finding], slot: Slot[list[Finding]]) -> None:
+    def _turn(self, steps: Iterator[CheckedBytes | Finding], found: list[Finding], slot: Slot[list[Finding]]) -> None:
         left = _TURN_BYTES
         try:
             for step in steps:

@@ -38,7 +38,7 @@ class OffsetRow(NamedTuple):
     client_id: str
 
 
-class Member(NamedTuple):
+class DescribedMember(NamedTuple):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -54,7 +54,7 @@ class Described(NamedTuple):
 
     state: str
     assignor: str
-    members: tuple[Member, ...]
+    members: tuple[DescribedMember, ...]
     kind: str = CLASSIC
     epoch: int | None = None
     """Only for groups of the consumer protocol, which have an epoch of the target."""
@@ -108,7 +108,7 @@ def _consumer_group(admin: Admin, group: str) -> Described | None:
             return None
         raise found
     members = [
-        Member(
+        DescribedMember(
             member.member_id,
             member.instance_id,
             member.client_id,
@@ -130,9 +130,9 @@ def _places(assignment: Assignment) -> tuple[TopicPartition, ...]:
     )
 
 
-def _classic_members(found: DescribedGroup) -> list[Member]:
+def _classic_members(found: DescribedGroup) -> list[DescribedMember]:
     return [
-        Member(
+        DescribedMember(
             member.member_id,
             member.group_instance_id,
             member.client_id,
@@ -164,7 +164,7 @@ def _row(
     partition: TopicPartition,
     committed: dict[TopicPartition, CommittedOffset],
     ends: dict[TopicPartition, OffsetAtTime | Exception],
-    member: Member | None,
+    member: DescribedMember | None,
 ) -> OffsetRow:
     at, found = committed.get(partition), ends.get(partition)
     end = found.offset if isinstance(found, OffsetAtTime) else None

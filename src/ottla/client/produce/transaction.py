@@ -54,7 +54,7 @@ class Phase(Enum):
     FAILED = "the producer cannot go on"
 
 
-class Step(Enum):
+class TransactionRequest(Enum):
     """The request that an error answers: the same code weighs differently."""
 
     INITIALIZE = "initializing"
@@ -173,9 +173,9 @@ class TransactionState:
         """Note that a batch of the transaction finally failed."""
         self.needs_new_epoch |= was_sent
         if self.phase in (Phase.OPEN, Phase.DELIVERING, Phase.MUST_ABORT):
-            self.failed(error, Step.PRODUCE)
+            self.failed(error, TransactionRequest.PRODUCE)
 
-    def failed(self, error: Exception, step: Step) -> Exception:
+    def failed(self, error: Exception, step: TransactionRequest) -> Exception:
         """Take an error that no further attempt has cured; return the exception to raise for it.
 
         If a producer id or the end of a transaction could not be had in time, nothing changes and the error itself is
@@ -199,9 +199,9 @@ class TransactionState:
             self.fault = self._caused(TransactionFailed, f"failed while {step.value}: {error}", error)
         return self.fault
 
-    def _weigh(self, error: Exception, step: Step) -> _Weight:
+    def _weigh(self, error: Exception, step: TransactionRequest) -> _Weight:
         """Weigh an error as Java's client does. After a refused abort there is nothing else to try (KAFKA-19250)."""
-        settling = step is Step.END or step is Step.INITIALIZE
+        settling = step is TransactionRequest.END or step is TransactionRequest.INITIALIZE
         if isinstance(error, UnsupportedVersion):
             return _Weight.FATAL
         if not isinstance(error, ApiError) or may_retry(error):
@@ -209,7 +209,7 @@ class TransactionState:
         if settling:
             abortable = error.code in _ABORTABLE_COMMIT and self.phase is Phase.COMMITTING
             return _Weight.ABORT if abortable else _Weight.FATAL
-        fatal = error.code in (_FATAL if step is Step.PRODUCE else _FATAL_FROM_COORDINATOR)
+        fatal = error.code in (_FATAL if step is TransactionRequest.PRODUCE else _FATAL_FROM_COORDINATOR)
         return _Weight.FATAL if fatal else _Weight.ABORT
 
     def _caused(self, kind: type[ClientError], text: str, cause: Exception) -> ClientError:

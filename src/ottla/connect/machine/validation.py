@@ -14,7 +14,7 @@ from ottla.connect.converters import HEADER_CONVERTERS
 from ottla.connect.errors import ConfigException
 from ottla.connect.java.regex import compiled
 from ottla.connect.machine.connector_options import CONVERTER_KINDS, LETTERS, WorkerView, options_of
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.plugin import Plugin, found
 from ottla.connect.plugins.base import SourceConnector
 from ottla.connect.plugins.known import AnyConnector, connector
@@ -41,15 +41,15 @@ class Verdict:
 
 
 def plugin_of(config: Given) -> AnyConnector:
-    """The connector that a configuration names; Refused if it names none that is known."""
+    """The connector that a configuration names; CallRefused if it names none that is known."""
     name = config.get("connector.class")
     if not name:
         shown = ", ".join(f"{key}={value}" for key, value in config.items())
-        raise Refused(400, f"Connector config {{{shown}}} contains no connector type")
+        raise CallRefused(400, f"Connector config {{{shown}}} contains no connector type")
     try:
         return connector(name)
     except ConfigException as fault:
-        raise Refused(400, str(fault)) from None
+        raise CallRefused(400, str(fault)) from None
 
 
 def validated(given: Given, worker: WorkerView) -> Verdict:
@@ -119,11 +119,11 @@ def _forget_version(version: Checked) -> None:
 
 
 def require_valid(name: str, config: Given, worker: WorkerView) -> AnyConnector:
-    """The plugin of a configuration without faults; Refused lists the faults, as Kafka does."""
+    """The plugin of a configuration without faults; CallRefused lists the faults, as Kafka does."""
     verdict = validated(config, worker)
     if verdict.errors:
         errors = "\n".join(verdict.errors)
-        raise Refused(
+        raise CallRefused(
             400,
             f"Connector configuration is invalid and contains the following {len(verdict.errors)} error(s):\n{errors}\n"
             "You can also find the above list of errors at the endpoint "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.decide import Decision
+from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change
 from ottla.connect.machine.state import Configs, Connector, Statuses
 from ottla.metrics.metric import Sample
@@ -34,7 +34,7 @@ class Service(Protocol):
     async def fresh(self) -> None:
         """Read the configs topic to its end."""
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         """Decide at the end of the configs topic and append; decide again where others were faster."""
 
     async def forget_topics(self, name: str) -> None:

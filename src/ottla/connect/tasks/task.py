@@ -14,7 +14,7 @@ from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.sink import SinkWork
 from ottla.connect.tasks.source import SourceWork
 from ottla.jobs.running_async import Run, Running
-from ottla.jobs.states import Fault, RestartPolicy, Status
+from ottla.jobs.states import JobFault, RestartPolicy, Status
 
 
 def run_task(
@@ -46,7 +46,7 @@ def run_task(
         else:
             await SourceWork(plan, config, task, offsets, on_topics).run(run)
 
-    def fault_of(error: Exception) -> Fault:
+    def fault_of(error: Exception) -> JobFault:
         fault = plan.fault_of(error)
         given = {**plan.connector_config, **plan.task_config}
         try:

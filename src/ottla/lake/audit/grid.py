@@ -58,7 +58,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LakeFacts:
     """The facts about a lake from which its picture is made."""
 
     history: History
@@ -68,7 +68,7 @@ class Seen:
     compared: tuple[Compared, ...] = ()
 
 
-def grids(seen: Seen, periods: Periods) -> list[Grid]:
+def grids(seen: LakeFacts, periods: Periods) -> list[Grid]:
     """A grid for each topic that has a status."""
     windows, late = seen.history.windows(), seen.history.late()
     return [

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, parse_topic_id, topic_id_text
 from ottla.lake.columns.layout import Layout, Values, folder
 from ottla.lake.columns.windows import Tallies, tallies_from_json
-from ottla.lake.stores.base import LakeRefused, Move
+from ottla.lake.stores.base import FinishedFile, LakeRefused
 from ottla.rows.plan import OffsetRange, Offsets, SourceOffset, flat, nested, recreated, split
 
 FORMAT = 2
@@ -53,8 +53,8 @@ class LakeFile:
     final: str
 
     @property
-    def move(self) -> Move:
-        return Move(self.written.name, self.final, self.written.bytes)
+    def move(self) -> FinishedFile:
+        return FinishedFile(self.written.name, self.final, self.written.bytes)
 
     def to_json(self) -> list[object]:
         file = self.written

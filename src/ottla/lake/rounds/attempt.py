@@ -16,14 +16,14 @@ import pyarrow as pa
 from ottla.lake.columns import json_columns
 from ottla.lake.columns.evolution import CannotWiden
 from ottla.lake.columns.exact import kept_whole
-from ottla.lake.columns.first_content import Firsts, Seen, first_places, new_places
+from ottla.lake.columns.first_content import FirstContent, Firsts, first_places, new_places
 from ottla.lake.columns.types import EMPTY, Misfit
 from ottla.lake.columns.values import TEXT_COLUMNS, row_columns, same_columns
 from ottla.lake.columns.windows import added_by_topic
 from ottla.lake.notes.plans import Commit, LoadPlan, Publication, WrittenFile, bundles, counted, named_files
 from ottla.lake.rounds.files import Target
 from ottla.lake.rounds.merge import merge_tasks
-from ottla.lake.rounds.progress import Progress
+from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import RoundPublisher
 from ottla.lake.rounds.settings import LoadSettings
 from ottla.lake.rounds.sift import row_filter
@@ -48,7 +48,7 @@ class RoundAttempt:
         known: dict[str, str],
         folder: str,
         workers: Workers,
-        progress: Progress,
+        progress: RoundProgress,
     ) -> None:
         self._settings = settings
         self._values = settings.values
@@ -177,7 +177,7 @@ class RoundAttempt:
 
     def _early(self, done: dict[int, WriteDone]) -> list[int]:
         """The tasks that read values of a column before it begins, which they know now."""
-        seen: dict[str, dict[int, Seen]] = {}
+        seen: dict[str, dict[int, FirstContent]] = {}
         for index, each in done.items():
             for topic, found in each.seen.items():
                 seen.setdefault(topic, {})[index] = found
@@ -281,7 +281,7 @@ def publishable(
     folder: Callable[[], str],
     workers: Workers,
     publisher: RoundPublisher,
-    progress: Progress,
+    progress: RoundProgress,
 ) -> Publication:
     """The results of a plan's ranges, which can be shown.
 

@@ -81,7 +81,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Files:
+class RoundFiles:
     """The files and parts that a task made of a topic."""
 
     written: list[WrittenFile] = field(default_factory=list)
@@ -100,7 +100,7 @@ class TopicFiles:
         self._held_bytes = 0
         self._open: dict[Values, ParquetFile] = {}
         self._aside: AsideFile | None = None
-        self._made = Files()
+        self._made = RoundFiles()
 
     def add(self, table: pa.Table) -> None:
         """Rows in the order of their partition and offset."""
@@ -110,7 +110,7 @@ class TopicFiles:
         if self._held_bytes >= HELD_BYTES:
             self._flush(last=False)
 
-    def close(self) -> Files:
+    def close(self) -> RoundFiles:
         """Finish all files; they are durable when this returns."""
         self._flush(last=True)
         for file in self._open.values():

@@ -30,7 +30,7 @@ from ottla.lake.rounds.attempt import publishable
 from ottla.lake.rounds.beginning import begun
 from ottla.lake.rounds.dead_letters import send_dead_letters
 from ottla.lake.rounds.past_due import past_due
-from ottla.lake.rounds.progress import Progress
+from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher
 from ottla.lake.rounds.reporting import Reporter
 from ottla.lake.rounds.resume import resumed
@@ -249,7 +249,7 @@ class Loader:
         committed, state = self.loaded.committed, self.state
         settings, workers = with_renames(self.settings, committed.renames), self.workers(plan)
         title, planned = f"round {plan.number}", sum(span.size for span in plan.ranges)
-        with Progress(title, planned, workers.host, self.tell) as progress:
+        with RoundProgress(title, planned, workers.host, self.tell) as progress:
             publication = publishable(
                 settings, plan, committed, partial(state.attempt, plan), workers, self._publisher, progress
             )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from ottla.lake.stores.base import Hold, LakeHeld, LakeRefused, Move, Output, Store, StoredFile, StoreUnreachable
+from ottla.lake.stores.base import (
+    FinishedFile,
+    Hold,
+    LakeHeld,
+    LakeRefused,
+    Output,
+    Store,
+    StoredFile,
+    StoreUnreachable,
+)
 from ottla.lake.stores.urls import OBJECTS, catalog_url, lake_url, local_path, place_of
 
 __all__ = [
+    "FinishedFile",
     "Hold",
     "LakeHeld",
     "LakeRefused",
-    "Move",
     "Output",
     "Store",
     "StoreUnreachable",

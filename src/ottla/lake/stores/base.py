@@ -35,7 +35,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class FinishedFile:
     """A finished file, its final name, and its size in bytes by which the final file is recognised."""
 
     temporary: str
@@ -96,7 +96,7 @@ class Store(Protocol):
     def remove_folder(self, prefix: str) -> None:
         """Delete all files below a folder, and the unfinished uploads that the store keeps for it."""
 
-    def reveal(self, moves: Sequence[Move]) -> None:
+    def reveal(self, moves: Sequence[FinishedFile]) -> None:
         """Give finished files their final names. May be repeated after a kill at any point.
 
         A temporary file that is gone is fine where its final file stands with the planned size; where that is

@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
-from ottla.lake.stores.base import LakeRefused, Move, StoredFile, StoreUnreachable
-from ottla.lake.stores.lease import Claim, Lease, Seen, lease_seconds, take
+from ottla.lake.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
+from ottla.lake.stores.lease import Claim, Lease, SeenClaim, lease_seconds, take
 from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
 from ottla.lake.stores.urls import LakeUrlParts
 
@@ -119,7 +119,7 @@ class HdfsStore:
         with contextlib.suppress(FileNotFoundError), hdfs_asked(f"deleting {path} from {self.url}"):
             self._client.delete(path, recursive)
 
-    def reveal(self, moves: Sequence[Move]) -> None:
+    def reveal(self, moves: Sequence[FinishedFile]) -> None:
         for folder in sorted({posixpath.dirname(self._path(move.final)) for move in moves}):
             self._make_folder(folder)
         for move in moves:
@@ -135,7 +135,7 @@ class HdfsStore:
             except FileNotFoundError:
                 self._refuse_missing(move)
 
-    def _refuse_missing(self, move: Move) -> None:
+    def _refuse_missing(self, move: FinishedFile) -> None:
         if self._size(move.final) != move.bytes:
             raise LakeRefused(
                 f"{self.url}/{move.final} is missing or has another size, and {move.temporary} is gone: "
@@ -274,7 +274,7 @@ class _HdfsCell:
         self._client = client
         self._folder = folder
 
-    def look(self) -> Seen | None:
+    def look(self) -> SeenClaim | None:
         try:
             with hdfs_asked(f"reading the lease {self._folder}"):
                 names = [posixpath.basename(status.path) for status in self._client.list_status(self._folder)]
@@ -282,10 +282,10 @@ class _HdfsCell:
             return None
         for name in names:
             if (claim := _claim_named(name)) is not None:
-                return Seen(claim, (name,))
+                return SeenClaim(claim, (name,))
         raise LakeRefused(f"{self._folder} holds no lease: remove that folder when no loader is running")
 
-    def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
+    def swap(self, seen: SeenClaim | None, claim: Claim) -> tuple[str, ...] | None:
         wanted = _name_of(claim)
         if seen is None:
             return (wanted,) if self._first(wanted) else None

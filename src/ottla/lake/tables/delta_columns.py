@@ -12,7 +12,7 @@ from deltalake.schema import Schema
 from deltalake.transaction import AddAction
 
 from ottla.lake.columns.evolution import Evolution, conform, evolve, plain_schema
-from ottla.lake.columns.renamed import Move, moves, renamed_rows, renamed_schema
+from ottla.lake.columns.renamed import ColumnRename, moves, renamed_rows, renamed_schema
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.delta_files import files_of, pieces_of, rewrite
 from ottla.lake.tables.delta_place import DeltaPlace
@@ -103,7 +103,7 @@ class DeltaColumns:
             refuse_deletion_vectors(table, self._place.url)
         return evolution
 
-    def _renamed(self, table: DeltaTable) -> list[Move]:
+    def _renamed(self, table: DeltaTable) -> list[ColumnRename]:
         return moves(plain_schema(pa.schema(table.schema())), self._wanted)
 
     def _inside(self, schema: pa.Schema) -> pa.Schema:

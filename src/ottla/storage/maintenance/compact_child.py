@@ -13,7 +13,7 @@ import sys
 import time
 
 from ottla.storage.disk.local import LocalDisk
-from ottla.storage.maintenance.cleaning import Damaged, Progress, clean
+from ottla.storage.maintenance.cleaning import CleanedBytes, Damaged, clean
 from ottla.storage.maintenance.compaction import CompactionPlan
 
 DAMAGED_STATUS = 3
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     plan = CompactionPlan.decoded(sys.stdin.buffer.read())
     try:
         for step in clean(LocalDisk(), plan):
-            if isinstance(step, Progress):
+            if isinstance(step, CleanedBytes):
                 throttle.took(step.bytes)
             else:
                 sys.stdout.buffer.write(step.encoded())

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.maintenance.index_scrub import IndexCheck
-from ottla.storage.segment.closed import ClosedSegment, Progress, check
+from ottla.storage.segment.closed import CheckedBytes, ClosedSegment, check
 from ottla.storage.segment.walk import Extent
 
 
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     """The fault of an index of a segment that is sound."""
 
 
-def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[Progress | Finding]:
+def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[CheckedBytes | Finding]:
     """Check one after the other. A missing file is damage: the caller knows whether its log still has the segment."""
     for number, segment in enumerate(segments):
         extents: list[Extent] = []

@@ -39,7 +39,7 @@ class ClosedSegment(NamedTuple):
     """The seal of its transaction index (aborted.py); None where that is not known."""
 
 
-class Progress(NamedTuple):
+class CheckedBytes(NamedTuple):
     """Bytes read since the last one, for a throttle."""
 
     bytes: int
@@ -47,7 +47,7 @@ class Progress(NamedTuple):
 
 def check(
     disk: Disk, segment: ClosedSegment, saw: Callable[[Header], None] | None = None
-) -> Iterator[Progress | Extent]:
+) -> Iterator[CheckedBytes | Extent]:
     """Every damaged extent, in the order of the file; `saw` is called with every sound batch."""
     try:
         file = disk.open(segment.path)
@@ -77,7 +77,7 @@ def check(
                         continue
                     if saw is not None:
                         saw(step)
-                    yield Progress(step.size)
+                    yield CheckedBytes(step.size)
                 return
             except OSError as fault:
                 if fault.errno not in _UNREADABLE:

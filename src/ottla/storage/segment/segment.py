@@ -50,7 +50,7 @@ def counted_timestamp(batch: Header | Batch) -> int:
     return batch.max_timestamp if batch.records_count else -1
 
 
-class Found(NamedTuple):
+class FoundBatch(NamedTuple):
     """A batch in a segment."""
 
     position: int
@@ -384,7 +384,7 @@ class Segment:
 
     # -- reading ---
 
-    def find(self, offset: int) -> Found | None:
+    def find(self, offset: int) -> FoundBatch | None:
         """The first batch whose last offset is at or above `offset`; None where this segment has none."""
         ends = self.ends
         if ends and offset >= self.bases[0]:
@@ -393,7 +393,7 @@ class Segment:
                 return None
             position = self.positions[at]
             after = self.positions[at + 1] if at + 1 < len(ends) else self.size
-            return Found(position, after - position, self.bases[at], ends[at])
+            return FoundBatch(position, after - position, self.bases[at], ends[at])
         entry = self.index.floor(offset - self.base_offset)
         while entry is not None:
             begun = False
@@ -402,13 +402,13 @@ class Segment:
                     break
                 begun = True
                 if header.next_offset > offset:
-                    return Found(header.position, header.size, header.base_offset, header.next_offset)
+                    return FoundBatch(header.position, header.size, header.base_offset, header.next_offset)
             if begun:
                 return None
             entry = self.index.floor(entry[0] - 1)  # no batch ends where this entry points
         for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES):
             if header.next_offset > offset:
-                return Found(header.position, header.size, header.base_offset, header.next_offset)
+                return FoundBatch(header.position, header.size, header.base_offset, header.next_offset)
         return None
 
     def entry_below(self, offset: int) -> tuple[int, int] | None:
