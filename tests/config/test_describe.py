@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.config.describe import (
-    Described,
+    DescribedOption,
     describe_broker,
     describe_broker_defaults,
     describe_group,
@@ -15,7 +15,7 @@ from ottla.config.resolve import Layers, Source
 from ottla.config.topic import TopicConfig
 
 
-def one(described: list[Described], name: str) -> Described:
+def one(described: list[DescribedOption], name: str) -> DescribedOption:
     (found,) = [each for each in described if each.name == name]
     return found
 

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ottla.spark.attempt import Do, TaskAttempt
-from ottla.spark.marker import Content, Marker, Task
+from ottla.spark.marker import BatchMarker, Content, SparkTask
 
 CONTENT = Content(3, 5)
 ENDED = (Do.FINISHED, Do.FAILED)
 NEVER_MS, LATE_MS = 0.0, 1e9
-Machine = Callable[[Task], TaskAttempt]
+Machine = Callable[[SparkTask], TaskAttempt]
 
 
-def machine(task: Task) -> TaskAttempt:
+def machine(task: SparkTask) -> TaskAttempt:
     return TaskAttempt(task, timeout_ms=1000)
 
 
@@ -77,8 +77,8 @@ class World:
         assert self.open is not None
         return replace(self, topic=(*self.topic, self.open), marker=self.open, open=None)
 
-    def standing(self) -> Marker | None:
-        return None if self.marker is None else Marker(self.marker, CONTENT)
+    def standing(self) -> BatchMarker | None:
+        return None if self.marker is None else BatchMarker(self.marker, CONTENT)
 
 
 def judge(world: World) -> None:
@@ -93,7 +93,7 @@ def judge(world: World) -> None:
 def after(world: World, make: Machine, *, attempts: int, batches: int) -> Iterator[World]:
     """Every world that one step may lead to."""
     if world.started < attempts:
-        task = Task("q", world.batch, 0)
+        task = SparkTask("q", world.batch, 0)
         yield replace(world, running=(*world.running, Running(make(task))), started=world.started + 1)
     if world.reported and world.batch + 1 < batches:
         yield replace(world, batch=world.batch + 1, reported=False)
@@ -181,7 +181,7 @@ def explore(make: Machine = machine, *, attempts: int, batches: int) -> dict[obj
 
 def alone(world: World) -> World:
     """The world after a fresh attempt at Spark's batch, without faults and other attempts."""
-    mine = Running(machine(Task("q", world.batch, 0)))
+    mine = Running(machine(SparkTask("q", world.batch, 0)))
     for _ in range(20):
         if mine.attempt.do in ENDED:
             break

@@ -5,7 +5,7 @@ from tests.shard_desk import WALL_START_MS
 from transaction_desk import P0, P1, Desk, begun, near_the_last_epoch
 
 from ottla.kernel.errors import ErrorCode
-from ottla.transactions.values import Given, State
+from ottla.transactions.values import GivenProducer, State
 
 OK, STATE, FENCED = ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED
 BUSY, MAPPING = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -79,12 +79,12 @@ def test_version_2_ends_by_the_epoch(state, column):
     answer = desk.end((producer_id, epoch), commit=commit, version=2)
     expected = TABLE[state][column]
     if isinstance(expected, str):
-        assert answer == Given(OK, producer_id, stored + 1)
+        assert answer == GivenProducer(OK, producer_id, stored + 1)
         assert desk.transaction.producer_epoch == stored + 1
         ends = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
         assert desk.state == (ends if state == State.ONGOING else State.COMPLETE_ABORT)
         return
-    assert answer == (Given(OK, producer_id, stored) if expected == OK else Given(expected))
+    assert answer == (GivenProducer(OK, producer_id, stored) if expected == OK else GivenProducer(expected))
     assert len(desk.log) == before
 
 
@@ -97,7 +97,7 @@ def test_a_fenced_producer_of_version_2_is_not_given_the_epoch_of_a_successor_of
     desk.add(successor, P0)
     desk.end(successor, commit=committed)
     desk.mark()
-    assert desk.end(fenced, commit=committed, version=2) == Given(FENCED)
+    assert desk.end(fenced, commit=committed, version=2) == GivenProducer(FENCED)
     assert (desk.transaction.producer_id, desk.transaction.producer_epoch) == successor
 
 
@@ -145,7 +145,7 @@ def test_markers_of_version_1_carry_the_epoch_of_the_records():
 def test_at_the_last_epoch_version_2_answers_the_id_that_comes_next():
     desk = Desk()
     producer_id, epoch = near_the_last_epoch(desk)
-    assert desk.end((producer_id, epoch), commit=True, version=2) == Given(OK, 1001, 0)
+    assert desk.end((producer_id, epoch), commit=True, version=2) == GivenProducer(OK, 1001, 0)
     assert desk.markers[-1][1:3] == (producer_id, 32_767)
     assert (desk.transaction.producer_id, desk.transaction.next_id) == (producer_id, 1001)
     desk.mark()
@@ -153,7 +153,7 @@ def test_at_the_last_epoch_version_2_answers_the_id_that_comes_next():
     assert (desk.transaction.previous_id, desk.transaction.next_id) == (producer_id, -1)
 
 
-@pytest.mark.parametrize(("commit", "answer"), [(True, Given(OK, 1001, 0)), (False, Given(STATE))])
+@pytest.mark.parametrize(("commit", "answer"), [(True, GivenProducer(OK, 1001, 0)), (False, GivenProducer(STATE))])
 def test_a_repeat_over_a_rotation_is_known_by_the_id_before(commit, answer):
     desk = Desk()
     old = near_the_last_epoch(desk)
@@ -161,13 +161,13 @@ def test_a_repeat_over_a_rotation_is_known_by_the_id_before(commit, answer):
     desk.mark()
     assert desk.end(old, commit=commit, version=2) == answer
     desk.add((1001, 0), P0, version=2)
-    assert desk.end(old, commit=True, version=2) == Given(FENCED), "the next transaction has begun"
+    assert desk.end(old, commit=True, version=2) == GivenProducer(FENCED), "the next transaction has begun"
 
 
 def test_an_abort_that_finds_the_very_last_epoch_does_not_raise_it():
     desk = Desk()
     old = near_the_last_epoch(desk, 32_767)
-    assert desk.end(old, commit=False, version=2) == Given(OK, 1001, 0)
+    assert desk.end(old, commit=False, version=2) == GivenProducer(OK, 1001, 0)
     assert desk.markers[-1].producer_epoch == 32_767
 
 
@@ -175,7 +175,7 @@ def test_at_the_last_epoch_an_end_waits_for_a_producer_id():
     desk = Desk()
     old = near_the_last_epoch(desk)
     desk.ids_at_hand = False
-    assert desk.end(old, commit=True, version=2) == Given(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert desk.end(old, commit=True, version=2) == GivenProducer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert desk.state == State.ONGOING
 
 

@@ -4,7 +4,7 @@ import pytest
 from transaction_desk import ID, P0, TIMEOUT_MS, Desk, begun
 
 from ottla.kernel.errors import ErrorCode
-from ottla.transactions.values import Given, State
+from ottla.transactions.values import GivenProducer, State
 
 CHECK_MS = 10_000
 
@@ -25,8 +25,10 @@ def test_after_a_timeout_a_late_abort_of_version_2_goes_on_and_a_late_commit_doe
     producer_id, epoch = begun(desk, version=2)
     desk.pass_ms(TIMEOUT_MS + CHECK_MS)
     desk.mark()
-    assert desk.end((producer_id, epoch), commit=True, version=2) == Given(ErrorCode.INVALID_TXN_STATE)
-    assert desk.end((producer_id, epoch), commit=False, version=2) == Given(ErrorCode.NONE, producer_id, epoch + 1)
+    assert desk.end((producer_id, epoch), commit=True, version=2) == GivenProducer(ErrorCode.INVALID_TXN_STATE)
+    assert desk.end((producer_id, epoch), commit=False, version=2) == GivenProducer(
+        ErrorCode.NONE, producer_id, epoch + 1
+    )
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -35,7 +37,7 @@ def test_after_a_timeout_version_1_is_fenced(commit):
     producer = begun(desk)
     desk.pass_ms(TIMEOUT_MS + CHECK_MS)
     desk.mark()
-    assert desk.end(producer, commit=commit) == Given(ErrorCode.PRODUCER_FENCED)
+    assert desk.end(producer, commit=commit) == GivenProducer(ErrorCode.PRODUCER_FENCED)
 
 
 def test_many_late_transactions_are_all_aborted():

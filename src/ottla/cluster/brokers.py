@@ -92,7 +92,7 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
             options=[log.ConfigChange(name=name, value=value) for name, value in command.options],
             directories=list(command.directories),
             held=[
-                log.HeldDirectory(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
+                log.HeldDirectoryRecord(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
                 for one in command.held
             ],
             rolled_back=_named(tuple(topic for some in command.rolled_back for topic in some.replicas)),

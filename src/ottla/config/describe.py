@@ -39,7 +39,7 @@ class DescribedSynonym(NamedTuple):
     source: Source
 
 
-class Described(NamedTuple):
+class DescribedOption(NamedTuple):
     """One option of one resource."""
 
     name: str
@@ -52,22 +52,26 @@ class Described(NamedTuple):
     doc: str
 
 
-def a_state(name: str, value: str, doc: str) -> Described:
+def a_state(name: str, value: str, doc: str) -> DescribedOption:
     """Something that a broker says of itself beside its options."""
-    return Described(name, value, Source.DEFAULT_CONFIG, False, True, OptionKind.STRING, (), doc)
+    return DescribedOption(name, value, Source.DEFAULT_CONFIG, False, True, OptionKind.STRING, (), doc)
 
 
-def describe_topic(overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+def describe_topic(
+    overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None
+) -> list[DescribedOption]:
     """Every option of a topic, or those named."""
     return _describe_set(layers.topic(overrides), overrides, Source.DYNAMIC_TOPIC_CONFIG, layers, names)
 
 
-def describe_group(overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+def describe_group(
+    overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None
+) -> list[DescribedOption]:
     """Every option of a group, or those named."""
     return _describe_set(layers.group(overrides), overrides, Source.GROUP_CONFIG, layers, names)
 
 
-def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[DescribedOption]:
     """Every option of this broker, or those named; those in effect, its dynamic ones among them.
 
     Options that Kafka calls internal are left out unless they are named or somebody has set them.
@@ -80,7 +84,7 @@ def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[
     ]
 
 
-def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None) -> list[DescribedOption]:
     """The options that were set for all brokers dynamically, and nothing else."""
     found = []
     for declared in _wanted(_broker_options().values(), names):
@@ -98,7 +102,7 @@ def _describe_set(
     own: Source,
     layers: Layers,
     names: Iterable[str] | None,
-) -> list[Described]:
+) -> list[DescribedOption]:
     found = []
     for declared in _wanted(type(config).OPTIONS, names):
         synonyms = _broker_synonyms_of(declared, layers)
@@ -143,11 +147,11 @@ def _said(names: list[str], layers: Layers) -> list[DescribedSynonym]:
     return given + defaults
 
 
-def _described(declared: Option, synonyms: list[DescribedSynonym], *, read_only: bool) -> Described:
+def _described(declared: Option, synonyms: list[DescribedSynonym], *, read_only: bool) -> DescribedOption:
     if declared.sensitive:
         synonyms = [synonym._replace(value=None) for synonym in synonyms]
     first = synonyms[0] if synonyms else DescribedSynonym(declared.name, None, Source.DEFAULT_CONFIG)
-    return Described(
+    return DescribedOption(
         declared.name, first.value, first.source, declared.sensitive, read_only, declared.kind, tuple(synonyms),
         declared.doc,
     )  # fmt: skip

@@ -25,7 +25,7 @@ from ottla.connect.machine.records import (
     TaskStatus,
     TopicInUse,
 )
-from ottla.connect.machine.state import Config, Configs, Connector, Statuses
+from ottla.connect.machine.state import Config, Configs, ConnectorState, Statuses
 from ottla.connect.machine.validation import plugin_of, validated
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.running import RunningTasks
@@ -85,7 +85,7 @@ class Owning:
         if known is None or (known.state, known.trace, known.worker_id) != (state, trace, self.worker.worker_id):
             self.worker.report(ConnectorStatus(name, self._status(state, trace)))
 
-    async def _make_tasks(self, found: Connector, *, is_new: bool) -> str | None:
+    async def _make_tasks(self, found: ConnectorState, *, is_new: bool) -> str | None:
         """Make the tasks of a connector; the trace where it fails."""
         name, config = found.name, found.config
         if is_new:

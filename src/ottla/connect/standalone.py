@@ -20,7 +20,7 @@ from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change
 from ottla.connect.machine.records import ConnectorConfig, StatusRecord, TaskConfig, TasksCommit, TopicInUse
 from ottla.connect.machine.refusals import CallRefused
-from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.connect.machine.state import Configs, ConnectorState, Statuses
 from ottla.connect.machine.validation import validated
 from ottla.connect.owning import Owning
 from ottla.connect.running import RunningTasks
@@ -33,7 +33,7 @@ from ottla.connect.tasks.secrets import Secrets, tasks_of
 from ottla.connect.tasks.task import run_task
 from ottla.connect.tasks.topic_creation import groups_of
 from ottla.connect.tasks.worker_options import check, flag
-from ottla.jobs.running_async import Running
+from ottla.jobs.running_async import RunningAsync
 from ottla.jobs.states import State, Status
 from ottla.kernel.errors import ApiError
 from ottla.metrics.metric import Sample
@@ -148,14 +148,14 @@ class Standalone:
         self._file = OffsetFile(worker["offset.storage.file.filename"])
         self.owning = Owning(self, secrets)
         self._running = RunningTasks(self._make_task, worker, self.owning.task_changed, self.owning.topics_used)
-        self._begun: dict[str, Running] = {}
+        self._begun: dict[str, RunningAsync] = {}
         self._settling, self._stopping = asyncio.Lock(), asyncio.Event()
         addresses, client = client_of(worker)
         self._cluster = Cluster(addresses, settings=client)
         self._offsets = ConnectorOffsets(self._cluster, lambda config: self._file, secrets.config)
 
     @property
-    def tasks(self) -> list[Running]:
+    def tasks(self) -> list[RunningAsync]:
         """All tasks that were begun, the last of each name."""
         return list(self._begun.values())
 
@@ -227,11 +227,11 @@ class Standalone:
         for topic in self.statuses.topics(name):
             self.report(TopicInUse(name, topic, discovered_ms=None))
 
-    async def offsets(self, connector: Connector) -> list[Any]:
+    async def offsets(self, connector: ConnectorState) -> list[Any]:
         """The offsets of a connector, as REST shows them."""
         return await self._offsets.shown(connector)
 
-    async def alter_offsets(self, connector: Connector, changes: Sequence[Change] | None) -> None:
+    async def alter_offsets(self, connector: ConnectorState, changes: Sequence[Change] | None) -> None:
         """Set some offsets of a stopped connector, or with None remove all."""
         await self._offsets.alter(connector, changes)
 
@@ -241,7 +241,7 @@ class Standalone:
 
     def _make_task(
         self, plan: TaskPlan, on_state: Callable[[Status], None], on_topics: Callable[[Iterable[str]], None]
-    ) -> Running:
+    ) -> RunningAsync:
         made = run_task(plan, self._file, on_state, on_topics=on_topics)
         self._begun[plan.name] = made
         return made

@@ -23,7 +23,7 @@ from ottla.connect.machine.connector_options import CONVERTER_KINDS, view_of
 from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change, require_stopped
 from ottla.connect.machine.records import ConfigsRecord, StatusRecord, TopicInUse, configs_pair, status_pair
-from ottla.connect.machine.state import Config, Configs, Connector, Statuses
+from ottla.connect.machine.state import Config, Configs, ConnectorState, Statuses
 from ottla.connect.machine.validation import plugin_of
 from ottla.connect.owning import Owning
 from ottla.connect.plugins.known import kind_of
@@ -35,7 +35,7 @@ from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.task import run_task
 from ottla.connect.topics import LayeredOffsets, TopicOffsets, configs_topic, status_topic
-from ottla.jobs.running_async import Running
+from ottla.jobs.running_async import RunningAsync
 from ottla.jobs.states import Status as JobStatus
 from ottla.kernel.errors import ApiError
 from ottla.metrics.metric import Sample
@@ -179,11 +179,11 @@ class Worker:
         for topic in self.statuses.topics(name):
             self.report(TopicInUse(name, topic, discovered_ms=None))
 
-    async def offsets(self, connector: Connector) -> list[Any]:
+    async def offsets(self, connector: ConnectorState) -> list[Any]:
         """The offsets of a connector, as REST shows them."""
         return await self._offsets.shown(connector)
 
-    async def alter_offsets(self, connector: Connector, changes: Sequence[Change] | None) -> None:
+    async def alter_offsets(self, connector: ConnectorState, changes: Sequence[Change] | None) -> None:
         """Set some offsets of a stopped connector, or with None remove all. What its tasks still write is fenced."""
         if self._fencing is not None and plugin_of(connector.config).kind == "source":
             require_stopped(connector)
@@ -204,7 +204,7 @@ class Worker:
 
     def _make_task(
         self, plan: TaskPlan, on_state: Callable[[JobStatus], None], on_topics: Callable[[Iterable[str]], None]
-    ) -> Running:
+    ) -> RunningAsync:
         store, once = self._store_of(plan.connector_config), None
         if self._fencing is not None:
             once = ExactlyOnce(self.settings.group_id, store, self._fencing)

@@ -11,16 +11,24 @@ from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_heartbeat import beat
 from ottla.groups.consumer_requests import is_leave, refusal, refused
-from ottla.groups.consumer_steps import Surroundings, Trial, may_assign
+from ottla.groups.consumer_steps import GroupSurroundings, Trial, may_assign
 from ottla.groups.consumer_values import JOINING, LEAVING_FOR_A_WHILE, ConsumerMember, MemberState
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.migration import downgrade_entries, only_classic_remain, upgrade_entries
 from ottla.groups.range_assignor import assign_range
 from ottla.groups.reconciliation import left_for_a_while
 from ottla.groups.regexes import RegexRuns
 from ottla.groups.topics import Topics
 from ottla.groups.uniform_assignor import assign_uniform
-from ottla.groups.values import ConsumerKey, ConsumerSettings, ConsumerValue, GroupDecision, GroupSettings, Moment, Turn
+from ottla.groups.values import (
+    ConsumerGroupSettings,
+    ConsumerKey,
+    ConsumerValue,
+    GroupDecision,
+    GroupSettings,
+    Moment,
+    Turn,
+)
 from ottla.kernel.errors import ErrorCode, clipped
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.messages.consumer_group_records import ConsumerGroupMetadataKey
@@ -35,9 +43,9 @@ class ConsumerGroups:
     def __init__(
         self,
         settings: GroupSettings,
-        deadlines: Deadlines,
+        deadlines: KeyedDeadlines,
         topics: Topics,
-        settings_of: Callable[[str], ConsumerSettings],
+        settings_of: Callable[[str], ConsumerGroupSettings],
         new_id: Callable[[], str],
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
@@ -45,7 +53,7 @@ class ConsumerGroups:
         self.new_id = new_id
         self._settings = settings
         self._deadlines = deadlines
-        self.around = Surroundings(
+        self.around = GroupSurroundings(
             topics,
             {name: ASSIGNORS[name] for name in settings.consumer_assignors},
             settings.consumer_max_size,

@@ -40,7 +40,7 @@ NO_PRODUCER = -1
 _INT64_MAX = 2**63 - 1
 
 
-class CommittedOffset(NamedTuple):
+class GroupOffset(NamedTuple):
     """The committed position of a group in one partition."""
 
     offset: int
@@ -54,7 +54,7 @@ class CommittedOffset(NamedTuple):
     """The offset of the entry's record; by it a commit in a transaction and a later plain one are told apart."""
 
 
-Committed = dict[str, dict[int, CommittedOffset]]
+Committed = dict[str, dict[int, GroupOffset]]
 """The offsets by topic and partition."""
 
 
@@ -64,7 +64,7 @@ class Offsets:
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self._groups: dict[str, Committed] = {}
-        self._pending: dict[int, dict[tuple[str, str, int], CommittedOffset]] = {}
+        self._pending: dict[int, dict[tuple[str, str, int], GroupOffset]] = {}
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}
 
     def of(self, group_id: str) -> Committed:
@@ -77,7 +77,7 @@ class Offsets:
                 for index, committed in sorted(partitions.items()):
                     yield group_id, topic, index, committed.offset
 
-    def pending(self) -> Iterator[tuple[int, str, str, int, CommittedOffset]]:
+    def pending(self) -> Iterator[tuple[int, str, str, int, GroupOffset]]:
         """(producer id, group, topic, partition, offset) of each offset whose transaction has not ended."""
         for producer, places in self._pending.items():
             for (group_id, topic, index), committed in places.items():
@@ -204,7 +204,7 @@ class Offsets:
                     nothing_left = False
         return nothing_left
 
-    def _expired(self, group: AnyGroup, held: CommittedOffset, now: Moment) -> bool:
+    def _expired(self, group: AnyGroup, held: GroupOffset, now: Moment) -> bool:
         if held.expire_timestamp_ms != -1:
             keep_ms = held.expire_timestamp_ms - held.commit_timestamp_ms
             return now.time_for(keep_ms) >= held.expire_timestamp_ms
@@ -223,7 +223,7 @@ class Offsets:
             if not self._open.get(key.group, True):
                 del self._open[key.group]
             return
-        committed = CommittedOffset(
+        committed = GroupOffset(
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -253,7 +253,7 @@ class Offsets:
                 if standing is None or pending.record_offset > standing.record_offset:
                     self._put(place, pending)
 
-    def _put(self, place: tuple[str, str, int], committed: CommittedOffset) -> None:
+    def _put(self, place: tuple[str, str, int], committed: GroupOffset) -> None:
         group_id, topic, index = place
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[index] = committed
 

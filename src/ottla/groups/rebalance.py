@@ -5,7 +5,7 @@ Called from classic_join.py and classic_sync.py with members' requests, and from
 
 from __future__ import annotations
 
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.group import Group, GroupState, Member
 from ottla.groups.values import GroupDecision, GroupSettings, Moment, Ticket
 from ottla.kernel.errors import ErrorCode
@@ -16,7 +16,7 @@ from ottla.messages.sync_group import SyncGroupResponse
 class Rebalances:
     """Every rebalance of one shard's groups."""
 
-    def __init__(self, settings: GroupSettings, deadlines: Deadlines) -> None:
+    def __init__(self, settings: GroupSettings, deadlines: KeyedDeadlines) -> None:
         self.settings = settings
         self.deadlines = deadlines
 

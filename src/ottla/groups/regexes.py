@@ -13,7 +13,7 @@ from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_steps import Trial
 from ottla.groups.consumer_values import ResolvedRegex
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.topics import Topics
 from ottla.groups.values import GroupDecision, Moment
 from ottla.kernel.patterns import BadPattern, Matcher, compile_pattern
@@ -38,7 +38,7 @@ class _Run:
 class RegexRuns:
     """The runs of one shard's groups: at most one for each group at a time."""
 
-    def __init__(self, deadlines: Deadlines, topics: Topics, refresh_interval_ms: int) -> None:
+    def __init__(self, deadlines: KeyedDeadlines, topics: Topics, refresh_interval_ms: int) -> None:
         self._deadlines = deadlines
         self._topics = topics
         self._refresh_interval_ms = refresh_interval_ms

@@ -15,7 +15,7 @@ from ottla.groups.classic_join import Joins
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_groups import ConsumerGroups
 from ottla.groups.consumer_values import JOINING
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.entries import decode_entry, encode_entry, group_entry, is_offset, writable
 from ottla.groups.group import Group, GroupState
 from ottla.groups.kinds import AnyGroup, listed
@@ -24,7 +24,7 @@ from ottla.groups.rebalance import Rebalances
 from ottla.groups.topics import NoTopics, Topics
 from ottla.groups.values import (
     Caller,
-    ConsumerSettings,
+    ConsumerGroupSettings,
     GroupDecision,
     GroupEntry,
     GroupSettings,
@@ -83,13 +83,13 @@ class GroupShard:
         new_suffix: Callable[[], str],
         *,
         topics: Topics | None = None,
-        consumer_settings: Callable[[str], ConsumerSettings] = lambda _: ConsumerSettings(),
+        consumer_settings: Callable[[str], ConsumerGroupSettings] = lambda _: ConsumerGroupSettings(),
     ) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
         """The classic groups."""
         self.offsets = Offsets(settings)
-        self._deadlines = Deadlines()
+        self._deadlines = KeyedDeadlines()
         self._rebalances = Rebalances(settings, self._deadlines)
         self._joins = Joins(self._rebalances, new_suffix)
         self._expiry = ExpiryRounds(_GROUPS_PER_EXPIRY)

@@ -33,8 +33,8 @@ ConsumerValue: TypeAlias = (
 
 __all__ = [
     "Caller",
+    "ConsumerGroupSettings",
     "ConsumerKey",
-    "ConsumerSettings",
     "ConsumerValue",
     "GroupDecision",
     "GroupEntry",
@@ -58,7 +58,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerSettings:
+class ConsumerGroupSettings:
     """The options of one group of the consumer protocol, under Kafka's defaults."""
 
     session_timeout_ms: int = 45_000

@@ -26,7 +26,7 @@ Work = Callable[[Run], Awaitable[None]]
 """The work of a job. It returns when it is done or `ending` is set, and raises where it fails."""
 
 
-class Running:
+class RunningAsync:
     """Runs a job until it is stopped, is done, or has failed for good. For one event loop."""
 
     def __init__(

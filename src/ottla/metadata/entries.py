@@ -52,7 +52,7 @@ class ConfigChange:
 
 
 @struct()
-class HeldDirectory:
+class HeldDirectoryRecord:
     """A log directory of a broker, and the incarnation that last wrote to it (rule H2)."""
 
     directory_id: str = field(String)
@@ -81,7 +81,7 @@ class BrokerRegistered:
     """Options of the broker's own file that decisions depend on."""
     directories: list[str] = field(Array(String), tag=1)
     """The ids of its log directories; a release that does not know them forgets them with its next snapshot."""
-    held: list[HeldDirectory] = field(Array(HeldDirectory), tag=2)
+    held: list[HeldDirectoryRecord] = field(Array(HeldDirectoryRecord), tag=2)
     """The directories' incarnations: by them its next registration sees whether one is older.
 
     Forgotten like `directories`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.formats.compatibility import Level
+from ottla.formats.compatibility import CompatibilityLevel
 from ottla.registry import errors
 from ottla.registry.decide import READ_ONLY, RegistryDecision
 from ottla.registry.records import (
@@ -19,7 +19,7 @@ from ottla.registry.records import (
     NoopKey,
     Record,
     SchemaKey,
-    Settings,
+    SubjectConfig,
     SubjectKey,
 )
 from ottla.registry.state import RegistryState
@@ -104,14 +104,14 @@ def change_settings(
     _may_write(state, subject)
     level = given.get("compatibilityLevel")
     if level is not None:
-        if not isinstance(level, str) or level.upper() not in Level.__members__:
+        if not isinstance(level, str) or level.upper() not in CompatibilityLevel.__members__:
             raise errors.invalid_level(level)
         given = {**given, "compatibilityLevel": level.upper()}
     before = state.own_settings(subject)
     merged = {**(before.values if before is not None else {}), **given}
     order = [*SETTINGS, *(name for name in merged if name not in SETTINGS)]
     kept = {name: merged[name] for name in order if merged.get(name) is not None}
-    return RegistryDecision(given, ((SubjectKey(CONFIG, subject), Settings(kept)),))
+    return RegistryDecision(given, ((SubjectKey(CONFIG, subject), SubjectConfig(kept)),))
 
 
 def reset_settings(state: RegistryState, subject: str | None) -> RegistryDecision[dict[str, Json]]:

@@ -19,9 +19,9 @@ from ottla.rows.connections import cluster
 from ottla.rows.kafka_settings import KafkaSettings, consumer_settings, producer_settings
 from ottla.rows.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
 from ottla.rows.selection import COLUMNS, HEADERS, Selection
-from ottla.rows.survey import Retries, Survey
+from ottla.rows.survey import FetchRetries, Survey
 from ottla.rows.value_options import BYTES, MODES, VALUE, VALUE_ERROR, ValueOptions, value_options
-from ottla.spark.delivery import Delivery, delivery_options
+from ottla.spark.delivery import SparkDelivery, delivery_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -197,7 +197,7 @@ class SourceOptions:
 
     def survey(self) -> Survey:
         """A survey of the selected partitions, over this process's connections."""
-        retries = Retries(self.offset_retries, self.offset_retry_interval_ms)
+        retries = FetchRetries(self.offset_retries, self.offset_retry_interval_ms)
         read_committed = self.kafka.read_committed
         return Survey(cluster(self.kafka), self.selection, read_committed=read_committed, retries=retries)
 
@@ -211,7 +211,7 @@ class SinkOptions:
     values: ValueOptions = BYTES
     written_by: WrittenBy | None = None
     """The schema of typed values, settled when the query started."""
-    delivery: Delivery | None = None
+    delivery: SparkDelivery | None = None
     """The way in which rows are written exactly once; None: at least once."""
     timed: bool = False
     """True if the column timestamp holds the records' times."""

@@ -18,11 +18,11 @@ from ottla.messages.describe_transactions import TransactionState as Described
 from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.messages.list_transactions import TransactionState as Listed
 from ottla.transactions import decisions, transitions
-from ottla.transactions.decisions import Expected
+from ottla.transactions.decisions import ExpectedProducer
 from ottla.transactions.entries import decode_entry, encode_entry, tombstone, transaction_entry, transaction_of
-from ottla.transactions.timing import Timing
+from ottla.transactions.timing import ShardTiming
 from ottla.transactions.values import (
-    Given,
+    GivenProducer,
     Markers,
     State,
     TakeId,
@@ -52,7 +52,7 @@ class TransactionShard:
         self._ongoing: dict[str, None] = {}
         self._unmarked: dict[str, set[TopicPartition]] = {}
         """By transactional id, the partitions that have not confirmed their markers."""
-        self._timing = Timing(settings)
+        self._timing = ShardTiming(settings)
 
     def finalized(self, transaction_version: int) -> None:
         """Take another level of transaction.version, which the cluster uses from now on."""
@@ -61,9 +61,9 @@ class TransactionShard:
     # Requests
 
     def init_producer_id(
-        self, transactional_id: str, expected: Expected | None, timeout_ms: int, ticket: Ticket, now: Moment
+        self, transactional_id: str, expected: ExpectedProducer | None, timeout_ms: int, ticket: Ticket, now: Moment
     ) -> TransactionDecision:
-        """Answers a `Given`."""
+        """Answers a `GivenProducer`."""
         out = TransactionDecision()
         after = decisions.begin(
             self.transactions.get(transactional_id),
@@ -74,13 +74,13 @@ class TransactionShard:
             now_ms=now.wall_ms,
         )
         if isinstance(after, ErrorCode):
-            out.answer(ticket, Given(after))
+            out.answer(ticket, GivenProducer(after))
         elif after.state == State.PREPARE_ABORT:
             self._prepare(transactional_id, after, now, out)
-            out.answer(ticket, Given(ErrorCode.CONCURRENT_TRANSACTIONS))
+            out.answer(ticket, GivenProducer(ErrorCode.CONCURRENT_TRANSACTIONS))
         else:
             self._write(transactional_id, after, out)
-            out.answer(ticket, Given(ErrorCode.NONE, after.producer_id, after.producer_epoch))
+            out.answer(ticket, GivenProducer(ErrorCode.NONE, after.producer_id, after.producer_epoch))
         return out
 
     def add_partitions(
@@ -130,7 +130,7 @@ class TransactionShard:
         ticket: Ticket,
         now: Moment,
     ) -> TransactionDecision:
-        """Answers a `Given` before any marker has left, once the decision how the transaction ends is committed."""
+        """Answers a `GivenProducer` once the decision is committed, before any marker has left."""
         out = TransactionDecision()
         after = decisions.end(
             self.transactions.get(transactional_id),
@@ -143,7 +143,7 @@ class TransactionShard:
         )
         if isinstance(after, Transaction):
             self._prepare(transactional_id, after, now, out)
-            after = Given(ErrorCode.NONE, *after.told)
+            after = GivenProducer(ErrorCode.NONE, *after.told)
         out.answer(ticket, after)
         return out
 

@@ -111,7 +111,7 @@ class Markers(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-class Given(NamedTuple):
+class GivenProducer(NamedTuple):
     """The answer to InitProducerId and EndTxn: the id and epoch that the producer goes on with."""
 
     error: ErrorCode

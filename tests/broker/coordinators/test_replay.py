@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.coordinators.replay import Replayed, replay, replay_batch
+from ottla.broker.coordinators.replay import ReplayTarget, replay, replay_batch
 from ottla.groups.consumer_entries import epoch_entry
 from ottla.groups.entries import encode_entry as encode_group_entry
 from ottla.groups.entries import group_entry, offset_entry
@@ -100,13 +100,13 @@ def a_log(steps: list[tuple[int, Any]], codec: Codec) -> list[Batch]:
     return batches
 
 
-def one_by_one(shard: Replayed, batches: list[Batch]) -> None:
+def one_by_one(shard: ReplayTarget, batches: list[Batch]) -> None:
     for batch in batches:
         for _ in replay_batch(shard, batch, "log"):
             pass
 
 
-def at_once(shard: Replayed, batches: list[Batch], offset: int) -> int:
+def at_once(shard: ReplayTarget, batches: list[Batch], offset: int) -> int:
     taking = replay(shard, batches, "log", offset)
     while True:
         try:

@@ -16,7 +16,7 @@ from ottla.client.errors import (
     refused,
 )
 from ottla.client.model import ProducerIdentity
-from ottla.client.produce.transaction import Phase, TransactionRequest, TransactionState
+from ottla.client.produce.transaction import ProducerPhase, ProducerTransaction, TransactionRequest
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 
@@ -24,8 +24,8 @@ ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 FIRST = ProducerIdentity(7, 3)
 
 
-def a_state(*, version: int = 2, is_open: bool = True) -> TransactionState:
-    state = TransactionState("id")
+def a_state(*, version: int = 2, is_open: bool = True) -> ProducerTransaction:
+    state = ProducerTransaction("id")
     state.initialized(FIRST, version)
     if is_open:
         state.begin()
@@ -33,7 +33,7 @@ def a_state(*, version: int = 2, is_open: bool = True) -> TransactionState:
 
 
 def test_nothing_goes_before_initializing_and_records_only_into_an_open_transaction() -> None:
-    state = TransactionState("id")
+    state = ProducerTransaction("id")
     for call in (state.begin, state.require_open, state.begin_commit, state.begin_abort):
         with pytest.raises(InvalidTransactionState, match="not initialized"):
             call()
@@ -53,7 +53,7 @@ def test_the_end_gives_the_identity_and_the_protocol_of_the_next_transaction() -
     assert state.not_yet_added([TWO, TopicPartition("t", 2)]) == [TopicPartition("t", 2)]
     state.begin_commit()
     state.ended(ProducerIdentity(7, 4), 1)
-    assert (state.phase, state.identity, state.brokers_add) == (Phase.READY, (7, 4), False)
+    assert (state.phase, state.identity, state.brokers_add) == (ProducerPhase.READY, (7, 4), False)
     assert not state.holds_something
 
 
@@ -78,7 +78,7 @@ def test_a_commit_first_delivers_what_it_holds_and_takes_nothing_more() -> None:
     state.begin_delivery()
     assert state.can_abort
     state.begin_commit()
-    assert state.phase is Phase.COMMITTING
+    assert state.phase is ProducerPhase.COMMITTING
 
 
 def test_a_batch_that_fails_while_it_is_delivered_for_the_commit_prevents_it() -> None:
@@ -95,7 +95,7 @@ def test_an_abort_of_unknown_outcome_is_asked_for_again() -> None:
     state = a_state()
     state.begin_abort()
     assert isinstance(state.failed(refused(ErrorCode.CONCURRENT_TRANSACTIONS, "x"), TransactionRequest.END), Exception)
-    assert state.phase is Phase.ABORTING
+    assert state.phase is ProducerPhase.ABORTING
     state.begin_abort()
 
 
@@ -166,7 +166,7 @@ def test_a_refused_abort_leaves_nothing_else_to_try() -> None:
 
 
 def test_a_broker_too_old_for_transactions_is_fatal() -> None:
-    state = TransactionState("id")
+    state = ProducerTransaction("id")
     assert isinstance(state.failed(UnsupportedVersion("old"), TransactionRequest.INITIALIZE), TransactionFailed)
     with pytest.raises(TransactionFailed):
         state.require_uninitialized()
@@ -192,14 +192,14 @@ def test_a_failed_batch_costs_an_epoch_where_transactions_do_not_have_their_own(
     assert not own.wants_new_epoch(2)
     unsent = a_state(version=1)
     unsent.batch_failed(RequestTimedOut("late"), was_sent=False)
-    assert unsent.phase is Phase.MUST_ABORT and not unsent.wants_new_epoch(1)
+    assert unsent.phase is ProducerPhase.MUST_ABORT and not unsent.wants_new_epoch(1)
 
 
 def test_batches_that_fail_while_aborting_change_nothing_but_the_epoch() -> None:
     state = a_state(version=1)
     state.begin_abort()
     state.batch_failed(RequestTimedOut("late"), was_sent=True)
-    assert state.phase is Phase.ABORTING and state.fault is None and state.wants_new_epoch(1)
+    assert state.phase is ProducerPhase.ABORTING and state.fault is None and state.wants_new_epoch(1)
 
 
 def test_changing_to_the_protocol_with_an_epoch_for_each_transaction_takes_a_new_epoch() -> None:

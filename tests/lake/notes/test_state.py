@@ -11,7 +11,7 @@ from ottla.lake.columns.layout import Layout
 from ottla.lake.columns.shape import Shape
 from ottla.lake.columns.windows import Tally
 from ottla.lake.notes.history import Forgotten
-from ottla.lake.notes.plans import Commit, Held, LoadPlan, Publication, RangeCount, WrittenFile, named_files
+from ottla.lake.notes.plans import Commit, HeldRows, LoadPlan, Publication, RangeCount, WrittenFile, named_files
 from ottla.lake.notes.state import FORGOTTEN_TOGETHER, KEPT_ROUNDS, LakeRecords, LakeState
 from ottla.lake.stores import LakeRefused, open_store
 from ottla.rows.plan import OffsetRange
@@ -33,7 +33,7 @@ def a_publication(state, number=0):
         output = state.store.open_output(f"{folder}{name}")
         output.sink.write(name.encode())
         size = output.finish()
-        files.append(WrittenFile("t", f"{folder}{name}", ("1970-01-01",), 1, size, (Held(0, 1, 0, 1),)))
+        files.append(WrittenFile("t", f"{folder}{name}", ("1970-01-01",), 1, size, (HeldRows(0, 1, 0, 1),)))
     named = named_files(number, files, Layout())
     return Publication(plan, named, (), (RangeCount(SPAN, 2, 2),), {}, folder)
 

@@ -9,14 +9,14 @@ from ottla.lake.notes.plans import LoadPlan, Publication, RangeCount
 from ottla.lake.reports.counts import progress_line
 from ottla.lake.rounds import progress
 from ottla.lake.rounds.loader import Loaded
-from ottla.lake.rounds.progress import Counts, Pulse, RoundProgress
+from ottla.lake.rounds.progress import Pulse, RoundCounts, RoundProgress
 from ottla.lake.rounds.reporting import group_name
 from ottla.rows.plan import OffsetRange
 from ottla.rows.workers import THIS_MACHINE
 
 
 def test_the_counts_of_all_tasks_are_one_line():
-    counts = Counts("round 3", 1000)
+    counts = RoundCounts("round 3", 1000)
     assert counts.text(4.2) == "round 3: reading 1,000 records, 4 s so far"
     counts.begin("reading")
     counts.take(1, 0, 100)
@@ -26,7 +26,7 @@ def test_the_counts_of_all_tasks_are_one_line():
 
 
 def test_a_task_that_runs_again_and_an_earlier_phase_count_once():
-    counts = Counts("round 0", 100)
+    counts = RoundCounts("round 0", 100)
     counts.begin("reading")
     counts.take(1, 0, 80)
     counts.take(1, 0, 10)

@@ -29,16 +29,16 @@ _VERSION = 4
 _PURPOSE = "clock"
 
 
-class Directories(Protocol):
+class ClockDirectories(Protocol):
     @property
     def online(self) -> Sequence[LogDirectory]: ...
 
 
-class Replicas(Protocol):
+class HostedReplicas(Protocol):
     """The replicas here: replicas/reconcile.py. A broker without any has nothing that could go early."""
 
     @property
-    def directories(self) -> Directories: ...
+    def directories(self) -> ClockDirectories: ...
 
     def __len__(self) -> int: ...
 
@@ -46,7 +46,7 @@ class Replicas(Protocol):
 class ClockRounds:
     """The recurring work for one broker's time."""
 
-    def __init__(self, around: Environment, time: BrokerTime, peers: Peers, replicas: Replicas) -> None:
+    def __init__(self, around: Environment, time: BrokerTime, peers: Peers, replicas: HostedReplicas) -> None:
         self._around = around
         self._time = time
         self._peers = peers

@@ -32,7 +32,7 @@ _NAMED = 100
 """The most partitions named in one log line."""
 
 
-class Directories(Protocol):
+class IncarnationDirectories(Protocol):
     """The log directories of this broker: replicas/log_directories.py."""
 
     @property
@@ -61,7 +61,7 @@ class Directories(Protocol):
 class Incarnations:
     """The incarnations of one broker's log directories."""
 
-    def __init__(self, around: Environment, directories: Directories) -> None:
+    def __init__(self, around: Environment, directories: IncarnationDirectories) -> None:
         self._around = around
         self._directories = directories
         self.of_this_run = topic_id_text(around.follow.incarnation)

@@ -76,7 +76,7 @@ class ReplicaMove:
         return max(0, self.partition.log.end_offset - self.future.end_offset)
 
 
-class Replicas(Protocol):
+class MovableReplicas(Protocol):
     """The replicas here: reconcile.py."""
 
     @property
@@ -93,7 +93,7 @@ class ReplicaMoves:
         self,
         around: Environment,
         directories: LogDirectories,
-        replicas: Replicas,
+        replicas: MovableReplicas,
         removal: Removal,
         is_compacting: Callable[[Partition], bool],
     ) -> None:

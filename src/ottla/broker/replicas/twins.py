@@ -24,7 +24,7 @@ from ottla.storage.directory.move_notes import MOVING, write_doubt
 log = logging.getLogger("ottla.replicas")
 
 
-class Ages(Protocol):
+class KnownAges(Protocol):
     """Knowledge of how old log directories are."""
 
     def is_older(self, directory: LogDirectory) -> bool:
@@ -57,7 +57,7 @@ def sort_twins(
     online: Sequence[LogDirectory],
     topic_of: Callable[[FoundPartition], Topic | None],
     known: Collection[str],
-    ages: Ages,
+    ages: KnownAges,
 ) -> Twins:
     """Sort the folders of replicas that lie in several directories and were not being moved between them.
 
@@ -87,7 +87,7 @@ def sort_twins(
 
 
 def _without_unneeded(
-    disk: Disk, several: Sequence[ReplicaFolder], known: Collection[str], ages: Ages, twins: Twins
+    disk: Disk, several: Sequence[ReplicaFolder], known: Collection[str], ages: KnownAges, twins: Twins
 ) -> list[ReplicaFolder]:
     """The places that may be the replica: not those in older directories, nor those that never held a record."""
     lesser = [place for place in several if ages.is_older(place.directory) or ages.was_away(place.directory)]

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from ottla.cli.extras import extra
 from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.input.detect import AVRO, CSV, JSON_LINES, LINES, PARQUET, RECORDS, TITLES, TSV, WITH_FIELDS, detect
-from ottla.cli.input.lines import CsvRows, Row, json_rows, numbered_lines
+from ottla.cli.input.lines import CsvRows, InputRow, json_rows, numbered_lines
 from ottla.cli.input.records import record_runs
 from ottla.cli.input.rows import Encode, RowRecords, Taken, as_written
 from ottla.cli.input.sources import STANDARD_INPUT, Source
-from ottla.cli.input.times import Times
+from ottla.cli.input.times import InputTimes
 from ottla.client.produce.run import Run
 
 
@@ -97,7 +97,7 @@ def _runs(source: Source, found: str, wishes: Wishes) -> Iterator[list[Run]]:
         raise Misuse(f"--key-separator parts lines, and {source.name} is {TITLES[found]}: --key FIELD takes a field")
     encode = wishes.encode(found in (CSV, TSV)) if wishes.encode is not None else as_written
     taken = Taken(wishes.key, wishes.time, wishes.headers)
-    return RowRecords(wishes.common, taken, Times(wishes.time_unit), encode).runs(_rows(source, found, wishes))
+    return RowRecords(wishes.common, taken, InputTimes(wishes.time_unit), encode).runs(_rows(source, found, wishes))
 
 
 def _without_effect(source: Source, found: str, wishes: Wishes) -> None:
@@ -114,7 +114,7 @@ def _without_effect(source: Source, found: str, wishes: Wishes) -> None:
             )
 
 
-def _rows(source: Source, found: str, wishes: Wishes) -> Iterator[list[Row]]:
+def _rows(source: Source, found: str, wishes: Wishes) -> Iterator[list[InputRow]]:
     if found == JSON_LINES:
         return json_rows(source, envelopes=wishes.format == JSON_LINES)
     if found in (CSV, TSV):
@@ -123,13 +123,13 @@ def _rows(source: Source, found: str, wishes: Wishes) -> Iterator[list[Row]]:
     return _file_rows(source, found)
 
 
-def _file_rows(source: Source, found: str) -> Iterator[list[Row]]:
+def _file_rows(source: Source, found: str) -> Iterator[list[InputRow]]:
     files = extra(TITLES[found])
     number = 0
     try:
         blocks = files.avro_rows(source.binary()) if found == AVRO else files.parquet_rows(source.seekable())
         for block in blocks:
-            yield [Row(f"{source.name}, row {at}", fields) for at, fields in enumerate(block, number + 1)]
+            yield [InputRow(f"{source.name}, row {at}", fields) for at, fields in enumerate(block, number + 1)]
             number += len(block)
     except files.BadPayload as fault:
         raise BadInput(f"{source.name}: {fault}") from None

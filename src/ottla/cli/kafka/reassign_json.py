@@ -26,7 +26,7 @@ class Replica(NamedTuple):
         return f"{self.topic}-{self.partition}-{self.broker}"
 
 
-class Wanted(NamedTuple):
+class WantedReplicas(NamedTuple):
     """A reassignment file: the wanted replicas of partitions, and their directories."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
@@ -41,9 +41,9 @@ class PartitionMove(NamedTuple):
     destinations: set[int]
 
 
-def read_wanted(text: str) -> Wanted:
+def read_wanted(text: str) -> WantedReplicas:
     """`{"version": 1, "partitions": [{"topic": T, "partition": N, "replicas": [N], "log_dirs": [D]}]}`."""
-    wanted = Wanted([], {})
+    wanted = WantedReplicas([], {})
     content = _object(text)
     for entry in content.get("partitions", []):
         try:
@@ -84,7 +84,7 @@ def _object(text: str) -> dict[str, Any]:
     return content
 
 
-def check_wanted(wanted: Wanted) -> dict[TopicPartition, list[int]]:
+def check_wanted(wanted: WantedReplicas) -> dict[TopicPartition, list[int]]:
     """Check a plan before it is executed; Misuse in Kafka's words."""
     if not wanted.partitions:
         raise Misuse("Partition reassignment list cannot be empty")

@@ -21,7 +21,7 @@ from ottla.client.model import (
     Produced,
     ProducerIdentity,
 )
-from ottla.client.produce.transaction import FEATURE, Phase, TransactionRequest, TransactionState
+from ottla.client.produce.transaction import FEATURE, ProducerPhase, ProducerTransaction, TransactionRequest
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -54,7 +54,7 @@ class Transactor:
         """The coordinator aborts a transaction that is open for longer than `timeout_ms`."""
         self.plan = plan
         self.timeout_ms = timeout_ms
-        self.state = TransactionState(transactional_id)
+        self.state = ProducerTransaction(transactional_id)
         self._sequences: dict[TopicPartition, int] = {}
 
     @property
@@ -201,7 +201,7 @@ class Transactor:
             transactional_id=self.transactional_id,
             producer_id=state.identity.producer_id,
             producer_epoch=state.identity.producer_epoch,
-            committed=state.phase is Phase.COMMITTING,
+            committed=state.phase is ProducerPhase.COMMITTING,
         )
         least, most = (_EPOCH_PER_TRANSACTION, 32767) if state.brokers_add else (0, _EPOCH_PER_TRANSACTION - 1)
         longest = self.plan.settings.request_timeout_ms

@@ -22,7 +22,7 @@ from ottla.connect.machine.records import (
     TasksCommit,
 )
 from ottla.connect.machine.refusals import CallRefused, connector_not_found
-from ottla.connect.machine.state import Config, Configs, Connector
+from ottla.connect.machine.state import Config, Configs, ConnectorState
 from ottla.connect.machine.validation import Given, require_valid
 from ottla.connect.plugins.known import AnyConnector
 
@@ -41,7 +41,7 @@ class ConnectDecision(Generic[T]):
 class Put:
     """The answer to a changed configuration."""
 
-    connector: Connector
+    connector: ConnectorState
     created: bool
 
 
@@ -55,7 +55,7 @@ def create(
         raise CallRefused(409, f"Connector {name} already exists")
     made = ConnectorConfig(name, _text(config))
     records: list[ConfigsRecord] = [made] if initial is Target.STARTED else [TargetState(name, initial), made]
-    return ConnectDecision(Put(Connector(name, _text(config), initial, ()), created=True), records)
+    return ConnectDecision(Put(ConnectorState(name, _text(config), initial, ()), created=True), records)
 
 
 def put(configs: Configs, worker: WorkerView, name: str, given: Given) -> ConnectDecision[Put]:
@@ -64,7 +64,7 @@ def put(configs: Configs, worker: WorkerView, name: str, given: Given) -> Connec
     require_valid(name, config, worker)
     known = configs.get(name)
     target, tasks = (Target.STARTED, ()) if known is None else (known.target, known.tasks)
-    answer = Put(Connector(name, _text(config), target, tasks), created=known is None)
+    answer = Put(ConnectorState(name, _text(config), target, tasks), created=known is None)
     return ConnectDecision(answer, [ConnectorConfig(name, _text(config))])
 
 
@@ -98,7 +98,7 @@ def set_target(configs: Configs, name: str, target: Target) -> ConnectDecision[N
     return ConnectDecision(None, [*emptied, TargetState(name, target)])
 
 
-def restart(configs: Configs, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectDecision[Connector]:
+def restart(configs: Configs, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectDecision[ConnectorState]:
     """Restart a connector; with its tasks, or what failed of them."""
     known = configs.get(name)
     if known is None:
@@ -168,7 +168,7 @@ def _text(config: Given) -> dict[str, str]:
     return {key: value for key, value in config.items() if value is not None}
 
 
-def _existing(configs: Configs, name: str) -> Connector:
+def _existing(configs: Configs, name: str) -> ConnectorState:
     known = configs.get(name)
     if known is None:
         raise connector_not_found(name)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ottla.connect.machine.records import Target
 from ottla.connect.machine.refusals import CallRefused
-from ottla.connect.machine.state import Connector
+from ottla.connect.machine.state import ConnectorState
 from ottla.kernel.ids import TopicPartition
 
 Change = tuple[Mapping[str, Any], Mapping[str, Any] | None]
@@ -16,7 +16,7 @@ ALTERED: Final = "The offsets for this connector have been altered successfully"
 RESET: Final = "The offsets for this connector have been reset successfully"
 
 
-def require_stopped(connector: Connector) -> None:
+def require_stopped(connector: ConnectorState) -> None:
     """CallRefused unless the connector is stopped, and its tasks are gone."""
     if connector.target is not Target.STOPPED or connector.tasks:
         raise CallRefused(

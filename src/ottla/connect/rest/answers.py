@@ -7,13 +7,13 @@ from typing import Any
 
 from ottla.connect.machine.records import Status
 from ottla.connect.machine.refusals import CallRefused
-from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.connect.machine.state import Configs, ConnectorState, Statuses
 from ottla.connect.plugins.known import kind_of
 
 Changed = Callable[[Status], Status]
 
 
-def info(connector: Connector) -> dict[str, Any]:
+def info(connector: ConnectorState) -> dict[str, Any]:
     """A connector with its configuration."""
     tasks = [{"connector": connector.name, "task": number} for number in range(len(connector.tasks))]
     kind = kind_of(connector.config)

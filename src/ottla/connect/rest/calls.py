@@ -12,7 +12,7 @@ from ottla.connect.machine.decide import ConnectDecision, Put
 from ottla.connect.machine.offsets import ALTERED, RESET
 from ottla.connect.machine.records import LoggerLevel, Status, Target
 from ottla.connect.machine.refusals import CallRefused, connector_not_found
-from ottla.connect.machine.state import Connector
+from ottla.connect.machine.state import ConnectorState
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.rest import answers, plugins
 from ottla.connect.rest.bodies import body_of, changed_offsets, config_of, new_connector, unreadable
@@ -54,7 +54,7 @@ class RestCall:
         """A parameter that is `true` in any case of letters; everything else counts as false, as in Kafka."""
         return (self.last(parameter) or "").lower() == "true"
 
-    async def connector(self) -> Connector:
+    async def connector(self) -> ConnectorState:
         """The connector in the path; it may have been made by another worker a moment ago."""
         configs = self.service.configs
         if configs.get(self.name) is None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from ottla.connect.machine.connector_options import WorkerView
 from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change
-from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.connect.machine.state import Configs, ConnectorState, Statuses
 from ottla.metrics.metric import Sample
 
 T = TypeVar("T")
@@ -40,8 +40,8 @@ class Service(Protocol):
     async def forget_topics(self, name: str) -> None:
         """Count no topic as used by a connector."""
 
-    async def offsets(self, connector: Connector) -> list[Any]:
+    async def offsets(self, connector: ConnectorState) -> list[Any]:
         """The offsets of a connector, as REST shows them."""
 
-    async def alter_offsets(self, connector: Connector, changes: Sequence[Change] | None) -> None:
+    async def alter_offsets(self, connector: ConnectorState, changes: Sequence[Change] | None) -> None:
         """Set some offsets of a stopped connector, or with None remove all; raises `Refused`."""

@@ -17,7 +17,7 @@ from ottla.connect.records import SinkRecord
 from ottla.connect.tasks.clients import bootstrap, consumer_of, producer_of
 from ottla.connect.tasks.conversion import Conversion, StageFault
 from ottla.connect.tasks.plan import TaskPlan
-from ottla.connect.tasks.refusals import Original, Refusals, Retries
+from ottla.connect.tasks.refusals import ErrorRetries, Original, Refusals
 from ottla.jobs.running_async import Run
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -132,7 +132,7 @@ class SinkWork:
         Meanwhile the consumer stays in its group, with all partitions paused.
         """
         retries = self._refusals.retries
-        waits = (retries if retries.timeout_ms else Retries(-1, retries.most_delay_ms)).waits_ms()
+        waits = (retries if retries.timeout_ms else ErrorRetries(-1, retries.most_delay_ms)).waits_ms()
         while True:
             try:
                 await self._task.put(made)

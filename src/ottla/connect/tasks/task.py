@@ -13,7 +13,7 @@ from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.sink import SinkWork
 from ottla.connect.tasks.source import SourceWork
-from ottla.jobs.running_async import Run, Running
+from ottla.jobs.running_async import Run, RunningAsync
 from ottla.jobs.states import JobFault, RestartPolicy, Status
 
 
@@ -24,7 +24,7 @@ def run_task(
     policy: RestartPolicy | None = None,
     on_topics: Callable[[Iterable[str]], None] = lambda topics: None,
     once: ExactlyOnce | None = None,
-) -> Running:
+) -> RunningAsync:
     """The task as a job that is not begun: `await it.run()`, and `it.ask(Event.PAUSE)` and so on meanwhile.
 
     `on_topics` is told the topics of each list of records that the task has read or delivered. With `once` a source
@@ -56,4 +56,4 @@ def run_task(
         return replace(fault, reason=reason, trace=trace)
 
     grace_ms = int(plan.worker.get("task.shutdown.graceful.timeout.ms", 5_000))
-    return Running(plan.name, work, policy=policy, fault_of=fault_of, on_state=on_state, grace_ms=grace_ms)
+    return RunningAsync(plan.name, work, policy=policy, fault_of=fault_of, on_state=on_state, grace_ms=grace_ms)

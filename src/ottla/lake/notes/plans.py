@@ -23,7 +23,7 @@ MOST_OF_A_TOPIC = 180
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Held:
+class HeldRows:
     """Rows of one Kafka partition in one file, by their first and last offset."""
 
     partition: int
@@ -42,7 +42,7 @@ class WrittenFile:
     """Values of the partition columns of its folder."""
     rows: int
     bytes: int
-    held: tuple[Held, ...]
+    held: tuple[HeldRows, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class LakeFile:
     def from_json(cls, stored: object) -> LakeFile:
         topic, name, final, values, rows, size, held = _list(stored)
         texts = tuple(None if each is None else str(each) for each in _list(values))
-        parts = tuple(Held(*map(_number, _list(each))) for each in _list(held))
+        parts = tuple(HeldRows(*map(_number, _list(each))) for each in _list(held))
         return cls(WrittenFile(str(topic), str(name), texts, _number(rows), _number(size), parts), str(final))
 
 

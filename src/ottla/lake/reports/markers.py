@@ -20,7 +20,7 @@ from ottla.lake.reports.status import utc_text
 from ottla.lake.stores.base import LakeRefused, Store
 
 
-class Markers:
+class LoaderMarkers:
     """Puts markers down while a loader runs."""
 
     def __init__(self, store: Store, shape: Shape, history: History) -> None:

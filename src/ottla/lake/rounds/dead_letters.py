@@ -15,7 +15,7 @@ from ottla.client.blocking.cluster import Cluster
 from ottla.jobs.letters import Cause, Style, error_headers, is_ours, lost_parts, own_time, short_reason
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.lake.rounds.files import Target
-from ottla.lake.stores.base import Output, Store
+from ottla.lake.stores.base import Store, StoreOutput
 from ottla.records.builder import BatchBuilder
 from ottla.rows.plan import OffsetRange
 
@@ -33,7 +33,7 @@ class DeadLetters:
         self._store = store
         self._name = f"{target.folder}{uuid.uuid4().hex}.dead"
         self._topic = topic
-        self._output: Output | None = None
+        self._output: StoreOutput | None = None
         self._writer: pa.RecordBatchWriter | None = None
         self.first_fault: str | None = None
 

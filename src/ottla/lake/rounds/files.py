@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from ottla.lake.columns.json_columns import EVENT_TIME
 from ottla.lake.columns.layout import Layout, Values, groups, partition_path
-from ottla.lake.notes.plans import Held, WrittenFile
-from ottla.lake.stores.base import Output, Store
+from ottla.lake.notes.plans import HeldRows, WrittenFile
+from ottla.lake.stores.base import Store, StoreOutput
 from ottla.rows.arrow import all_numbers, numbers
 
 HELD_BYTES = 96 << 20
@@ -172,7 +172,7 @@ class ParquetFile:
         self._dropped = target.dropped(schema.names)
         kept = pa.schema([each for each in schema if each.name not in self._dropped])
         self._name = target.place(topic, values)
-        self._output: Output = store.open_output(self._name)
+        self._output: StoreOutput = store.open_output(self._name)
         plain = {"value", "offset", "timestamp"}
         self._writer = pq.ParquetWriter(
             self._output.sink,
@@ -183,7 +183,7 @@ class ParquetFile:
             write_statistics=[name for name in kept.names if name not in ("value", "headers")],
         )
         self._rows = 0
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, HeldRows] = {}
 
     def write(self, rows: pa.Table) -> int:
         """Add rows; returns the bytes written so far."""
@@ -214,7 +214,7 @@ class ParquetFile:
             first, last, count = int(mine.min()), int(mine.max()), len(mine)
             if before is not None:
                 first, last, count = min(first, before.first), max(last, before.last), count + before.rows
-            self._held[partition] = Held(partition, count, first, last)
+            self._held[partition] = HeldRows(partition, count, first, last)
 
 
 class AsideFile:
@@ -223,7 +223,7 @@ class AsideFile:
     def __init__(self, store: Store, target: Target, topic: str, schema: pa.Schema) -> None:
         self._topic = topic
         self._name = f"{target.folder}{uuid.uuid4().hex}.arrow"
-        self._output: Output = store.open_output(self._name)
+        self._output: StoreOutput = store.open_output(self._name)
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         self._writer = pa.ipc.new_file(self._output.sink, schema, options=options)
         self._parts: list[Part] = []

@@ -26,7 +26,7 @@ _LARGEST = 512
 
 
 @dataclass(slots=True)
-class Counts:
+class RoundCounts:
     """The records that the tasks of a round's present phase have read. Pure."""
 
     title: str
@@ -87,7 +87,7 @@ class RoundProgress:
     """
 
     def __init__(self, title: str, planned: int, host: str | None, tell: Callable[[str], None]) -> None:
-        self._counts = Counts(title, planned)
+        self._counts = RoundCounts(title, planned)
         self._host, self._tell = host, tell
         self._token = secrets.token_hex(8)
         self._done = threading.Event()

@@ -24,7 +24,7 @@ from ottla.lake.notes.plans import Commit, LakeFile, Publication
 from ottla.lake.notes.state import HOME
 from ottla.lake.rounds.changes import key_columns, row_names, staged_schema
 from ottla.lake.stores.base import LakeRefused, Store
-from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
+from ottla.lake.tables import LakeTable, TableFile, TableRound, open_table
 
 _NOTHING = "Nothing of this round was loaded"
 
@@ -175,7 +175,7 @@ def _columns(topic: str, publication: Publication) -> pa.Schema | None:
     return None if packed is None else unpack_schema(packed)
 
 
-def topic_table(url: str, shape: Shape, topic: str) -> TopicTable:
+def topic_table(url: str, shape: Shape, topic: str) -> LakeTable:
     """The table of a topic in a lake."""
     return open_table(
         url,

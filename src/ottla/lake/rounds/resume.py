@@ -15,7 +15,7 @@ from ottla.lake.notes.state import LakeRecords
 from ottla.lake.rounds.publishing import topic_table
 from ottla.lake.rounds.settings import LoadSettings
 from ottla.lake.stores.base import LakeRefused
-from ottla.lake.tables import Standing, TopicTable
+from ottla.lake.tables import LakeTable, LoaderStanding
 
 _PREFIX = "value_"
 
@@ -57,7 +57,7 @@ def resumed(settings: LoadSettings, state: LakeRecords) -> Resumed | None:
     )
 
 
-def _commit(shape: Shape, tables: dict[str, TopicTable], standings: dict[str, Standing]) -> Commit:
+def _commit(shape: Shape, tables: dict[str, LakeTable], standings: dict[str, LoaderStanding]) -> Commit:
     offsets, rows, ids, columns = {}, {}, {}, {}
     for topic, standing in standings.items():
         offsets.update({TopicPartition(topic, each): offset for each, offset in standing.offsets.items()})

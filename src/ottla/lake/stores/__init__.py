@@ -7,9 +7,9 @@ from ottla.lake.stores.base import (
     Hold,
     LakeHeld,
     LakeRefused,
-    Output,
     Store,
     StoredFile,
+    StoreOutput,
     StoreUnreachable,
 )
 from ottla.lake.stores.urls import OBJECTS, catalog_url, lake_url, local_path, place_of
@@ -19,8 +19,8 @@ __all__ = [
     "Hold",
     "LakeHeld",
     "LakeRefused",
-    "Output",
     "Store",
+    "StoreOutput",
     "StoreUnreachable",
     "StoredFile",
     "catalog_url",

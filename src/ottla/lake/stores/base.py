@@ -43,7 +43,7 @@ class FinishedFile:
     bytes: int
 
 
-class Output(Protocol):
+class StoreOutput(Protocol):
     """A file that is being written. It is not visible under its name before `finish`, nor ever after `abandon`."""
 
     sink: pa.NativeFile
@@ -103,7 +103,7 @@ class Store(Protocol):
         missing too, LakeRefused names the removed file.
         """
 
-    def open_output(self, name: str) -> Output:
+    def open_output(self, name: str) -> StoreOutput:
         """Begin a new file."""
 
     def open_input(self, name: str) -> pa.NativeFile:

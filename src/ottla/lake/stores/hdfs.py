@@ -19,7 +19,7 @@ import pyarrow as pa
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
 from ottla.lake.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
-from ottla.lake.stores.lease import Claim, Lease, SeenClaim, lease_seconds, take
+from ottla.lake.stores.lease import Claim, LoaderLease, SeenClaim, lease_seconds, take
 from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
 from ottla.lake.stores.urls import LakeUrlParts
 
@@ -158,7 +158,7 @@ class HdfsStore:
 
         return RangeFile(size, fetch, tail).opened()
 
-    def hold(self, owner: str) -> Lease:
+    def hold(self, owner: str) -> LoaderLease:
         return take(_HdfsCell(self._client, self._path(LEASE)), owner, self.url, lease_seconds())
 
     def _path(self, name: str) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
 from ottla.lake.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
-from ottla.lake.stores.lease import Claim, Lease, SeenClaim, lease_seconds, take
+from ottla.lake.stores.lease import Claim, LoaderLease, SeenClaim, lease_seconds, take
 from ottla.lake.stores.object_client import Patience, asked, open_client
 from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
 from ottla.lake.stores.uploads import ObjectOutput
@@ -167,7 +167,7 @@ class ObjectStore:
         tail = obstore.get_range(self._client, key, start=start, end=meta["size"]) if meta["size"] else b""
         return meta["size"], meta["e_tag"], bytes(tail)
 
-    def hold(self, owner: str) -> Lease:
+    def hold(self, owner: str) -> LoaderLease:
         seconds = lease_seconds()
         cell = _ObjectCell(ObjectStore(self._place, Patience.for_lease(seconds)))
         return take(cell, owner, self.url, seconds)

@@ -24,7 +24,7 @@ from ottla.lake.columns.evolution import conform, plain_schema
 from ottla.lake.columns.held_types import check_types
 from ottla.lake.columns.names import check_column_names
 from ottla.lake.tables.attempts import commit_once
-from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
+from ottla.lake.tables.base import Compacted, LoaderStanding, TableFile, TableRound, Uncommitted
 from ottla.lake.tables.delta_columns import CHECKPOINT_EVERY, HOOKS, DeltaColumns, refuse_deletion_vectors
 from ottla.lake.tables.delta_files import (
     DataFile,
@@ -40,7 +40,7 @@ from ottla.lake.tables.delta_log import read_transactions, standings_in, transac
 from ottla.lake.tables.delta_place import DeltaPlace, told_apart
 from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
 from ottla.lake.tables.partitions import partition_columns, partition_folder
-from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
+from ottla.lake.tables.restoring import RestoredValues, warn_of_unavailable
 from ottla.lake.tables.rounds import refuse_another_topic, standing_after, standing_to_json
 
 log = logging.getLogger("ottla.lake")
@@ -56,10 +56,10 @@ class DeltaTopic:
         self._place = DeltaPlace(f"{lake_url.rstrip('/')}/{topic}")
         self._partition_columns = partition_columns(partition_by)
 
-    def standing(self, loader: str) -> Standing | None:
+    def standing(self, loader: str) -> LoaderStanding | None:
         return next((standing for standing in self.standings() if standing.loader == loader), None)
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[LoaderStanding]:
         with told_apart():
             return [] if self._place.load() is None else standings_in(read_transactions(self._place.files()))
 
@@ -201,7 +201,7 @@ class DeltaTopic:
             return
         files = self._place.files()
         losers: set[int] = set()
-        restoring = Restoring(changes)
+        restoring = RestoredValues(changes)
         for file in files_of(table):
             found = overtaken(self._columns_of(file, schema, (*changes.key, *ORDER)), changes)
             losers |= found.losers

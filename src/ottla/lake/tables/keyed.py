@@ -53,7 +53,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Overtaken:
+class OvertakenRows:
     """Rows of a file that a round's changes remove, and the places where changes are older than the rows."""
 
     keep: Mask
@@ -141,7 +141,7 @@ def last_per_key(rows: pa.Table, key: tuple[str, ...], unavailable: str = "") ->
     return _last(rows, list(key), [("timestamp", "ascending"), ("partition", "ascending")])
 
 
-def overtaken(held: pa.Table, changes: Changes) -> Overtaken:
+def overtaken(held: pa.Table, changes: Changes) -> OvertakenRows:
     """Compare the keys and order of one file's rows with a round's changes."""
     keep = np.ones(held.num_rows, dtype=np.bool_)
     renamed = [*changes.key, *(f"_new_{name}" for name in ORDER), "_change"]
@@ -153,7 +153,7 @@ def overtaken(held: pa.Table, changes: Changes) -> Overtaken:
     rows = older.column("_row").to_numpy()
     keep[rows] = False
     losers = frozenset(both.filter(pc.invert(newer)).column("_change").to_pylist())
-    return Overtaken(keep, losers, rows, older.column("_change").to_numpy())
+    return OvertakenRows(keep, losers, rows, older.column("_change").to_numpy())
 
 
 def staged_pieces(source: pa.NativeFile) -> Iterator[pa.Table]:

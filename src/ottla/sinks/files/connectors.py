@@ -184,7 +184,7 @@ def _format(options: dict[str, Any], *, gzip: bool) -> Format:
             piece = formats.raw(os.linesep.encode() if separator is None else separator.encode())
         case _:
             piece = formats.text_line
-    return lambda schema: formats.Lines(piece, level)
+    return lambda schema: formats.LineFile(piece, level)
 
 
 def _plan(options: dict[str, Any], format: Format, committer: Callable[[], Any]) -> FilePlan:

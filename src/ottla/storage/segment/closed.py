@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.segment.index import OFFSET_ENTRY
-from ottla.storage.segment.scan import Header, first_header
+from ottla.storage.segment.scan import ScannedHeader, first_header
 from ottla.storage.segment.segment import INDEX, LOG, segment_path
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 
@@ -46,7 +46,7 @@ class CheckedBytes(NamedTuple):
 
 
 def check(
-    disk: Disk, segment: ClosedSegment, saw: Callable[[Header], None] | None = None
+    disk: Disk, segment: ClosedSegment, saw: Callable[[ScannedHeader], None] | None = None
 ) -> Iterator[CheckedBytes | Extent]:
     """Every damaged extent, in the order of the file; `saw` is called with every sound batch."""
     try:

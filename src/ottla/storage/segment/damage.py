@@ -14,7 +14,7 @@ from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE
 from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, clear_the_way, parse_numbers, read_small, write_numbers
 from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.segment.scan import Header, parse_header, scan_headers
+from ottla.storage.segment.scan import ScannedHeader, parse_header, scan_headers
 from ottla.storage.segment.segment import LOOK_BYTES, FoundBatch, Segment
 from ottla.storage.segment.walk import Extent
 
@@ -95,7 +95,7 @@ class Damage:
         self.fault = ""
 
 
-def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -> Iterator[Header]:
+def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -> Iterator[ScannedHeader]:
     """The headers from the boundary `position` on, without those inside of the extents."""
     for extent in extents:
         if extent.end > position:
