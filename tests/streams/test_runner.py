@@ -236,6 +236,12 @@ def test_stores_answer_over_http_while_it_runs_and_from_the_changelog_when_it_do
         with urllib.request.urlopen(f"{url}") as status:
             shown = json.load(status)
         assert (shown["application"], shown["stores"], shown["lag"]) == ("app", {"counts": 3}, 0)
+        with urllib.request.urlopen(f"{url}/metrics") as metrics:
+            lines = dict(line.rsplit(" ", 1) for line in metrics.read().decode().splitlines() if line[0] != "#")
+        assert lines['kafka_streams_stream_topic_records_consumed_total{topic="word-lines"}'] == "2"
+        assert lines['kafka_streams_stream_topic_records_produced_total{topic="word-counts"}'] == "4"
+        assert lines['kafka_streams_stream_state_num_keys{store="counts"}'] == "3"
+        assert lines['kafka_consumer_consumer_fetch_manager_records_lag{topic="word-lines",partition="0"}'] == "0"
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{url}/stores/count/so")
         assert "did you mean counts" in json.load(refused.value)["message"]

@@ -273,8 +273,12 @@ class _Instance:
                 self._write(task_id, results, now_ms)
             if offsets:
                 self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
-        self._options.live.committed()
-        self._tell([results for _, results in made])
+        consumed = {
+            (task, topic): count
+            for task, records in inputs.items()
+            for topic, count in Counter(self._plan.topic(record.place.topic) for record in records).items()
+        }
+        self._tell(made, self._options.live.committed(consumed, dict(made)))
         self._done |= {at: one.offset for at, one in offsets.items() if self._read[at.topic] in self._plan.repartitions}
 
     def _purge(self) -> None:
@@ -288,13 +292,9 @@ class _Instance:
                 _log.warning("could not delete what was read of %s-%d: %s", *partition, outcome)
         self._done.clear()
 
-    def _tell(self, made: list[Results]) -> None:
-        """Count the records that a committed batch has left out; failures are one line of the log."""
-        faults = [fault for results in made for fault in results.faults]
-        dropped: Counter[str] = Counter()
-        for results in made:
-            dropped.update(results.dropped)
-        failed = self._options.live.left_out(dropped, faults)
+    def _tell(self, made: list[tuple[TaskId, Results]], failed: int) -> None:
+        """Write one line of the log about the records that failed in a committed batch."""
+        faults = [fault for _, results in made for fault in results.faults]
         if faults:
             more = f" (and {len(faults) - 1} more in this batch)" if len(faults) > 1 else ""
             kept = f"kept in {self._options.dead_letter}" if faults[0].letter else "left out"

@@ -1,4 +1,4 @@
-"""An instance over HTTP: / shows it, /stores/{store} many rows, /stores/{store}/{key} those of a key."""
+"""An instance over HTTP: / and /metrics show it, /stores/{store} many rows, /stores/{store}/{key} those of a key."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from ottla.client import ApiError, ClientError, TopicPartition
 from ottla.client.model import LATEST, IsolationLevel
 from ottla.kernel.quantities import moment_ms
+from ottla.metrics.exposition import CONTENT_TYPE, render
 from ottla.streams.connection import Connection
 from ottla.streams.errors import TopologyError
 from ottla.streams.live import Live, Restoring
@@ -43,6 +44,7 @@ class QueryServer:
         router = Router(
             {
                 "": {"GET": self._status},
+                "metrics": {"GET": self._metrics},
                 "stores/{store}": {"GET": self._many},
                 "stores/{store}/{key...}": {"GET": self._one},
             }
@@ -58,6 +60,11 @@ class QueryServer:
     async def _status(self, request: Request) -> Response:
         request.query(())
         return json_response(await self._asked(lambda: self._live.status(self._ends)))
+
+    async def _metrics(self, request: Request) -> Response:
+        request.query(())
+        samples = await self._asked(lambda: self._live.metrics(self._ends))
+        return Response(render(samples).encode(), CONTENT_TYPE)
 
     async def _many(self, request: Request) -> Response:
         return await self._answer(request, MANY, {})
