@@ -33,6 +33,7 @@ def _start(given: Given) -> int:
             config=given.text("config"),
             log_level=given.need("log-level"),
             log_format=given.need("log-format"),
+            started_as_kafka="started-as-kafka" in given,
         )
     )
 
@@ -68,6 +69,9 @@ COMMAND = Command(
         Option("config", "A server.properties.", "FILE"),
         LOG_LEVEL,
         Option("log-format", "How to log, on stderr.", "text|json", default="text", choices=("text", "json")),
+        Option(
+            "started-as-kafka", "When ready, say so in Kafka's words too: programs that start containers wait for them."
+        ),
     ],
     has_json=False,
     connects=False,
