@@ -6,9 +6,9 @@ import argparse
 
 import pytest
 
-from ottla.jobs.options import HIDDEN, JobOption, JobOptionKind, OptionRefused, Options, add_flag, typed, value_of
+from ottla.jobs.options import HIDDEN, JobOption, JobOptionKind, JobOptions, OptionRefused, add_flag, typed, value_of
 
-MIRROR = Options(
+MIRROR = JobOptions(
     "ottla.mirror.copy",
     (
         JobOption("topics", JobOptionKind.NAMES, "", "the topics to copy", metavar="NAMES"),
@@ -92,6 +92,6 @@ def test_a_secret_is_shown_nowhere() -> None:
     with pytest.raises(TypeError) as refused:
         value_of(secret, 1234)
     assert "1234" not in str(refused.value)
-    shown = Options("job", [secret]).text()
+    shown = JobOptions("job", [secret]).text()
     assert "changeit" not in shown
     assert HIDDEN in shown

@@ -4,7 +4,7 @@ import pytest
 from transaction_desk import ID, P0, P1, TIMEOUT_MS, Desk, begun, near_the_last_epoch
 
 from ottla.kernel.errors import ErrorCode
-from ottla.transactions.values import GivenProducer, State
+from ottla.transactions.values import GivenProducer, TransactionState
 
 OK = ErrorCode.NONE
 
@@ -12,7 +12,11 @@ OK = ErrorCode.NONE
 def test_an_unknown_id_gets_a_new_producer_id_and_epoch_0():
     desk = Desk()
     assert desk.init() == GivenProducer(OK, 1000, 0)
-    assert (desk.state, desk.transaction.timeout_ms, desk.transaction.started_ms) == (State.EMPTY, TIMEOUT_MS, -1)
+    assert (desk.state, desk.transaction.timeout_ms, desk.transaction.started_ms) == (
+        TransactionState.EMPTY,
+        TIMEOUT_MS,
+        -1,
+    )
 
 
 def test_while_no_producer_id_is_at_hand_the_client_asks_again():
@@ -34,7 +38,7 @@ def test_who_expects_another_producer_id_is_fenced():
     desk = Desk()
     producer_id, epoch = begun(desk)
     assert desk.init((producer_id + 1, epoch)) == GivenProducer(ErrorCode.PRODUCER_FENCED)
-    assert desk.state == State.ONGOING
+    assert desk.state == TransactionState.ONGOING
 
 
 def test_who_expects_an_id_that_has_expired_begins_anew():
@@ -48,7 +52,7 @@ def test_over_an_open_transaction_the_owner_is_fenced_and_the_answer_is_51_whate
     desk = Desk(transaction_version=server_version)
     producer_id, epoch = begun(desk)
     assert desk.init() == GivenProducer(ErrorCode.CONCURRENT_TRANSACTIONS)
-    assert (desk.state, desk.transaction.producer_epoch) == (State.PREPARE_ABORT, epoch + 1)
+    assert (desk.state, desk.transaction.producer_epoch) == (TransactionState.PREPARE_ABORT, epoch + 1)
     (markers,) = desk.markers
     assert (markers.producer_epoch, markers.committed, markers.version) == (epoch + 1, False, server_version)
     desk.mark()
@@ -96,7 +100,7 @@ def test_the_timeout_is_taken_from_each_request_and_the_partitions_go():
     desk.end(producer, commit=False)
     desk.mark()
     desk.init(timeout_ms=5_000)
-    assert (desk.state, desk.transaction.timeout_ms) == (State.EMPTY, 5_000)
+    assert (desk.state, desk.transaction.timeout_ms) == (TransactionState.EMPTY, 5_000)
     assert desk.transaction.partitions == frozenset()
 
 
@@ -156,7 +160,7 @@ def test_a_fence_that_could_not_be_written_changes_nothing():
     desk.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
     assert desk.init() == ErrorCode.COORDINATOR_NOT_AVAILABLE
     desk.refusing = None
-    assert desk.state == State.ONGOING and desk.markers == []
+    assert desk.state == TransactionState.ONGOING and desk.markers == []
     assert desk.end(producer, commit=True).error == OK
     assert desk.markers[-1].partitions == (P0, P1)
     assert desk.shard.transactions.keys() == {ID}

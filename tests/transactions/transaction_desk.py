@@ -15,7 +15,14 @@ from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.transactions.decisions import ExpectedProducer
 from ottla.transactions.entries import decode_entry, encode_entry, transaction_entry
 from ottla.transactions.shard import TransactionShard
-from ottla.transactions.values import GivenProducer, Markers, State, Transaction, TransactionSettings, Verified
+from ottla.transactions.values import (
+    GivenProducer,
+    Markers,
+    Transaction,
+    TransactionSettings,
+    TransactionState,
+    Verified,
+)
 
 TIMEOUT_MS = 60_000
 P0, P1, P2 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -108,7 +115,7 @@ class Desk(ShardDesk):
         return self.shard.transactions[ID]
 
     @property
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         return self.transaction.state
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ottla.config.option import (
     OptionKind,
     OptionSet,
+    OptionStatus,
     Scope,
-    Status,
     Value,
     at_least,
     between,
@@ -309,7 +309,7 @@ class BrokerConfig(OptionSet):
         doc="ottla's own: USER:PASSWORD by which the brokers keep their nodes in ZooKeeper to themselves.",
     )
     broker_heartbeat_interval_ms: int = option(
-        "broker.heartbeat.interval.ms", 2000, OptionKind.INT, check=at_least(10), status=Status.NO_EFFECT,
+        "broker.heartbeat.interval.ms", 2000, OptionKind.INT, check=at_least(10), status=OptionStatus.NO_EFFECT,
         doc="A broker renews its lease six times in each broker.session.timeout.ms.",
     )
     replica_lag_time_max_ms: int = option(
@@ -425,23 +425,23 @@ class BrokerConfig(OptionSet):
     )
     # What would change who may do what is refused rather than ignored.
     authorizer_class_name: str = option(
-        "authorizer.class.name", "", OptionKind.STRING, status=Status.REFUSED,
+        "authorizer.class.name", "", OptionKind.STRING, status=OptionStatus.REFUSED,
         doc="There is no access control yet; running open while a file asks for it would be worse than not running.",
     )
     config_providers: tuple[str, ...] = option(
-        "config.providers", (), OptionKind.LIST, status=Status.REFUSED,
+        "config.providers", (), OptionKind.LIST, status=OptionStatus.REFUSED,
         doc="Values are taken as they stand; ${...} references are not filled in.",
     )
     create_topic_policy_class_name: str | None = option(
-        "create.topic.policy.class.name", None, OptionKind.CLASS, status=Status.REFUSED,
+        "create.topic.policy.class.name", None, OptionKind.CLASS, status=OptionStatus.REFUSED,
         doc="There are no policy plug-ins: a Java class cannot be loaded.",
     )
     alter_config_policy_class_name: str | None = option(
-        "alter.config.policy.class.name", None, OptionKind.CLASS, status=Status.REFUSED,
+        "alter.config.policy.class.name", None, OptionKind.CLASS, status=OptionStatus.REFUSED,
         doc="There are no policy plug-ins: a Java class cannot be loaded.",
     )
     remote_log_storage_system_enable: bool = option(
-        "remote.log.storage.system.enable", False, OptionKind.BOOLEAN, status=Status.REFUSED,
+        "remote.log.storage.system.enable", False, OptionKind.BOOLEAN, status=OptionStatus.REFUSED,
         doc="Tiered storage is not there.",
     )
     # fmt: on

@@ -10,7 +10,7 @@ from functools import cache
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
-from ottla.config.option import Check, Option, OptionKind, Scope, Status, at_least
+from ottla.config.option import Check, Option, OptionKind, OptionStatus, Scope, at_least
 from ottla.config.security import SecurityConfig
 from ottla.config.topic import TopicConfig
 
@@ -105,7 +105,7 @@ def _without_effect(line: str, group_checks: Mapping[str, Check | None]) -> Opti
         kind,
         check=group_checks.get(name),
         doc=f"Accepted, without effect. {why}",
-        status=Status.NO_EFFECT,
+        status=OptionStatus.NO_EFFECT,
         scope=_SCOPES[scope[0]],
         internal=scope.endswith("I"),
     )

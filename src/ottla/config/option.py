@@ -32,7 +32,7 @@ class OptionKind(IntEnum):
     PASSWORD = 9
 
 
-class Status(Enum):
+class OptionStatus(Enum):
     """The broker's use of an option."""
 
     HONOURED = "honoured"
@@ -82,7 +82,7 @@ class Option:
         check: Check | None = None,
         broker_name: str | tuple[Synonym, ...] = (),
         doc: str = "",
-        status: Status = Status.HONOURED,
+        status: OptionStatus = OptionStatus.HONOURED,
         scope: Scope = Scope.READ_ONLY,
         internal: bool = False,
     ) -> None:
@@ -109,7 +109,7 @@ class Option:
         text = "[hidden]" if self.sensitive else text
         if self.check is not None and (wrong := self.check(value)) is not None:
             raise ConfigError(f"Invalid value {text} for configuration {self.name}: {wrong}")
-        if self.status is Status.REFUSED and value != self.default:
+        if self.status is OptionStatus.REFUSED and value != self.default:
             raise ConfigError(f"Invalid value {text} for configuration {self.name}: not supported here. {self.doc}")
         return value
 
@@ -234,7 +234,7 @@ def option(
     check: Check | None = None,
     broker_name: str | tuple[Synonym, ...] = (),
     doc: str = "",
-    status: Status = Status.HONOURED,
+    status: OptionStatus = OptionStatus.HONOURED,
     scope: Scope = Scope.READ_ONLY,
     internal: bool = False,
 ) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.config.option import (
     OptionKind,
     OptionSet,
-    Status,
+    OptionStatus,
     Synonym,
     Value,
     at_least,
@@ -109,11 +109,11 @@ class TopicConfig(OptionSet):
     )
     local_retention_bytes: int = option(
         "local.retention.bytes", -2, OptionKind.LONG, check=at_least(-2), broker_name="log.local.retention.bytes",
-        status=Status.REFUSED, doc=_NO_TIERS,
+        status=OptionStatus.REFUSED, doc=_NO_TIERS,
     )
     local_retention_ms: int = option(
         "local.retention.ms", -2, OptionKind.LONG, check=at_least(-2), broker_name="log.local.retention.ms",
-        status=Status.REFUSED, doc=_NO_TIERS,
+        status=OptionStatus.REFUSED, doc=_NO_TIERS,
     )
     max_compaction_lag_ms: int = option(
         "max.compaction.lag.ms", LONG_MAX, OptionKind.LONG, check=at_least(1),
@@ -153,17 +153,17 @@ class TopicConfig(OptionSet):
         doc="acks=all is refused while fewer replicas than this are in sync.",
     )
     preallocate: bool = option(
-        "preallocate", False, OptionKind.BOOLEAN, broker_name="log.preallocate", status=Status.REFUSED,
+        "preallocate", False, OptionKind.BOOLEAN, broker_name="log.preallocate", status=OptionStatus.REFUSED,
         doc="Segments grow as they are written: preallocation brought no gain, and its zero tail breaks tools.",
     )
     remote_log_copy_disable: bool = option(
-        "remote.log.copy.disable", False, OptionKind.BOOLEAN, status=Status.REFUSED, doc=_NO_TIERS,
+        "remote.log.copy.disable", False, OptionKind.BOOLEAN, status=OptionStatus.REFUSED, doc=_NO_TIERS,
     )
     remote_log_delete_on_disable: bool = option(
-        "remote.log.delete.on.disable", False, OptionKind.BOOLEAN, status=Status.REFUSED, doc=_NO_TIERS,
+        "remote.log.delete.on.disable", False, OptionKind.BOOLEAN, status=OptionStatus.REFUSED, doc=_NO_TIERS,
     )
     remote_storage_enable: bool = option(
-        "remote.storage.enable", False, OptionKind.BOOLEAN, status=Status.REFUSED, doc=_NO_TIERS,
+        "remote.storage.enable", False, OptionKind.BOOLEAN, status=OptionStatus.REFUSED, doc=_NO_TIERS,
     )
     retention_bytes: int = option(
         "retention.bytes", -1, OptionKind.LONG, broker_name="log.retention.bytes",

@@ -30,8 +30,7 @@ from ottla.connect.machine.validation import plugin_of, validated
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.running import RunningTasks
 from ottla.connect.tasks.secrets import Secrets, tasks_of
-from ottla.jobs.states import State
-from ottla.jobs.states import Status as JobStatus
+from ottla.jobs.states import JobState, JobStatus
 
 T = TypeVar("T")
 _SHOWN: Final = {Target.STARTED: "RUNNING", Target.PAUSED: "PAUSED", Target.STOPPED: "STOPPED"}
@@ -137,7 +136,7 @@ class Owning:
         """Report the state of a task."""
         if self.worker.configs.get(name) is None:
             return
-        state = "UNASSIGNED" if status.state is State.STOPPED else status.state.connect_name
+        state = "UNASSIGNED" if status.state is JobState.STOPPED else status.state.connect_name
         trace = None if status.fault is None else status.fault.trace or status.fault.reason
         self.worker.report(TaskStatus(name, number, self._status(state, trace)))
 

@@ -13,11 +13,11 @@ from ottla.connect.machine.validation import plugin_of
 from ottla.connect.tasks.counts import Measured
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.jobs.running_async import RunningAsync
-from ottla.jobs.states import Event, State, Status
+from ottla.jobs.states import Event, JobState, JobStatus
 
-OnState = Callable[[str, int, Status], None]
+OnState = Callable[[str, int, JobStatus], None]
 OnTopics = Callable[[str, int, Iterable[str]], None]
-MakeTask = Callable[[TaskPlan, Callable[[Status], None], Callable[[Iterable[str]], None]], RunningAsync]
+MakeTask = Callable[[TaskPlan, Callable[[JobStatus], None], Callable[[Iterable[str]], None]], RunningAsync]
 """Makes a task that is not begun, with those who are told its states and its topics."""
 
 
@@ -81,7 +81,7 @@ class RunningTasks:
         for unit, each in self._tasks.items():
             if unit.topic != name or task not in (None, unit.partition):
                 continue
-            if not only_failed or each.running.status.state is State.FAILED:
+            if not only_failed or each.running.status.state is JobState.FAILED:
                 each.restart()
 
     def _begin(self, connector: ConnectorState, number: int) -> _Task:

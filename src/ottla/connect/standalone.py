@@ -34,7 +34,7 @@ from ottla.connect.tasks.task import run_task
 from ottla.connect.tasks.topic_creation import groups_of
 from ottla.connect.tasks.worker_options import check, flag
 from ottla.jobs.running_async import RunningAsync
-from ottla.jobs.states import State, Status
+from ottla.jobs.states import JobState, JobStatus
 from ottla.kernel.errors import ApiError
 from ottla.metrics.metric import Sample
 
@@ -184,10 +184,10 @@ class Standalone:
         finally:
             for each in waits:
                 each.cancel()
-            failed = any(task.status.state is State.FAILED for task in self.tasks)
+            failed = any(task.status.state is JobState.FAILED for task in self.tasks)
             await self._running.agree(self.configs, set())
             await self._cluster.close()
-        return int(failed or any(task.status.state is State.FAILED for task in self.tasks))
+        return int(failed or any(task.status.state is JobState.FAILED for task in self.tasks))
 
     def stop(self) -> None:
         """Have all tasks end: deliver, flush, keep their offsets."""
@@ -240,7 +240,7 @@ class Standalone:
         return known is not None and known.state == "FAILED"
 
     def _make_task(
-        self, plan: TaskPlan, on_state: Callable[[Status], None], on_topics: Callable[[Iterable[str]], None]
+        self, plan: TaskPlan, on_state: Callable[[JobStatus], None], on_topics: Callable[[Iterable[str]], None]
     ) -> RunningAsync:
         made = run_task(plan, self._file, on_state, on_topics=on_topics)
         self._begun[plan.name] = made

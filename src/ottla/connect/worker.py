@@ -36,7 +36,7 @@ from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.task import run_task
 from ottla.connect.topics import LayeredOffsets, TopicOffsets, configs_topic, status_topic
 from ottla.jobs.running_async import RunningAsync
-from ottla.jobs.states import Status as JobStatus
+from ottla.jobs.states import JobStatus
 from ottla.kernel.errors import ApiError
 from ottla.metrics.metric import Sample
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ottla.formats.avro_blocks import BlockReader, why_not
 from ottla.formats.avro_columns import finished
 from ottla.formats.avro_rows import RowReader, plain_default
-from ottla.formats.avro_schema import MISSING, ArraySchema, Map, Node, Record, RecordField, Union, parse
+from ottla.formats.avro_schema import MISSING, ArraySchema, Map, Node, RecordField, RecordSchema, Union, parse
 from ottla.formats.avro_types import arrow_type, members, only_branch, plain_type
 from ottla.formats.evolution import described
 from ottla.formats.faults import BadPayload, SchemaFault
@@ -89,7 +89,7 @@ class AvroReader:
 def evolving_type(node: Node) -> pa.DataType:
     """The column's type; its fields carry their aliases and defaults, for readers that need them (evolution.py)."""
     match node:
-        case Record():
+        case RecordSchema():
             fields = [_field(field) for field in node.fields if arrow_type(field.node) is not None]
             return pa.struct(fields)
         case ArraySchema():

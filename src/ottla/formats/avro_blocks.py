@@ -29,7 +29,7 @@ from ottla.formats.avro_schema import (
     Map,
     Node,
     Primitive,
-    Record,
+    RecordSchema,
     Union,
     is_empty,
     optional,
@@ -47,7 +47,7 @@ def why_not(node: Node) -> str:
     if is_empty(node):
         return "values of no bytes"
     match node:
-        case Record():
+        case RecordSchema():
             reasons = (why_not(field.node) for field in node.fields if not is_empty(field.node))
             return next((reason for reason in reasons if reason), "")
         case ArraySchema():
@@ -99,7 +99,7 @@ class BlockReader:
             case Map():
                 fields = [{"name": "k", "type": "string"}, {"name": "v", "type": self._simple(node.values)}]
                 return {"type": "array", "items": {"type": "record", "name": self._name(), "fields": fields}}
-            case Record():
+            case RecordSchema():
                 fields = [
                     {"name": place(at), "type": self._simple(field.node)}
                     for at, field in enumerate(node.fields)
@@ -159,7 +159,7 @@ class _Check:
                 return np.full(len(plain), _WIDTHS[node.kind], dtype=np.int64)
             case FixedSchema():
                 return np.full(len(plain), node.size, dtype=np.int64)
-            case Record():
+            case RecordSchema():
                 sizes = np.zeros(len(plain), dtype=np.int64)
                 for field, part in _parts(node, plain):
                     sizes += self._sizes(field, part)
@@ -206,7 +206,7 @@ class _Check:
             case Primitive(kind="long"):
                 values = numbers(plain, np.int64)
                 self._refuse_above(1, starts[(values >= 1 << 62) | (values < -(1 << 62))] + 9)
-            case Record():
+            case RecordSchema():
                 self._look_into(node, plain, starts)
             case ArraySchema():
                 self._look_at_items(node.items, plain, items(plain), self._sizes(node.items, items(plain)), starts)
@@ -223,7 +223,7 @@ class _Check:
                     present = np.flatnonzero(valid(plain))
                     self._look(other[0], plain.take(pa.array(present)), starts[present] + 1)
 
-    def _look_into(self, node: Record, plain: pa.Array, starts: Rows) -> None:
+    def _look_into(self, node: RecordSchema, plain: pa.Array, starts: Rows) -> None:
         parts = _parts(node, plain)
         last = max((at for at, (field, _) in enumerate(parts) if self._light(field)), default=-1)
         for at, (field, part) in enumerate(parts[: last + 1]):
@@ -251,7 +251,7 @@ class _Check:
         match node:
             case Primitive():
                 return node.kind == "boolean" or (node.kind == "long" and self._ten_bytes)
-            case Record():
+            case RecordSchema():
                 return any(self._light(field.node) for field in node.fields)
             case ArraySchema():
                 return self._light(node.items)
@@ -260,5 +260,5 @@ class _Check:
         return isinstance(node, Union)
 
 
-def _parts(node: Record, plain: pa.Array) -> list[tuple[Node, pa.Array]]:
+def _parts(node: RecordSchema, plain: pa.Array) -> list[tuple[Node, pa.Array]]:
     return [(field.node, plain.field(place(at))) for at, field in enumerate(node.fields) if not is_empty(field.node)]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.formats.arrays import Mask, Numbers, from_numbers, items, lists, numbers, offsets, valid, whole
-from ottla.formats.avro_schema import ArraySchema, Enum, FixedSchema, Map, Node, Primitive, Record, Union
+from ottla.formats.avro_schema import ArraySchema, Enum, FixedSchema, Map, Node, Primitive, RecordSchema, Union
 from ottla.formats.avro_types import DURATION, arrow_type, members, only_branch, place
 from ottla.formats.faults import BadPayload
 
@@ -29,7 +29,7 @@ def finished(node: Node, plain: pa.Array) -> pa.Array:
             return _scalar(node, plain, kind)
         case Enum():
             return _symbols(node, plain)
-        case Record():
+        case RecordSchema():
             parts = [
                 finished(field.node, _child(plain, place(at)))
                 for at, field in enumerate(node.fields)

@@ -18,8 +18,8 @@ from ottla.formats.avro_schema import (
     Map,
     Node,
     Primitive,
-    Record,
     RecordField,
+    RecordSchema,
     Union,
     is_empty,
     is_null,
@@ -72,7 +72,7 @@ def _plain(node: Node, value: Any) -> Any:
             return float(value)
         case Enum():
             return node.symbols.index(value)
-        case Record():
+        case RecordSchema():
             return {place(at): _plain(field.node, _given(field, value)) for at, field in enumerate(node.fields)}
         case ArraySchema():
             return [_plain(node.items, item) for item in value]
@@ -109,7 +109,7 @@ def _kind_fits(node: Node, value: Any) -> bool:
             return isinstance(value, int) and not isinstance(value, bool)
         case Primitive(kind="float" | "double"):
             return isinstance(value, int | float) and not isinstance(value, bool)
-        case Record() | Map():
+        case RecordSchema() | Map():
             return isinstance(value, dict)
         case ArraySchema():
             return isinstance(value, list)
@@ -141,7 +141,7 @@ def _any_reader(node: Node) -> Read:
             return _fixed(node.size)
         case Enum():
             return _enum(node)
-        case Record():
+        case RecordSchema():
             return _record(node)
         case ArraySchema():
             return _items(_reader(node.items), empty=is_empty(node.items))
@@ -247,7 +247,7 @@ def _enum(node: Enum) -> Read:
     return read
 
 
-def _record(node: Record) -> Read:
+def _record(node: RecordSchema) -> Read:
     fields = [(place(at), field.name, _reader(field.node)) for at, field in enumerate(node.fields)]
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:

@@ -69,7 +69,7 @@ class RecordField:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class RecordSchema:
     name: str
     fields: tuple[RecordField, ...]
 
@@ -89,7 +89,7 @@ class Union:
     branches: tuple[Node, ...]
 
 
-Node = Primitive | FixedSchema | Enum | Record | ArraySchema | Map | Union
+Node = Primitive | FixedSchema | Enum | RecordSchema | ArraySchema | Map | Union
 
 
 def parse(text: str, references: Iterable[str] = ()) -> Node:
@@ -111,7 +111,7 @@ def is_empty(node: Node) -> bool:
     """True if every value takes no bytes at all."""
     if isinstance(node, FixedSchema):
         return node.size == 0
-    if isinstance(node, Record):
+    if isinstance(node, RecordSchema):
         return all(is_empty(field.node) for field in node.fields)
     return is_null(node)
 
@@ -180,7 +180,7 @@ class _Nodes:
             )
             for each in found.fields
         )
-        return Record(found.name, tuple(fields))
+        return RecordSchema(found.name, tuple(fields))
 
 
 def _meaning(found: AvroNode) -> str:

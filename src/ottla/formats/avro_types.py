@@ -15,7 +15,7 @@ from ottla.formats.avro_schema import (
     Map,
     Node,
     Primitive,
-    Record,
+    RecordSchema,
     Union,
     is_empty,
     optional,
@@ -64,7 +64,7 @@ def plain_type(node: Node) -> pa.DataType:
             return pa.binary()
         case Enum():
             return pa.int32()
-        case Record():
+        case RecordSchema():
             return pa.struct([(place(at), plain_type(field.node)) for at, field in enumerate(node.fields)])
         case ArraySchema():
             return pa.list_(plain_type(node.items))
@@ -97,7 +97,7 @@ def arrow_type(node: Node) -> pa.DataType | None:
             return pa.binary() if isinstance(node, FixedSchema) else _PLAIN[node.kind]
         case Enum():
             return pa.string()
-        case Record():
+        case RecordSchema():
             return pa.struct(record_fields(node))
         case ArraySchema():
             item = arrow_type(node.items)
@@ -111,7 +111,7 @@ def arrow_type(node: Node) -> pa.DataType | None:
             return pa.struct(fields) if fields else None
 
 
-def record_fields(node: Record) -> list[pa.Field]:
+def record_fields(node: RecordSchema) -> list[pa.Field]:
     """The fields of a record that are columns, without what evolution needs to know (avro.py adds it)."""
     kinds = [(field.name, arrow_type(field.node)) for field in node.fields]
     return [pa.field(name, kind) for name, kind in kinds if kind is not None]

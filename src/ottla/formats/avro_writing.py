@@ -23,8 +23,8 @@ from ottla.formats.avro_schema import (
     Map,
     Node,
     Primitive,
-    Record,
     RecordField,
+    RecordSchema,
     Union,
     is_null,
     parse,
@@ -71,7 +71,7 @@ def _writable(node: Node) -> Convert:
         unseen = _unseen(node)
         return lambda _: unseen
     match node:
-        case Record():
+        case RecordSchema():
             return _record(node)
         case ArraySchema():
             item = _writable(node.items)
@@ -104,7 +104,7 @@ def _milliseconds(moment: datetime | time) -> datetime | time:
 def _unseen(node: Node) -> Any:
     """The value of a node without a column: all values of such a node look alike."""
     match node:
-        case Record():
+        case RecordSchema():
             return {field.name: _unseen(field.node) for field in node.fields}
         case FixedSchema():
             return b""
@@ -115,7 +115,7 @@ def _unseen(node: Node) -> Any:
     return None
 
 
-def _record(node: Record) -> Convert:
+def _record(node: RecordSchema) -> Convert:
     parts = [(field.name, _member(field)) for field in node.fields]
     return lambda row: {name: convert(row) for name, convert in parts}
 
@@ -158,7 +158,7 @@ def _branch_name(node: Node) -> str:
     match node:
         case Primitive():
             return node.kind
-        case Record() | Enum() | FixedSchema():
+        case RecordSchema() | Enum() | FixedSchema():
             return node.name
         case ArraySchema():
             return "array"

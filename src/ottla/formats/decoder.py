@@ -19,7 +19,7 @@ from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
 from ottla.formats.iso_times import Nanoseconds, check_calendar
 from ottla.formats.renames import Renames
 from ottla.formats.rows import ValueBlock
-from ottla.formats.wire import Cut, Faults, Group, Rows, SchemaName, cut
+from ottla.formats.wire import Cut, Faults, PayloadGroup, Rows, SchemaName, cut
 from ottla.formats.writer import WriterSchema
 
 KINDS: Final = ("avro", "protobuf", "json", "text", "binary")
@@ -178,7 +178,7 @@ class Decoder:
             return cut(values, headers)
         present = valid(values)
         rows = np.flatnonzero(present)
-        groups = (Group(BARE, rows, values.drop_null()),) if len(rows) else ()
+        groups = (PayloadGroup(BARE, rows, values.drop_null()),) if len(rows) else ()
         return Cut(groups, np.flatnonzero(~present), [])
 
     def _plain(self, values: pa.Array) -> DecodedValues:

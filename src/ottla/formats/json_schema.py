@@ -27,10 +27,10 @@ from ottla.formats.json_nodes import (
     UTC_MICROS,
     Entries,
     Items,
+    JsonText,
     Members,
     Node,
     Scalar,
-    Text,
     arrow_type,
     in_blocks,
     parse,
@@ -176,7 +176,7 @@ def _fitting(node: Node, value: Any, path: str, strict: Strict) -> Any:
     match node:
         case Scalar():
             return _scalar(node.type, value, path, strict)
-        case Text():
+        case JsonText():
             return _text(value, path)
         case Members():
             if isinstance(value, dict):

@@ -32,7 +32,7 @@ class JobOptionKind(Enum):
     PORT = "a port, 0 to 65535"
 
 
-class Kept(Enum):
+class KeptFor(Enum):
     """The time for which an option has its value, in jobs that keep their options."""
 
     ONCE = "for this run"
@@ -52,7 +52,7 @@ class JobOption:
     kind: JobOptionKind
     default: object
     doc: str
-    kept: Kept = Kept.LATEST
+    kept: KeptFor = KeptFor.LATEST
     group: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class JobOption:
         return HIDDEN if self.kind is JobOptionKind.SECRET and value else str(value)
 
 
-class Options:
+class JobOptions:
     """The options of one kind of job."""
 
     def __init__(self, owner: str, options: Iterable[JobOption], *, beside: Sequence[str] = ()) -> None:

@@ -9,12 +9,12 @@ import time
 from collections.abc import Awaitable, Callable
 
 from ottla.jobs.running import error_fault
-from ottla.jobs.states import Effect, Event, Job, JobFault, RestartPolicy, State, Status
+from ottla.jobs.states import Effect, Event, Job, JobFault, JobState, JobStatus, RestartPolicy
 
 log = logging.getLogger("ottla.jobs")
 
 
-class Run:
+class AsyncJobRun:
     """One attempt, for the work: it waits for `ending` between its steps, and calls `began` once it is under way."""
 
     def __init__(self, began: Callable[[], None]) -> None:
@@ -22,7 +22,7 @@ class Run:
         self.began = began
 
 
-Work = Callable[[Run], Awaitable[None]]
+Work = Callable[[AsyncJobRun], Awaitable[None]]
 """The work of a job. It returns when it is done or `ending` is set, and raises where it fails."""
 
 
@@ -36,7 +36,7 @@ class RunningAsync:
         *,
         policy: RestartPolicy | None = None,
         fault_of: Callable[[Exception], JobFault] = error_fault,
-        on_state: Callable[[Status], None] = lambda status: None,
+        on_state: Callable[[JobStatus], None] = lambda status: None,
         grace_ms: float = 5_000,
         now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
     ) -> None:
@@ -46,10 +46,10 @@ class RunningAsync:
         self._grace_ms, self._now_ms = grace_ms, now_ms
         self._job = Job(policy, now_ms=now_ms())
         self._stirred = asyncio.Event()
-        self._run = Run(lambda: None)
+        self._run = AsyncJobRun(lambda: None)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> JobStatus:
         """The present state, with the last fault."""
         return self._job.status
 
@@ -64,13 +64,13 @@ class RunningAsync:
         """
         self.ask(begin)
         while True:
-            while self.status.state in (State.PAUSED, State.RESTARTING):
+            while self.status.state in (JobState.PAUSED, JobState.RESTARTING):
                 await self._wait()
             if not self.status.state.has_work:
-                return 1 if self.status.state is State.FAILED else 0
+                return 1 if self.status.state is JobState.FAILED else 0
             await self._attempt(self._run)
 
-    async def _attempt(self, run: Run) -> None:
+    async def _attempt(self, run: AsyncJobRun) -> None:
         work = asyncio.ensure_future(self._work(run))
         ending = asyncio.ensure_future(run.ending.wait())
         try:
@@ -101,7 +101,7 @@ class RunningAsync:
         before = self.status
         effect = step()
         if effect is Effect.BEGIN:
-            self._run = Run(lambda: self.ask(Event.BEGAN))
+            self._run = AsyncJobRun(lambda: self.ask(Event.BEGAN))
         elif effect is Effect.END:
             self._run.ending.set()
         self._stirred.set()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict, cast
 
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
-from ottla.jobs.options import JobOption, JobOptionKind, Kept, OptionRefused, Options
+from ottla.jobs.options import JobOption, JobOptionKind, JobOptions, KeptFor, OptionRefused
 from ottla.lake.stores.base import LakeRefused
 
 
@@ -64,7 +64,7 @@ CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 NANOSECONDS = ("refuse", "cut", "keep")
 VALUES = ("binary", "text", "json", "avro", "protobuf")
 _FLAG, _TEXT, _NAMES = JobOptionKind.FLAG, JobOptionKind.TEXT, JobOptionKind.NAMES
-_ONCE, _LATEST, _FOR_GOOD = Kept.ONCE, Kept.LATEST, Kept.FOR_GOOD
+_ONCE, _LATEST, _FOR_GOOD = KeptFor.ONCE, KeptFor.LATEST, KeptFor.FOR_GOOD
 
 OPTIONS = (
     JobOption(
@@ -190,7 +190,7 @@ OPTIONS = (
 )  # fmt: skip
 ARGUMENTS = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
 """The arguments of `ottla.lake.load` that are not among these options."""
-LOAD = Options("ottla.lake.load", OPTIONS, beside=ARGUMENTS)
+LOAD = JobOptions("ottla.lake.load", OPTIONS, beside=ARGUMENTS)
 BY_NAME = LOAD.by_name
 DEFAULTS = cast("LoadOptions", LOAD.defaults)
 

@@ -17,9 +17,9 @@ from ottla.transactions.values import (
     LAST_EPOCH,
     NO_EPOCH,
     GivenProducer,
-    State,
     TakeId,
     Transaction,
+    TransactionState,
     Verified,
 )
 
@@ -53,9 +53,9 @@ def begin(
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if expected is not None and not _is_owner(current, expected):
         return ErrorCode.PRODUCER_FENCED
-    if current.state == State.ONGOING:
+    if current.state == TransactionState.ONGOING:
         return transitions.prepared(
-            current, State.PREPARE_ABORT, version=version, fences=True, take_id=take_id, now_ms=now_ms
+            current, TransactionState.PREPARE_ABORT, version=version, fences=True, take_id=take_id, now_ms=now_ms
         )
     if current.exhausted and (expected is None or expected.producer_epoch == current.producer_epoch):
         taken = take_id()
@@ -111,7 +111,7 @@ def add(
     wrong = _other_producer(current, producer_id, producer_epoch)
     if wrong:
         return wrong
-    if current.state == State.ONGOING and partitions <= current.partitions:
+    if current.state == TransactionState.ONGOING and partitions <= current.partitions:
         return ErrorCode.NONE
     return transitions.with_partitions(current, partitions, version=version, now_ms=now_ms)
 
@@ -158,7 +158,7 @@ def end(
         return verdict
     after = transitions.prepared(
         current,
-        State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
+        TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT,
         version=version,
         fences=False,
         take_id=take_id,
@@ -176,9 +176,9 @@ def _may_end_at_equal_epoch(
         return GivenProducer(wrong)
     if current.prepared:
         return GivenProducer(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if current.state == State.ONGOING:
+    if current.state == TransactionState.ONGOING:
         return None
-    if current.state == (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT):
+    if current.state == (TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT):
         return GivenProducer(ErrorCode.NONE, current.producer_id, current.producer_epoch)
     return GivenProducer(ErrorCode.INVALID_TXN_STATE)
 
@@ -199,12 +199,12 @@ def _may_end(current: Transaction, producer_id: int, producer_epoch: int, *, com
         return GivenProducer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     one_below = over_rotation or producer_epoch + 1 == current.producer_epoch
     repeats = one_below and current.version >= EPOCH_BUMPS
-    done = current.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+    done = current.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     if not (same_id and producer_epoch == current.producer_epoch) and not (repeats and done):
         return GivenProducer(ErrorCode.PRODUCER_FENCED)
-    if current.state == State.ONGOING:
+    if current.state == TransactionState.ONGOING:
         return None
     if done and repeats:
-        alike = (current.state == State.COMPLETE_COMMIT) == committed
+        alike = (current.state == TransactionState.COMPLETE_COMMIT) == committed
         return GivenProducer(ErrorCode.NONE, *current.told) if alike else GivenProducer(ErrorCode.INVALID_TXN_STATE)
     return GivenProducer(ErrorCode.INVALID_TXN_STATE) if committed else None

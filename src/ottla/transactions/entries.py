@@ -8,7 +8,7 @@ from collections import defaultdict
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from ottla.schema.codec import MalformedMessage, decoder, encoder
-from ottla.transactions.values import NEVER_WRITTEN, State, Transaction, TransactionEntry
+from ottla.transactions.values import NEVER_WRITTEN, Transaction, TransactionEntry, TransactionState
 
 _KEY_VERSION = 0
 _NEWEST_VALUE_VERSION = 1
@@ -33,7 +33,7 @@ def transaction_of(value: TransactionLogValue) -> Transaction:
         previous_id=value.previous_producer_id,
         next_id=value.next_producer_id,
         timeout_ms=value.transaction_timeout_ms,
-        state=State(value.transaction_status),
+        state=TransactionState(value.transaction_status),
         partitions=frozenset(
             TopicPartition(topic.topic, index)
             for topic in value.transaction_partitions or ()
@@ -71,7 +71,7 @@ def decode_entry(key: bytes, value: bytes | None) -> TransactionEntry | None:
         raise MalformedMessage(f"a transaction record's value of version {version}")
     log_value, _ = decoder(TransactionLogValue, version)(memoryview(value), 2)
     status = log_value.transaction_status
-    if not 0 <= status <= max(State) or State(status) in NEVER_WRITTEN:
+    if not 0 <= status <= max(TransactionState) or TransactionState(status) in NEVER_WRITTEN:
         raise MalformedMessage(f"a transaction record of status {status}")
     return TransactionEntry(log_key, log_value, version)
 
@@ -84,7 +84,9 @@ def _value(transaction: Transaction) -> TransactionLogValue:
         producer_epoch=transaction.producer_epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=transaction.state,
-        transaction_partitions=None if transaction.state == State.EMPTY else _by_topic(transaction.partitions),
+        transaction_partitions=None
+        if transaction.state == TransactionState.EMPTY
+        else _by_topic(transaction.partitions),
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=transaction.started_ms,
         client_transaction_version=transaction.version,

@@ -24,12 +24,12 @@ from ottla.transactions.timing import ShardTiming
 from ottla.transactions.values import (
     GivenProducer,
     Markers,
-    State,
     TakeId,
     Transaction,
     TransactionDecision,
     TransactionEntry,
     TransactionSettings,
+    TransactionState,
 )
 
 _ABORTS_PER_CHECK = 200
@@ -75,7 +75,7 @@ class TransactionShard:
         )
         if isinstance(after, ErrorCode):
             out.answer(ticket, GivenProducer(after))
-        elif after.state == State.PREPARE_ABORT:
+        elif after.state == TransactionState.PREPARE_ABORT:
             self._prepare(transactional_id, after, now, out)
             out.answer(ticket, GivenProducer(ErrorCode.CONCURRENT_TRANSACTIONS))
         else:
@@ -260,7 +260,7 @@ class TransactionShard:
             self._timing.ended(transactional_id)
             return
         transaction = self.transactions[transactional_id] = transaction_of(entry.value)
-        if transaction.state == State.ONGOING:
+        if transaction.state == TransactionState.ONGOING:
             self._ongoing[transactional_id] = None
             return
         self._timing.ended(transactional_id)
@@ -331,7 +331,7 @@ class TransactionShard:
         for transactional_id in late[:_ABORTS_PER_CHECK]:
             after = transitions.prepared(
                 self.transactions[transactional_id],
-                State.PREPARE_ABORT,
+                TransactionState.PREPARE_ABORT,
                 version=self.settings.transaction_version,
                 fences=True,
                 take_id=self._take_id,
@@ -346,7 +346,7 @@ class TransactionShard:
         time_ms = now.time_for(self.settings.id_expiration_ms)
         for transactional_id in self._timing.next_to_expire(self.transactions, now):
             current = self.transactions.get(transactional_id)
-            if current is None or current.state not in transitions.BEFORE[State.DEAD]:
+            if current is None or current.state not in transitions.BEFORE[TransactionState.DEAD]:
                 continue
             if time_ms - current.updated_ms >= self.settings.id_expiration_ms:
                 out.write(tombstone(transactional_id))
@@ -357,7 +357,7 @@ def _markers(transactional_id: str, transaction: Transaction) -> Markers:
         transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
-        transaction.state == State.PREPARE_COMMIT,
+        transaction.state == TransactionState.PREPARE_COMMIT,
         transaction.version,
         tuple(sorted(transaction.partitions)),
     )

@@ -24,10 +24,10 @@ from ottla.sim.checkers.coordinator_facts import group_facts, transaction_facts
 from ottla.transactions.entries import encode_entry as encode_transaction_entry
 from ottla.transactions.entries import tombstone, transaction_entry
 from ottla.transactions.shard import TransactionShard
-from ottla.transactions.values import State, Transaction, TransactionSettings
+from ottla.transactions.values import Transaction, TransactionSettings, TransactionState
 
 PLAIN = -1
-STATES = [state for state in State if state < State.DEAD]
+STATES = [state for state in TransactionState if state < TransactionState.DEAD]
 """Those that a log can hold."""
 GROUPS = st.sampled_from(["a", "b"])
 
@@ -62,7 +62,7 @@ GROUP_BATCHES = st.lists(
 )
 
 
-def a_transaction(name: str, state: State | None, epoch: int) -> tuple[bytes, bytes | None]:
+def a_transaction(name: str, state: TransactionState | None, epoch: int) -> tuple[bytes, bytes | None]:
     if state is None:
         return encode_transaction_entry(tombstone(name))
     transaction = Transaction(producer_id=7, producer_epoch=epoch, timeout_ms=1000, state=state)

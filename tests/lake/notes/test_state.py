@@ -8,7 +8,7 @@ import pytest
 
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.columns.layout import Layout
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.windows import Tally
 from ottla.lake.notes.history import Forgotten
 from ottla.lake.notes.plans import Commit, HeldRows, LoadPlan, Publication, RangeCount, WrittenFile, named_files
@@ -17,7 +17,7 @@ from ottla.lake.stores import LakeRefused, open_store
 from ottla.rows.plan import OffsetRange
 
 SPAN = OffsetRange("t", 0, 0, 2, b"0123456789abcdef")
-SHAPE = Shape()
+SHAPE = LakeShape()
 
 
 def a_state(path):
@@ -95,11 +95,11 @@ def test_a_lake_keeps_its_layout_and_its_loaders_name(tmp_path):
     with a_state(tmp_path) as state:
         assert state.settle(SHAPE) == name
         with pytest.raises(LakeRefused, match="was made with values bytes, and this load comes with values json"):
-            state.settle(Shape(values="json"))
+            state.settle(LakeShape(values="json"))
         with pytest.raises(
             LakeRefused, match="was made with partition by day, and this load comes without partition by"
         ):
-            state.settle(Shape(layout=Layout(())))
+            state.settle(LakeShape(layout=Layout(())))
 
 
 def test_a_lake_without_its_layout_beside_rounds_is_damaged(tmp_path):

@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 from ottla.cli.command import counted
 from ottla.cli.faults import BadInput
-from ottla.cli.input.sources import Source
+from ottla.cli.input.sources import InputSource
 
 ENVELOPE = frozenset({"topic", "partition", "offset"})
 """Members of a record as `ottla consume --format json` and kcat's -J print it."""
@@ -29,7 +29,7 @@ class InputRow(NamedTuple):
     text: bytes | None = None
 
 
-def line_blocks(source: Source, *, keep_returns: bool = False) -> Iterator[list[bytes]]:
+def line_blocks(source: InputSource, *, keep_returns: bool = False) -> Iterator[list[bytes]]:
     """The lines of each chunk, without their ends (`\\n` or `\\r\\n`); the last one may lack its end.
 
     `keep_returns`: a `\\r` before the end stays.
@@ -62,7 +62,7 @@ def each_made(items: Iterable[T], make: Callable[[T], R]) -> Iterator[list[R]]:
     yield made
 
 
-def numbered_lines(source: Source) -> Iterator[list[tuple[int, bytes]]]:
+def numbered_lines(source: InputSource) -> Iterator[list[tuple[int, bytes]]]:
     """The lines of each chunk with their numbers."""
     number = 1
     for lines in line_blocks(source):
@@ -70,7 +70,7 @@ def numbered_lines(source: Source) -> Iterator[list[tuple[int, bytes]]]:
         number += len(lines)
 
 
-def json_rows(source: Source, *, envelopes: bool) -> Iterator[list[InputRow]]:
+def json_rows(source: InputSource, *, envelopes: bool) -> Iterator[list[InputRow]]:
     """The objects of JSON lines; empty lines are left out. `envelopes`: take records as `consume` prints them as well.
 
     Numbers with a fraction keep their digits.
@@ -120,7 +120,7 @@ def _shown(line: bytes) -> str:
 class CsvRows:
     """The rows of CSV behind a header line, as text; a row with more or fewer fields than the header is refused."""
 
-    def __init__(self, source: Source, delimiter: str) -> None:
+    def __init__(self, source: InputSource, delimiter: str) -> None:
         self._source = source
         self._waiting: list[bytes] = []
         """Lines that have come and are not read yet, the next one last."""

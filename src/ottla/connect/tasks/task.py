@@ -13,14 +13,14 @@ from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.sink import SinkWork
 from ottla.connect.tasks.source import SourceWork
-from ottla.jobs.running_async import Run, RunningAsync
-from ottla.jobs.states import JobFault, RestartPolicy, Status
+from ottla.jobs.running_async import AsyncJobRun, RunningAsync
+from ottla.jobs.states import JobFault, JobStatus, RestartPolicy
 
 
 def run_task(
     plan: TaskPlan,
     offsets: OffsetStore,
-    on_state: Callable[[Status], None] = lambda status: None,
+    on_state: Callable[[JobStatus], None] = lambda status: None,
     policy: RestartPolicy | None = None,
     on_topics: Callable[[Iterable[str]], None] = lambda topics: None,
     once: ExactlyOnce | None = None,
@@ -33,7 +33,7 @@ def run_task(
 
     secrets = Secrets(plan.worker)
 
-    async def work(run: Run) -> None:
+    async def work(run: AsyncJobRun) -> None:
         own = secrets.config(plan.task_config)
         config = {**secrets.config(plan.connector_config), **own}
         task = plan.plugin.task(own)

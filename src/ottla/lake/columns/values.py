@@ -30,7 +30,7 @@ from ottla.lake.columns.json_columns import JsonBlock, column_names
 from ottla.lake.columns.meeting import check_apart, check_paths, met
 from ottla.lake.columns.names import table_column_names
 from ottla.lake.columns.renaming import TopicRenames
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.types import (
     EMPTY,
     Misfit,
@@ -402,13 +402,13 @@ TEXT_COLUMNS = pa.schema([("value", pa.string())])
 RECORD = ("headers", "partition", "offset", "timestamp")
 
 
-def own_names(names: Sequence[str], shape: Shape) -> dict[str, str]:
+def own_names(names: Sequence[str], shape: LakeShape) -> dict[str, str]:
     """The names that the columns of values have in the lake: none of the record's own, none that a table refuses."""
     own = list(names) if shape.values == "text" else column_names(names)
     return dict(zip(names, own if shape.format == "parquet" else table_column_names(own), strict=True))
 
 
-def lake_columns(columns: pa.Schema, shape: Shape) -> dict[str, pa.Field]:
+def lake_columns(columns: pa.Schema, shape: LakeShape) -> dict[str, pa.Field]:
     """The lake's column of each field, of a type that its format has; with `--flatten` members are columns, too."""
     fields = flat_fields(columns, shape.taken_apart)
     names = own_names([each.name for each in fields], shape)
@@ -421,7 +421,7 @@ def lake_columns(columns: pa.Schema, shape: Shape) -> dict[str, pa.Field]:
     }
 
 
-def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
+def row_columns(columns: pa.Schema | None, shape: LakeShape) -> pa.Schema:
     """The columns of whole rows: the record's own around those of its value."""
     if columns is None:
         return row_schema(("key", "value", *RECORD))
@@ -429,7 +429,7 @@ def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
     return pa.schema(fields, metadata=columns.metadata if shape.debezium else None)
 
 
-def lake_table(values: pa.Table, shape: Shape) -> pa.Table:
+def lake_table(values: pa.Table, shape: LakeShape) -> pa.Table:
     """Values as the lake's columns."""
     if not values.column_names:
         return values

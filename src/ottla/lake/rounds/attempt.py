@@ -21,7 +21,7 @@ from ottla.lake.columns.types import EMPTY, Misfit
 from ottla.lake.columns.values import TEXT_COLUMNS, row_columns, same_columns
 from ottla.lake.columns.windows import added_by_topic
 from ottla.lake.notes.plans import Commit, LoadPlan, Publication, WrittenFile, bundles, counted, named_files
-from ottla.lake.rounds.files import Target
+from ottla.lake.rounds.files import FileTarget
 from ottla.lake.rounds.merge import merge_tasks
 from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import RoundPublisher
@@ -57,7 +57,7 @@ class RoundAttempt:
         """Topic -> the columns that the lake has already."""
         self._workers = workers
         self._progress = progress
-        self._target = Target(
+        self._target = FileTarget(
             folder,
             settings.shape.layout,
             settings.compression,

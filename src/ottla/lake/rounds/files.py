@@ -32,7 +32,7 @@ _IN_PLACE = re.compile(r"(\d{8,})-[0-9a-f]{32}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FileTarget:
     """The place of files, and their form."""
 
     folder: str
@@ -91,7 +91,7 @@ class RoundFiles:
 class TopicFiles:
     """The files of one topic in one task."""
 
-    def __init__(self, store: Store, target: Target, topic: str, columns: dict[str, str]) -> None:
+    def __init__(self, store: Store, target: FileTarget, topic: str, columns: dict[str, str]) -> None:
         self._store = store
         self._target = target
         self._topic = topic
@@ -166,7 +166,7 @@ def pieces(rows: pa.Table, target_bytes: int) -> list[pa.Table]:
 class ParquetFile:
     """One Parquet file on its way."""
 
-    def __init__(self, store: Store, target: Target, topic: str, values: Values, schema: pa.Schema) -> None:
+    def __init__(self, store: Store, target: FileTarget, topic: str, values: Values, schema: pa.Schema) -> None:
         self._topic = topic
         self._values = values
         self._dropped = target.dropped(schema.names)
@@ -220,7 +220,7 @@ class ParquetFile:
 class AsideFile:
     """Rows of many groups in one Arrow file, a batch for each time that a group was put aside."""
 
-    def __init__(self, store: Store, target: Target, topic: str, schema: pa.Schema) -> None:
+    def __init__(self, store: Store, target: FileTarget, topic: str, schema: pa.Schema) -> None:
         self._topic = topic
         self._name = f"{target.folder}{uuid.uuid4().hex}.arrow"
         self._output: StoreOutput = store.open_output(self._name)

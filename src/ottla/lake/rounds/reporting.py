@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.windows import Tallies, added_by_topic, window_of
 from ottla.lake.notes.plans import Commit, Publication
 from ottla.lake.notes.state import LakeRecords
@@ -37,7 +37,13 @@ class Reporter:
     """Reports the progress of a loader, from its start to `close`. LakeRefused if the metrics' port is taken."""
 
     def __init__(
-        self, reports: Reports, kafka: KafkaSettings, shape: Shape, records: LakeRecords, name: str, committed: Commit
+        self,
+        reports: Reports,
+        kafka: KafkaSettings,
+        shape: LakeShape,
+        records: LakeRecords,
+        name: str,
+        committed: Commit,
     ) -> None:
         self._bootstrap = kafka.bootstrap_servers
         self._audit_topic = reports.audit_topic

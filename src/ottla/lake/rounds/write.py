@@ -17,12 +17,12 @@ import pyarrow as pa
 from ottla.formats.arrays import numbers
 from ottla.lake.columns import json_columns
 from ottla.lake.columns.first_content import FirstContent, Firsts, withheld
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.values import ValueKind, same_columns
 from ottla.lake.columns.windows import Tallies, WindowCounter
 from ottla.lake.notes.plans import RangeCount, WrittenFile
 from ottla.lake.rounds.dead_letters import DeadLetters
-from ottla.lake.rounds.files import Part, RoundFiles, Target, TopicFiles
+from ottla.lake.rounds.files import FileTarget, Part, RoundFiles, TopicFiles
 from ottla.lake.rounds.merge import MergeTask, merge_parts
 from ottla.lake.rounds.progress import Pulse
 from ottla.lake.rounds.sift import Sieve
@@ -41,13 +41,13 @@ class WriteTask:
     alone: frozenset[str]
     """Topics that no other task reads, so that their files can be finished here."""
     url: str
-    target: Target
+    target: FileTarget
     kafka: KafkaSettings
     columns: Mapping[str, str] = field(default_factory=dict)
     """Topic -> schema of its values' columns; without the topic where values stay bytes."""
     firsts: Mapping[str, Firsts] = field(default_factory=dict)
     """Topic -> where its new columns begin."""
-    shape: Shape = field(default_factory=Shape)
+    shape: LakeShape = field(default_factory=LakeShape)
     values: ValueKind = field(default_factory=ValueKind)
     poll_timeout_ms: int = 120_000
     pulse: Pulse | None = None

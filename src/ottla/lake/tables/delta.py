@@ -38,7 +38,7 @@ from ottla.lake.tables.delta_files import (
 )
 from ottla.lake.tables.delta_log import read_transactions, standings_in, transactions_of
 from ottla.lake.tables.delta_place import DeltaPlace, told_apart
-from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
+from ottla.lake.tables.keyed import ORDER, RoundChanges, overtaken, round_changes, staged_pieces
 from ottla.lake.tables.partitions import partition_columns, partition_folder
 from ottla.lake.tables.restoring import RestoredValues, warn_of_unavailable
 from ottla.lake.tables.rounds import refuse_another_topic, standing_after, standing_to_json
@@ -194,7 +194,7 @@ class DeltaTopic:
             log.warning("%s: no checkpoint was written: %s", self._place.url, fault)
 
     def _keyed_actions(
-        self, table: DeltaTable, schema: pa.Schema, changes: Changes
+        self, table: DeltaTable, schema: pa.Schema, changes: RoundChanges
     ) -> Iterator[AddAction | RemoveAction]:
         """Rewrite the files whose rows the changes overtake, and write the changes that are newer than the table."""
         if not changes.rows.num_rows:

@@ -27,7 +27,7 @@ from ottla.lake.tables.iceberg_compact import Compaction
 from ottla.lake.tables.iceberg_expire import expire_snapshots, unreferenced
 from ottla.lake.tables.iceberg_files import read, tasks_of, write
 from ottla.lake.tables.iceberg_place import CatalogPlace, told_apart
-from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
+from ottla.lake.tables.keyed import ORDER, RoundChanges, overtaken, round_changes, staged_pieces
 from ottla.lake.tables.restoring import RestoredValues, warn_of_unavailable
 from ottla.lake.tables.rounds import (
     refuse_another_topic,
@@ -189,7 +189,7 @@ def standings_of(table: Table) -> list[LoaderStanding]:
     return sorted((standing_from_text(text) for text in texts), key=lambda standing: standing.loader)
 
 
-def _keyed_files(table: Table, changes: Changes) -> Iterator[tuple[DataFile | None, DataFile | None]]:
+def _keyed_files(table: Table, changes: RoundChanges) -> Iterator[tuple[DataFile | None, DataFile | None]]:
     """Files to take out of the table with the file that comes in their place, then the files of new rows."""
     if not changes.rows.num_rows:
         return

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ottla.lake.columns.evolution import conform
 from ottla.lake.columns.json_columns import DELETED
 from ottla.lake.columns.unchanged import lacking_values, restored
-from ottla.lake.tables.keyed import Changes, OvertakenRows
+from ottla.lake.tables.keyed import OvertakenRows, RoundChanges
 
 log = logging.getLogger("ottla.lake")
 
@@ -20,7 +20,7 @@ log = logging.getLogger("ottla.lake")
 class RestoredValues:
     """Takes values that did not change from the rows that a round's changes overtake, one file after the other."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: RoundChanges) -> None:
         self.changes = changes
         self._masks = changes.pending()
         self._lacking = np.zeros(changes.rows.num_rows, dtype=np.bool_)

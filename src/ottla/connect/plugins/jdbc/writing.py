@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError, StatementError
 from ottla.connect.data import INT32, INT64, STRING, Schema, Struct
 from ottla.connect.errors import ConfigException, ConnectException, DataException
 from ottla.connect.plugins.jdbc.columns import value_for
-from ottla.connect.plugins.jdbc.database import may_pass, raised
+from ottla.connect.plugins.jdbc.database import MYSQL, may_pass, raised
 from ottla.connect.plugins.jdbc.tables import ColumnField, Tables
 from ottla.connect.records import SinkRecord
 
@@ -47,7 +47,7 @@ class DatabaseWriter:
         self._updates = options["insert.mode"] in ("upsert", "update")
         text = options["unavailable.value.placeholder"]
         self._unavailable = [text, text.encode(), [text], list(text.encode())] if text else []
-        if options["insert.mode"] == "upsert" and self._dialect not in ("postgresql", "sqlite", "mysql", "mariadb"):
+        if options["insert.mode"] == "upsert" and self._dialect not in ("postgresql", "sqlite", *MYSQL):
             raise ConfigException(f"insert.mode=upsert is not known for {self._dialect}: use insert or update")
 
     def write(self, batch: list[SinkRecord], refused: Refused) -> None:
@@ -111,7 +111,7 @@ class DatabaseWriter:
             connection.execute(insert(table), values)
 
     def _upsert(self, table: Table, keys: list[str], others: list[str]) -> Any:
-        if self._dialect in ("mysql", "mariadb"):
+        if self._dialect in MYSQL:
             made = mysql.insert(table)
             return made.on_duplicate_key_update({each: made.inserted[each] for each in others or keys})
         statement = (postgresql if self._dialect == "postgresql" else sqlite).insert(table)
