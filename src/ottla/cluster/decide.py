@@ -11,6 +11,7 @@ from typing import Any
 
 from ottla.cluster import brokers, configs, features, partitions, reassign, topics, users
 from ottla.cluster.commands import (
+    AddFirstUsers,
     AllocateProducerIds,
     AlterReassignment,
     BalanceLeaders,
@@ -83,5 +84,6 @@ _DECISIONS: dict[type, Decision] = {
     UpdateFeatures: _without_writer(features.update),
     UnregisterBroker: _without_writer(brokers.unregister),
     EditScramKeys: _without_writer(users.edit_scram_keys),
+    AddFirstUsers: _without_writer(users.add_first_users),
 }
 """Each command with its decision; RegisterBroker and UnfenceBroker come before, from brokers that may not act yet."""
