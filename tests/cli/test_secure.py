@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.main import main
-from ottla.cli.secure_texts import Place, librdkafka_properties, server_properties, with_line
+from ottla.cli.secure_texts import BrokerPlace, librdkafka_properties, server_properties, with_line
 from ottla.client.security import security_of
 from ottla.config.properties import parse_properties
 from ottla.config.resolve import read_static
@@ -41,7 +41,7 @@ def test_a_broker_takes_the_options(made: Path) -> None:
     assert texts["listeners"] == "SASL_SSL://0.0.0.0:9092"
     assert texts["advertised.listeners"] == "SASL_SSL://b.example.org:9092"
     assert {"b.example.org", "10.0.0.5", "localhost"} <= set(facts((made / "broker.pem").read_text())[0].names)
-    alone = server_properties(Place((), 9092), keystore="k", truststore="t", first_users="f")
+    alone = server_properties(BrokerPlace((), 9092), keystore="k", truststore="t", first_users="f")
     assert "listeners=SASL_SSL://127.0.0.1:9092\n" in alone
     assert "advertised" not in alone
 

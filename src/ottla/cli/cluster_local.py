@@ -13,7 +13,7 @@ from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.cli.secure_folder import CLIENT, SERVER, SecureFolder
 from ottla.cli.secure_making import init, set_address
-from ottla.cli.secure_texts import ADMIN, LISTENER, Place
+from ottla.cli.secure_texts import ADMIN, LISTENER, BrokerPlace
 from ottla.cli.start import LOG_LEVEL, SET
 from ottla.server.cluster_down import down
 from ottla.server.cluster_up import DEFAULT_DATA, UpOptions, up
@@ -43,7 +43,7 @@ def _secured(data: str) -> dict[str, Any]:
     """The options of a cluster whose folder has that of `ottla secure`, which is made where it is not there."""
     folder = SecureFolder(os.path.join(data, _SECURE))
     if not folder.has(SERVER):
-        init(folder, Place((), 0), ())
+        init(folder, BrokerPlace((), 0), ())
         sys.stderr.write(f"ottla: made {folder.directory}: an authority, a certificate, and the user {ADMIN}\n")
     client = folder.user_path(ADMIN, CLIENT)
     security = client_settings(read_properties(client)).security

@@ -12,7 +12,7 @@ from ottla.cli.connect import read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.config.profiles import (
-    Chosen,
+    ChosenAddress,
     Profile,
     ProfileError,
     Profiles,
@@ -105,12 +105,12 @@ def _show(given: Given) -> int:
     return 0
 
 
-def _try(choose: Callable[[Mapping[str, str]], Chosen]) -> Chosen:
+def _try(choose: Callable[[Mapping[str, str]], ChosenAddress]) -> ChosenAddress:
     """The address, or none with the reason: the other one is shown all the same."""
     try:
         return choose(os.environ)
     except ProfileError as fault:
-        return Chosen("", str(fault))
+        return ChosenAddress("", str(fault))
 
 
 def _remove(given: Given) -> int:

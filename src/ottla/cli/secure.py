@@ -14,7 +14,7 @@ from ottla.cli.connect import admin_from
 from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option, nearest_word
 from ottla.cli.secure_folder import AUTHORITY, BROKER, CLIENT, NEXT, SERVER, TRUSTED, SecureFolder, checked_user
-from ottla.cli.secure_texts import ADMIN, MECHANISM, Place
+from ottla.cli.secure_texts import ADMIN, MECHANISM, BrokerPlace
 
 if TYPE_CHECKING:
     from ottla.client.blocking.admin import Admin
@@ -38,7 +38,7 @@ def _init(given: Given) -> int:
     hosts = tuple(making.checked_host(host) for host in given.all("host"))
     if hosts and hosts[0].startswith("*"):
         raise Misuse(f"--host {hosts[0]}: the first name is the one that clients are told, so it has no *")
-    place = Place(hosts, port)
+    place = BrokerPlace(hosts, port)
     making.init(folder, place, given.all("user"))
     if wants_json(given):
         print_json({"directory": folder.directory, "address": place.address, "users": folder.users()})

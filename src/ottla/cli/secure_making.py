@@ -41,7 +41,7 @@ _PASSWORD_BYTES, _SALT_BYTES = 24, 20
 Files = dict[str, tuple[bytes, int]]
 
 
-def init(folder: SecureFolder, place: texts.Place, users: Sequence[str]) -> None:
+def init(folder: SecureFolder, place: texts.BrokerPlace, users: Sequence[str]) -> None:
     """Make the whole folder, or nothing."""
     from ottla.tls.authority import issue, new_authority
 

@@ -14,7 +14,7 @@ TRUSTSTORE_PASSWORD = "changeit"
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
-class Place(NamedTuple):
+class BrokerPlace(NamedTuple):
     """The hosts and the port of a broker."""
 
     hosts: tuple[str, ...]
@@ -28,7 +28,7 @@ class Place(NamedTuple):
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
 
-def server_properties(place: Place, *, keystore: str, truststore: str, first_users: str) -> str:
+def server_properties(place: BrokerPlace, *, keystore: str, truststore: str, first_users: str) -> str:
     """A broker's options: one listener, which encrypts and asks for a password, for clients and for other brokers."""
     listen = "0.0.0.0" if place.hosts else "127.0.0.1"
     lines = [

@@ -12,7 +12,7 @@ from ottla.client.model import EARLIEST, LATEST, IsolationLevel, OffsetAtTime
 from ottla.streams.changelog import from_record
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology, global_sources
-from ottla.streams.layout import Layout, layout
+from ottla.streams.layout import TaskLayout, layout
 from ottla.streams.naming import nearest
 from ottla.streams.queries import Age, Answer, Query, answer, checked
 from ottla.streams.stores import Store, StoreMaker
@@ -92,7 +92,7 @@ def state_reader(application_id: str, checkpoint: str | None, state: str | None)
     return lambda topology, name, tasks: read_store(topology, name, tasks, application_id=application_id, state=place)
 
 
-def _age(admin: Admin, bootstrap: str | Sequence[str], plan: Layout, counts: dict[str, int]) -> Age:
+def _age(admin: Admin, bootstrap: str | Sequence[str], plan: TaskLayout, counts: dict[str, int]) -> Age:
     """The lag of the group. It is taken before the changelog is read, so the answer may know more but never less."""
     partitions = [TopicPartition(topic, index) for topic, count in counts.items() for index in range(count)]
     done = {at: one.offset for at, one in admin.committed_offsets(plan.application_id, partitions).items()}

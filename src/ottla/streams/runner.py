@@ -36,7 +36,7 @@ from ottla.streams.engine.task import Results, Task
 from ottla.streams.errors import TopologyError
 from ottla.streams.global_tables import GlobalTables
 from ottla.streams.graph import Topology
-from ottla.streams.layout import TIMES, Layout, layout
+from ottla.streams.layout import TIMES, TaskLayout, layout
 from ottla.streams.letters import choices
 from ottla.streams.live import Live
 from ottla.streams.naming import checked
@@ -147,7 +147,7 @@ class _Instance:
     def __init__(
         self,
         topology: Topology,
-        plan: Layout,
+        plan: TaskLayout,
         bootstrap: str | Sequence[str],
         consumer: Consumer,
         producer: Producer,
@@ -307,7 +307,7 @@ def _overtaken(fault: Exception) -> bool:
     return isinstance(cause, ProducerFenced) or (isinstance(cause, ApiError) and cause.code in _OVERTAKEN)
 
 
-def _committed_state(bootstrap: str | Sequence[str], plan: Layout, tasks: dict[TaskId, Task]) -> Restored:
+def _committed_state(bootstrap: str | Sequence[str], plan: TaskLayout, tasks: dict[TaskId, Task]) -> Restored:
     """The entries in the changelogs of these tasks.
 
     They are read up to their very ends: behind an open transaction of an instance that died there may be committed
@@ -339,7 +339,7 @@ def _committed_state(bootstrap: str | Sequence[str], plan: Layout, tasks: dict[T
     return restored
 
 
-def _prepared(admin: Admin, topology: Topology, application_id: str, replication_factor: int) -> Layout:
+def _prepared(admin: Admin, topology: Topology, application_id: str, replication_factor: int) -> TaskLayout:
     """The layout; topics of the application's own are made where they do not exist."""
     topics = admin.list_topics()
     if missing := [topic for topic in topology.topics() if topic not in topics]:
