@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 from tests.ports import free_port
 
+from ottla.cli import doctor_security
 from ottla.cli.main import main
 from ottla.tls.authority import facts_of_der
 
@@ -99,6 +100,17 @@ def test_our_commands_need_nothing_but_the_file_or_a_profile_of_it(
     capsys.readouterr()
     assert main(["topic", "list"]) == 0
     assert "by-command" in capsys.readouterr().out
+
+
+def test_the_doctor_sees_the_certificate_and_says_what_expires_soon(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doctor = ["doctor", "--command-config", str(folder / "users/admin/client.properties")]
+    assert main(doctor) == 0
+    assert "TLSv1.3 with" in capsys.readouterr().out
+    monkeypatch.setattr(doctor_security, "SOON_DAYS", 400)
+    assert main(doctor) == 1
+    assert "expires in 364 days" in capsys.readouterr().out
 
 
 def test_nobody_comes_in_without_a_password_or_encryption(folder: Path) -> None:

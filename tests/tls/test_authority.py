@@ -6,10 +6,7 @@ import datetime
 import ssl
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding
+from tests.access.certificates import an_rsa_certificate
 
 from ottla.tls.authority import facts, issue, java_truststore, new_authority, signed_by
 from ottla.tls.contexts import client_context, server_context
@@ -62,14 +59,6 @@ def test_facts_say_names_days_and_weakness() -> None:
     [weak] = facts(an_rsa_certificate(1024))
     assert "1024 bits" in weak.weakness
     assert facts(an_rsa_certificate(2048))[0].weakness == ""
-
-
-def an_rsa_certificate(bits: int) -> str:
-    key = rsa.generate_private_key(65537, bits)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weak")])
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).not_valid_before(NOW - DAY).not_valid_after(NOW + DAY)
-    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
 def test_a_truststore_for_java_holds_the_certificates(tmp_path) -> None:

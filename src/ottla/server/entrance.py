@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 
 from ottla.access.first_users import parse_first_users
 from ottla.broker.node import Node
 from ottla.cluster.commands import AddFirstUsers
+from ottla.config.listeners import is_loopback
 from ottla.config.security import SASL_PLAINTEXT, SSL
 from ottla.kernel.errors import ApiError
 
@@ -21,7 +21,7 @@ class Exposed(ValueError):
 
 def look_at_listener(name: str, bound: tuple[str, int], security: ListenerSecurity, *, insecure: bool) -> list[str]:
     """The warnings about a listener; Exposed if it must not come up without `ottla.insecure`."""
-    if _is_loopback(bound[0]):
+    if is_loopback(bound[0]):
         return []
     where = f"{name} listens on {bound[0]}:{bound[1]}"
     if security.asks_who:
@@ -37,10 +37,6 @@ def look_at_listener(name: str, bound: tuple[str, int], security: ListenerSecuri
         "passwords, in which `ottla start` runs; or, where everybody who reaches it may do everything, give "
         "--insecure (in a file ottla.insecure=true, in the environment KAFKA_OTTLA_INSECURE=true)"
     )
-
-
-def _is_loopback(host: str) -> bool:
-    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
 async def take_first_users(node: Node, path: str) -> None:
