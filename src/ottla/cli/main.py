@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "registry": ("ottla.cli.registry:command", "run a schema registry"),
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
+    "service": ("ottla.cli.service:command", "write systemd units for the broker, the registry, Connect"),
     "sim": ("ottla.cli.sim:command", "run the broker in simulated time from a seed"),
     "completion": ("ottla.cli.completion:command", "print a script by which bash, zsh or fish completes ottla"),
     "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),

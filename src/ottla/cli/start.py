@@ -37,6 +37,7 @@ def _start(given: Given) -> int:
             insecure="insecure" in given,
             log_level=given.need("log-level"),
             log_format=given.need("log-format"),
+            started_as_kafka="started-as-kafka" in given,
         )
     )
 
@@ -85,6 +86,9 @@ COMMAND = Command(
         Option("insecure", "Start even if other machines reach a listener that asks nobody who they are."),
         LOG_LEVEL,
         Option("log-format", "How to log, on stderr.", "text|json", default="text", choices=("text", "json")),
+        Option(
+            "started-as-kafka", "When ready, say so in Kafka's words too: programs that start containers wait for them."
+        ),
     ],
     has_json=False,
     connects=False,

@@ -30,6 +30,10 @@ DEFAULT_HTTP_PORT = 9308
 _GC_AFTER_OBJECTS = 20_000
 """The threshold of the garbage collector: a large request would be scanned a hundred times while it is decoded."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
+_AS_KAFKA = """\
+[KafkaServer id={id}] started
+[BrokerLifecycleManager id={id}] Transitioning from RECOVERY to RUNNING."""
+"""The lines of Kafka's log for which testcontainers waits, in Python and in Java."""
 Say = Callable[..., None]
 """Tells the user of the command a sentence; a level may follow it, which is an error unless it is given."""
 
@@ -53,6 +57,7 @@ class StartOptions:
     insecure: bool = False
     log_level: str = "warning"
     log_format: str = "text"
+    started_as_kafka: bool = False
 
 
 def start(options: StartOptions) -> int:
@@ -149,7 +154,7 @@ def _run(options: StartOptions, static: StaticConfig, say: Say) -> int:
             http_port=http_port,
             preferred_port=options.prefer_port,
         )
-        loop.run_until_complete(_serve(loop, server, options, say))
+        loop.run_until_complete(_serve(loop, server, options, static, say))
     except (CannotStart, BesideFailed) as fault:
         say(f"cannot start: {fault}")
         return 1
@@ -168,7 +173,9 @@ def _http_port(options: StartOptions, static: StaticConfig) -> int:
     return DEFAULT_HTTP_PORT + behind if 0 < behind < 1000 else DEFAULT_HTTP_PORT
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, say: Say) -> None:
+async def _serve(
+    loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, static: StaticConfig, say: Say
+) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
     from ottla.server.beside import ProcessBeside
 
@@ -185,6 +192,8 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
             say(line, logging.WARNING)
         address = server.client_address
         print(f"ottla {__version__} ready: {address}", flush=True)
+        if options.started_as_kafka:
+            print(_AS_KAFKA.format(id=static.texts.get("node.id", "1")), flush=True)
         for noun, name, port in (
             ("registry", "schema registry", options.registry_port),
             ("connect", "Connect worker", options.connect_port),
