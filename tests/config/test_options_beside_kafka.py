@@ -25,6 +25,8 @@ OURS = {
     "write.caching",
     "log.stray.retention.ms",
     "zookeeper.digest",
+    "ottla.first.users",
+    "ottla.insecure",
 }
 """Options that Apache Kafka does not have."""
 DYNAMIC_ONLY = {

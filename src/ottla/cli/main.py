@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "group": ("ottla.cli.group:command", "list, describe, reset, delete consumer groups"),
     "transaction": ("ottla.cli.transaction:command", "list and describe transactions, find and end those that hang"),
     "features": ("ottla.cli.features:command", "show, raise and lower the levels of the cluster's features"),
+    "secure": ("ottla.cli.secure:command", "make a folder with certificates and users, and keep it up to date"),
     "user": ("ottla.cli.user:command", "list, add and remove users with passwords"),
     "config": ("ottla.cli.config:command", "read and change configurations of topics, brokers, groups"),
     "clock": ("ottla.cli.clock:command", "show what time it is by each broker, and accept a clock that is in doubt"),

@@ -284,6 +284,16 @@ class DeleteAcls(NamedTuple):
         return EVERYTHING
 
 
+class AddFirstUsers(NamedTuple):
+    """Set keys of users by (user, mechanism), where the cluster has no user with a password yet; else do nothing."""
+
+    keys: tuple[tuple[str, int, ScramKeys], ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; this ends all leaderships of its last incarnation (rule A8)."""
 
@@ -458,6 +468,7 @@ Command = (
     | EditScramKeys
     | CreateAcls
     | DeleteAcls
+    | AddFirstUsers
 )
 
 

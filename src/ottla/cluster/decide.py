@@ -11,6 +11,7 @@ from typing import Any
 
 from ottla.cluster import acls, brokers, configs, features, partitions, reassign, topics, users
 from ottla.cluster.commands import (
+    AddFirstUsers,
     AllocateProducerIds,
     AlterReassignment,
     BalanceLeaders,
@@ -87,5 +88,6 @@ _DECISIONS: dict[type, Decision] = {
     EditScramKeys: _without_writer(users.edit_scram_keys),
     CreateAcls: _without_writer(acls.create),
     DeleteAcls: _without_writer(acls.delete),
+    AddFirstUsers: _without_writer(users.add_first_users),
 }
 """Each command with its decision; RegisterBroker and UnfenceBroker come before, from brokers that may not act yet."""

@@ -327,6 +327,15 @@ class BrokerConfig(OptionSet):
         "zookeeper.digest", None, OptionKind.PASSWORD, check=_user_and_password,
         doc="ottla's own: USER:PASSWORD by which the brokers keep their nodes in ZooKeeper to themselves.",
     )
+    first_users: str | None = option(
+        "ottla.first.users", None, OptionKind.STRING,
+        doc="ottla's own: a file with keys of users, as `ottla secure init` makes it. They are taken at a start where "
+        "no user of the cluster has a password.",
+    )
+    insecure: bool = option(
+        "ottla.insecure", False, OptionKind.BOOLEAN,
+        doc="ottla's own: start even if a listener that other machines reach asks nobody who they are.",
+    )
     broker_heartbeat_interval_ms: int = option(
         "broker.heartbeat.interval.ms", 2000, OptionKind.INT, check=at_least(10), status=OptionStatus.NO_EFFECT,
         doc="A broker renews its lease six times in each broker.session.timeout.ms.",

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.config.security import PLAINTEXT
 from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class StartOptions:
     connect_port: int | None = None
     set: Sequence[str] = ()
     config: str | None = None
+    insecure: bool = False
     log_level: str = "warning"
     log_format: str = "text"
     started_as_kafka: bool = False
@@ -95,7 +97,7 @@ def _static_config(options: StartOptions) -> StaticConfig:
             raise ValueError(f"--port {options.port} is not a port: ports are 0 to 65535")
         said["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
     if options.prefer_port is not None:
-        if options.port != 0:
+        if options.port != 0 and options.config is None:
             raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
         if not 0 < options.prefer_port < 65536:
             raise ValueError(f"--prefer-port {options.prefer_port} is not a port: it takes 1 to 65535")
@@ -108,6 +110,8 @@ def _static_config(options: StartOptions) -> StaticConfig:
             raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
     if options.listen is not None:
         said["listeners"] = f"PLAINTEXT://{options.listen}"
+    if options.insecure:
+        said["ottla.insecure"] = "true"
     if options.data is not None:
         if options.memory:
             raise ValueError("give --data or --memory, not both")
@@ -232,6 +236,11 @@ def _print_greeting(server: BrokerServer) -> None:
         f'  python    confluent_kafka.Producer({{"bootstrap.servers": "{address}"}})',
         f'  spark     spark.read.format("ottla").option("kafka.bootstrap.servers", "{address}")',
     ]
+    if (protocol := server.client_protocol) != PLAINTEXT:
+        lines[2:] = [
+            f"  clients   come by {protocol} and need a file with options: `ottla secure` makes one for each user",
+            f"  try       ottla topic list -b {address} --command-config FILE",
+        ]
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 

@@ -100,7 +100,7 @@ class TablePublisher:
         self._shape = shape
         self._url = url
         self._loader = loader
-        self._tables: dict[str, TopicTable] = {}
+        self._tables: dict[str, LakeTable] = {}
 
     def begin(self, topic: str) -> None:
         if f"{topic}/" in (HOME, "_delta_log/"):
@@ -136,7 +136,7 @@ class TablePublisher:
             else:
                 table.commit(done)
 
-    def _table(self, topic: str) -> TopicTable:
+    def _table(self, topic: str) -> LakeTable:
         if topic not in self._tables:
             self._tables[topic] = topic_table(self._url, self._shape, topic)
         return self._tables[topic]
