@@ -166,9 +166,9 @@ def _http_port(options: StartOptions, static: StaticConfig) -> int:
 
 async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, say: Say) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    from ottla.server.beside import Beside
+    from ottla.server.beside import ProcessBeside
 
-    beside: list[Beside] = []
+    beside: list[ProcessBeside] = []
     stopping = asyncio.Event()
     for number in stopping_signals():
         loop.add_signal_handler(number, stopping.set)
@@ -186,7 +186,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
             ("connect", "Connect worker", options.connect_port),
         ):
             if port is not None:
-                beside.append(Beside(noun, name, address, port))
+                beside.append(ProcessBeside(noun, name, address, port))
                 print(f"ottla {noun} ready: {await beside[-1].start()}", flush=True)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
