@@ -16,7 +16,7 @@ import pytest
 from ottla.client import Admin, Cluster, CommittedOffset, ConsumedRecord, Producer, TopicPartition
 from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
 from ottla.client.model import LATEST
-from ottla.jobs.states import State
+from ottla.jobs.states import JobState
 from ottla.mirror.formats import Checkpoint, OffsetSync
 from ottla.mirror.measures import STOPPED
 from ottla.mirror.options import mirrors_of
@@ -119,7 +119,7 @@ def test_topics_records_groups_and_configurations_are_at_the_target_as_they_are_
                     return config.value == "172800000" and len(admin.list_topics()["us.orders"].partitions) == 4
 
                 eu.wait_for(in_step)
-            assert running.flows[0].status.state is State.RUNNING
+            assert running.flows[0].status.state is JobState.RUNNING
     the_syncs_and_checkpoints_are_true(us, eu, source, mirror)
 
 
@@ -204,7 +204,7 @@ def test_a_topic_with_the_same_name_on_both_sides_is_mirrored_one_way_alone(
     with mirroring(there):
         wait_for_copy(eu, "shared", 1)
         with mirroring(back) as returning:
-            us.wait_for(lambda: returning.flows[0].status.state is State.RUNNING)
+            us.wait_for(lambda: returning.flows[0].status.state is JobState.RUNNING)
             assert not [each for each in returning.samples() if each.metric is STOPPED]  # no partition is copied
     assert [each.value for each in us.records("shared")] == [b"from us"]
     assert [each.value for each in eu.records("shared")] == [b"from us"]
@@ -213,7 +213,7 @@ def test_a_topic_with_the_same_name_on_both_sides_is_mirrored_one_way_alone(
 def test_a_cluster_under_two_names_is_not_mirrored_to_itself(sites: tuple[TestBroker, TestBroker]) -> None:
     us, _ = sites
     with mirroring(properties(us, us)) as running:
-        us.wait_for(lambda: running.flows[0].status.state is State.FAILED)
+        us.wait_for(lambda: running.flows[0].status.state is JobState.FAILED)
         assert "both aliases are the cluster" in running.flows[0].status.text()
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.consume.fetching import Fetcher
-from ottla.client.consume.received import Reading
+from ottla.client.consume.received import PartitionReading
 from ottla.client.consume.settings import FetchSettings
 from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, First
@@ -329,7 +329,7 @@ def _request(lanes: list[Lane]) -> list[Part]:
     return parts
 
 
-def _is_elsewhere(reading: Reading, lane: Lane) -> bool:
+def _is_elsewhere(reading: PartitionReading, lane: Lane) -> bool:
     """True if the source's log was cut back, or its topic made anew."""
     first = reading.waiting[0].offset if reading.waiting else reading.fetch_offset
     other = any(reading.topic_id) and lane.place.source_id and reading.topic_id.hex() != lane.place.source_id

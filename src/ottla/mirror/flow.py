@@ -17,7 +17,7 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.consume.offsets import commit_offsets
 from ottla.client.errors import ClientError
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, TopicView
-from ottla.jobs.running_async import Run
+from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.mirror.copying import Copying
@@ -48,7 +48,7 @@ class Flow:
         self.settings, self.measures = settings, measures
         self._one_by_one = one_by_one
 
-    async def run(self, run: Run) -> None:
+    async def run(self, run: AsyncJobRun) -> None:
         """Mirror until `run.ending` is set; raises what another attempt may cure or not."""
         settings = self.settings
         async with (
@@ -309,7 +309,7 @@ class Beats:
     def __init__(self, settings: FlowSettings) -> None:
         self._settings = settings
 
-    async def run(self, run: Run) -> None:
+    async def run(self, run: AsyncJobRun) -> None:
         """Beat until `run.ending` is set."""
         settings = self._settings
         async with Cluster(settings.target.bootstrap, settings=settings.target.client) as target:

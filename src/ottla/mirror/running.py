@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from ottla.jobs.running import job_samples
-from ottla.jobs.running_async import Running
-from ottla.jobs.states import Event, State
+from ottla.jobs.running_async import RunningAsync
+from ottla.jobs.states import Event, JobState
 from ottla.metrics.exposition import CONTENT_TYPE, render
 from ottla.metrics.metric import Sample
 from ottla.mirror.flow import Beats, Flow
@@ -29,9 +29,10 @@ class Mirroring:
         self.measures = Measures()
         one_by_one = asyncio.Lock()
         self.flows = [
-            Running(each.name, Flow(each, self.measures, one_by_one).run, grace_ms=15_000) for each in mirrors.flows
+            RunningAsync(each.name, Flow(each, self.measures, one_by_one).run, grace_ms=15_000)
+            for each in mirrors.flows
         ]
-        self.beats = [Running(f"{each.name} heartbeats", Beats(each).run) for each in mirrors.heartbeats]
+        self.beats = [RunningAsync(f"{each.name} heartbeats", Beats(each).run) for each in mirrors.heartbeats]
 
     async def run(self) -> int:
         """Run until all flows have ended; the exit status is 1 where one has failed for good."""
@@ -46,9 +47,9 @@ class Mirroring:
         self._stop([*self.flows, *self.beats])
 
     @staticmethod
-    def _stop(jobs: Iterable[Running]) -> None:
+    def _stop(jobs: Iterable[RunningAsync]) -> None:
         for job in jobs:
-            if job.status.state not in (State.STOPPED, State.FAILED):
+            if job.status.state not in (JobState.STOPPED, JobState.FAILED):
                 job.ask(Event.STOP)
 
     def samples(self) -> list[Sample]:
