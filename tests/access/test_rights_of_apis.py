@@ -30,13 +30,13 @@ from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.find_coordinator import FindCoordinatorRequest
 from ottla.testing import TestBroker
 from ottla.wire.apis import APIS
-from ottla.wire.checks import Check, Scope, asked, checks
+from ottla.wire.checks import Check, CheckScope, asked, checks
 
 ROWS = [
     (key, number, check)
     for key, rows in checks().items()
     for number, check in enumerate(rows)
-    if check.code is not None and check.scope is not Scope.NONE
+    if check.code is not None and check.scope is not CheckScope.NONE
 ]
 """The rows whose refusal is an error code."""
 BY_HAND = {(1, 0), (3, 4), (19, 2), (69, 1)}

@@ -14,7 +14,7 @@ from ottla.kernel.acls import Operation, ResourceType
 from ottla.kernel.errors import ErrorCode
 
 
-class Scope(Enum):
+class CheckScope(Enum):
     """The part of an answer that a missing right changes."""
 
     REQUEST = "request"
@@ -63,7 +63,7 @@ class Check(NamedTuple):
     resource: ResourceType | None
     name: str
     operation: Operation | tuple[Operation, ...] | None
-    scope: Scope
+    scope: CheckScope
     code: ErrorCode | None
     when: str
     answer: str

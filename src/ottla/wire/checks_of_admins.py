@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceType
 from ottla.kernel.errors import ErrorCode
-from ottla.wire.checks import Check, Each, Scope, Whole
+from ottla.wire.checks import Check, CheckScope, Each, Whole
 
 CLUSTER = ResourceType.CLUSTER
 GROUP = ResourceType.GROUP
@@ -22,10 +22,10 @@ CLUSTER_ACTION = Operation.CLUSTER_ACTION
 DESCRIBE_CONFIGS = Operation.DESCRIBE_CONFIGS
 ALTER_CONFIGS = Operation.ALTER_CONFIGS
 GROUP_OPERATIONS = OPERATIONS_OF[GROUP]
-REQUEST = Scope.REQUEST
-ITEM = Scope.ITEM
-FILTER = Scope.FILTER
-FIELD = Scope.FIELD
+REQUEST = CheckScope.REQUEST
+ITEM = CheckScope.ITEM
+FILTER = CheckScope.FILTER
+FIELD = CheckScope.FIELD
 NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 NO_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
