@@ -146,15 +146,8 @@ def test_kafkas_own_tool_adds_and_lists_acls_here(
     ottla: Run, limited: Limited, properties: Path, kafka_libs: Path
 ) -> None:
     host, port = limited.broker._running().addresses["SASL_PLAINTEXT"]
-    java = [
-        "java",
-        "-cp",
-        f"{kafka_libs}/*",
-        "org.apache.kafka.tools.AclCommand",
-        "--bootstrap-server",
-        f"{host}:{port}",
-    ]
-    java += ["--command-config", str(properties)]
+    tool = ["java", "-cp", f"{kafka_libs}/*", "org.apache.kafka.tools.AclCommand"]
+    java = [*tool, "--bootstrap-server", f"{host}:{port}", "--command-config", str(properties)]
     added = ["--add", "--allow-principal", "User:ann", "--operation", "All", "--topic", "t"]
     ran = subprocess.run([*java, *added], capture_output=True, text=True, check=True)
     here = ottla("kafka-acls", *added)[1]

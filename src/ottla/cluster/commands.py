@@ -25,7 +25,7 @@ EVERYTHING: Footprint = ("everything",)
 """The footprint of commands that share an append with no other."""
 
 
-class Writer(NamedTuple):
+class CommandWriter(NamedTuple):
     """The asking broker: its command is refused if it is not registered in this epoch, or is fenced."""
 
     broker_id: BrokerId
@@ -225,7 +225,7 @@ class AcceptedStore(NamedTuple):
     """The last leader epoch in the log of each of the broker's replicas."""
 
 
-class UpgradeType(Enum):
+class FeatureChange(Enum):
     """The way that a feature's level may change; the numbers are UpdateFeatures'."""
 
     UPGRADE = 1
@@ -238,7 +238,7 @@ class FeatureUpdate(NamedTuple):
 
     feature: str
     level: int
-    kind: UpgradeType | None
+    kind: FeatureChange | None
 
 
 class UpdateFeatures(NamedTuple):
@@ -278,6 +278,16 @@ class DeleteAcls(NamedTuple):
     """Remove the ACLs that one of these filters takes."""
 
     filters: tuple[AclFilter, ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class AddFirstUsers(NamedTuple):
+    """Set keys of users by (user, mechanism), where the cluster has no user with a password yet; else do nothing."""
+
+    keys: tuple[tuple[str, int, ScramKeys], ...]
 
     @property
     def footprint(self) -> Footprint:
@@ -458,6 +468,7 @@ Command = (
     | EditScramKeys
     | CreateAcls
     | DeleteAcls
+    | AddFirstUsers
 )
 
 

@@ -11,12 +11,14 @@ from typing import Any
 
 from ottla.cluster import acls, brokers, configs, features, partitions, reassign, topics, users
 from ottla.cluster.commands import (
+    AddFirstUsers,
     AllocateProducerIds,
     AlterReassignment,
     BalanceLeaders,
     BringOnline,
     ChangeInSync,
     Command,
+    CommandWriter,
     CreateAcls,
     CreatePartitions,
     CreateTopic,
@@ -37,14 +39,13 @@ from ottla.cluster.commands import (
     UnregisterBroker,
     UpdateFeatures,
     WithdrawReplica,
-    Writer,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.entries import Body
 from ottla.metadata.state import Metadata
 
 
-def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiError:
+def decide(command: Command, state: Metadata, by: CommandWriter) -> list[Body] | ApiError:
     """The entries to append for a command, all of them or none; an empty list if nothing changes."""
     if isinstance(command, RegisterBroker):
         return brokers.register(command, state)
@@ -56,7 +57,7 @@ def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiErr
     return _DECISIONS[type(command)](command, state, by)
 
 
-Decision = Callable[[Any, Metadata, Writer], "list[Body] | ApiError"]
+Decision = Callable[[Any, Metadata, CommandWriter], "list[Body] | ApiError"]
 
 
 def _without_writer(decide_it: Callable[[Any, Metadata], list[Body] | ApiError]) -> Decision:
@@ -87,5 +88,6 @@ _DECISIONS: dict[type, Decision] = {
     EditScramKeys: _without_writer(users.edit_scram_keys),
     CreateAcls: _without_writer(acls.create),
     DeleteAcls: _without_writer(acls.delete),
+    AddFirstUsers: _without_writer(users.add_first_users),
 }
 """Each command with its decision; RegisterBroker and UnfenceBroker come before, from brokers that may not act yet."""

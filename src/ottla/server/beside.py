@@ -17,7 +17,7 @@ class BesideFailed(Exception):
     """A process beside the broker did not start; the sentence names it."""
 
 
-class Beside:
+class ProcessBeside:
     """One process beside a broker: `ottla NOUN start` on its address."""
 
     def __init__(self, noun: str, name: str, address: str, port: int) -> None:

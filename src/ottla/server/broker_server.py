@@ -27,7 +27,7 @@ from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, Disk, StoreDamaged
-from ottla.kernel.story import Slot
+from ottla.kernel.story import Slot, run_story
 from ottla.metadata.entries import UnknownEntry
 from ottla.metadata.state import Listener as RegisteredListener
 from ottla.server import open_files
@@ -36,6 +36,7 @@ from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
 from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
+from ottla.server.entrance import look_at_listener, take_first_users
 from ottla.server.freed_space import FreedSpace
 from ottla.server.kept_ports import PORT_FILE, address_of, parse_ports, port_of, write_ports
 from ottla.server.links import about_link
@@ -154,6 +155,11 @@ class BrokerServer:
         host, port = self._advertised().get(name, (here, bound_port))
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
+    @property
+    def client_protocol(self) -> str:
+        """The security protocol of `client_address`."""
+        return self._security(next(iter(self.addresses))).protocol
+
     async def start(self) -> None:
         """Take the ports, recover, register, listen; CannotStart names the obstacle."""
         try:
@@ -199,6 +205,8 @@ class BrokerServer:
         host = self._config.broker_host or socket.gethostname()
         self._dial_as_brokers_listen()
         await ended(node.start(host, self._registered_listeners(), lock))
+        if self._config.first_users is not None:
+            await ended(run_story(take_first_users(node, self._config.first_users)))
         for listener in self._listeners:
             try:
                 serve = node.gate.serve if listener.has_logins else node.dispatch.serve
@@ -312,11 +320,7 @@ class BrokerServer:
             self.addresses[name] = bound
             if port == 0:
                 self._keep_port(name, bound)
-            if not _is_loopback(bound[0]) and not security.asks_who:
-                self.warnings.append(
-                    f"{name} listens on {bound[0]}:{bound[1]} and asks nobody who they are: "
-                    "everybody who reaches it may read, write and delete"
-                )
+            self.warnings += look_at_listener(name, bound, security, insecure=self._config.insecure)
 
     def _security(self, name: str) -> ListenerSecurity:
         security, problems = listener_security(self._layers.static, name)
@@ -485,10 +489,6 @@ def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
 
 def _is_inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
-
-
-def _is_loopback(host: str) -> bool:
-    return host.startswith("127.") or host == "::1"
 
 
 def _nothing() -> None:

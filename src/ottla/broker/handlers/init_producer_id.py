@@ -15,8 +15,8 @@ from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_PRODUCER_ID
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.transactions.decisions import Expected
-from ottla.transactions.values import Given
+from ottla.transactions.decisions import ExpectedProducer
+from ottla.transactions.values import GivenProducer
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -45,8 +45,8 @@ async def _transactional(call: Call, request: InitProducerIdRequest, transaction
         return _refused(error)
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
-        expected = Expected(request.producer_id, request.producer_epoch)
-    answer: Given | ErrorCode = await node.transactions.ask(
+        expected = ExpectedProducer(request.producer_id, request.producer_epoch)
+    answer: GivenProducer | ErrorCode = await node.transactions.ask(
         transactional_id,
         lambda shard, ticket, now: shard.init_producer_id(
             transactional_id, expected, request.transaction_timeout_ms, ticket, now
