@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lake": ("ottla.lake.commands.load:command", "load topics into a lake: files, Delta, Iceberg"),
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
+    "mirror": ("ottla.mirror.command:command", "copy topics and groups from cluster to cluster, as MirrorMaker 2"),
     "streams": ("ottla.streams.command:command", "run and show topologies of Kafka Streams' operations"),
     "registry": ("ottla.cli.registry:command", "run a schema registry"),
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
@@ -76,7 +77,7 @@ _NOT_THERE = {
     "kafka-server-stop": "SIGTERM or Ctrl-C stops a broker, `ottla cluster down` a cluster on one machine",
     "connect-standalone": "`ottla connect start WORKER.properties CONNECTOR.properties` runs connectors",
     "connect-distributed": "`ottla connect start WORKER.properties` runs a worker of a group",
-    "connect-mirror-maker": "ottla has no mirrors",
+    "connect-mirror-maker": "`ottla mirror start mm2.properties` mirrors clusters",
 }
 """Apache Kafka's scripts for things that ottla lacks or does otherwise."""
 

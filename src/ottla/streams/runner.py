@@ -43,7 +43,7 @@ from ottla.streams.on_error import OnError
 from ottla.streams.restoring import TaskId, restore
 from ottla.streams.serdes import INT64
 from ottla.streams.served import QueryServer
-from ottla.streams.stores.disk import MEMORY, Database, check_stores, database
+from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
 from ottla.streams.topics import prepared
 from ottla.streams.values import Input, Place
 
@@ -164,7 +164,7 @@ class _Instance:
         self._consumer, self._producer, self._tables = consumer, producer, tables
         self._read = plan.read()
         self._tasks: dict[TaskId, Task] = {}
-        self._databases: list[Database] = []
+        self._databases: list[StoreDatabase] = []
         self._changed = False
         self._batch = 0
         self._done: dict[TopicPartition, int] = {}
@@ -217,7 +217,7 @@ class _Instance:
             one.close()
         self._databases = []
 
-    def _rows(self) -> Database | None:
+    def _rows(self) -> StoreDatabase | None:
         """The place of the stores of one more task; None for memory."""
         made = database(self._options.stores)
         self._databases += [made] if made else []
