@@ -46,7 +46,7 @@ check:
 	@tools/check.sh
 
 compat:
-	@tools/setup.sh test demo java kafka spark-jars streams-jars spark42 node go cc clients
+	@tools/setup.sh test demo java kafka spark-jars streams-jars mirror-jars spark42 node go cc clients
 	@$(PYTHON) tools/compat.py $(ARGS)
 
 debezium-events:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.mirror.program import MirrorProgram
 from tests.server.processes import OttlaProcess
 
 from ottla.client import Admin, Cluster, CommittedOffset, ConsumedRecord, Producer, TopicPartition
@@ -48,11 +47,24 @@ def _content(record: ConsumedRecord) -> tuple[object, ...]:
     return record.timestamp, record.key, record.value, record.headers
 
 
-def exact(source: Sequence[ConsumedRecord], target: Sequence[ConsumedRecord], partition: int, offset: int) -> int:
+class Truth:
     """The offset at the target of the first record that is not before an offset of the source."""
-    upstream = [each.offset for each in source if each.partition == partition]
-    downstream = [each.offset for each in target if each.partition == partition]
-    return [*downstream, downstream[-1] + 1][bisect_left(upstream, offset)]
+
+    def __init__(self, source: Sequence[ConsumedRecord], target: Sequence[ConsumedRecord]) -> None:
+        self._upstream: dict[int, list[int]] = {}
+        self._downstream: dict[int, list[int]] = {}
+        for records, offsets in ((source, self._upstream), (target, self._downstream)):
+            for each in records:
+                offsets.setdefault(each.partition, []).append(each.offset)
+
+    def ends(self, partition: int) -> tuple[int, int]:
+        """The first and the last offset at the source."""
+        return self._upstream[partition][0], self._upstream[partition][-1]
+
+    def of(self, partition: int, offset: int) -> int:
+        downstream = self._downstream[partition]
+        at = bisect_left(self._upstream[partition], offset)
+        return downstream[at] if at < len(downstream) else downstream[-1] + 1
 
 
 class Feeding:
@@ -100,23 +112,11 @@ class Feeding:
                 print(f"the producer begins anew: {type(fault).__name__}", file=sys.stderr)
 
 
-class Mirror:
-    """`ottla mirror start` as a process."""
-
-    def __init__(self, source: str, target: str, log: Path) -> None:
-        options = {"emit.heartbeats.enabled": "false", "sync.group.offsets.interval.seconds": "1"}
-        settings = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
-        self._command = [sys.executable, "-m", "ottla", "mirror", "start", "--from", f"us={source}", "--to",
-                         f"eu={target}", "--topics", ",".join(TOPICS), "--sync-groups", *settings]  # fmt: skip
-        self._log = log
-
-    def start(self) -> None:
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(self._command, stderr=log)
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+def program(source: str, target: str, log: Path) -> MirrorProgram:
+    options = {"emit.heartbeats.enabled": "false", "sync.group.offsets.interval.seconds": "1"}
+    settings = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
+    ends = ["--from", f"us={source}", "--to", f"eu={target}"]
+    return MirrorProgram(log, *ends, "--topics", ",".join(TOPICS), "--sync-groups", *settings)
 
 
 def run(kills: int, seed: int, folder: Path) -> list[str]:
@@ -127,7 +127,7 @@ def run(kills: int, seed: int, folder: Path) -> list[str]:
     with Admin(us) as admin:
         for topic, partitions in TOPICS.items():
             admin.create_topic(topic, partitions=partitions)
-    mirror = Mirror(us, eu, folder / "mirror.log")
+    mirror = program(us, eu, folder / "mirror.log")
     mirror.start()
     feeding = Feeding(us, seed)
     feeding.start()
@@ -158,29 +158,29 @@ def judge(us: str, eu: str, dice: random.Random) -> list[str]:
     """Compare topics and groups once the mirror has caught up."""
     differences: list[str] = []
     groups: dict[str, dict[TopicPartition, CommittedOffset]] = {f"group-{each}": {} for each in range(GROUPS)}
-    held = {}
+    truths: dict[str, Truth] = {}
     for topic, partitions in TOPICS.items():
         source = read_topic(us, topic, at_least=0, isolation_level="read_committed", timeout=PATIENCE_S)
         target = _caught_up(eu, f"us.{topic}", len(source))
-        held[topic] = source, target
+        truths[topic] = truth = Truth(source, target)
         differences += [f"{topic}, {each}" for each in compared(source, target)]
         print(f"{topic}: {len(source)} records", file=sys.stderr)
         for offsets in groups.values():
             for index in range(partitions):
-                mine = [each.offset for each in source if each.partition == index]
-                offsets[TopicPartition(topic, index)] = CommittedOffset(dice.randrange(mine[0], mine[-1] + 2))
+                first, last = truth.ends(index)
+                offsets[TopicPartition(topic, index)] = CommittedOffset(dice.randrange(first, last + 2))
     with Cluster(us) as there, Cluster(eu) as here:
         for group, offsets in groups.items():
             there.commit_offsets(group, offsets)
         for group, offsets in groups.items():
-            truth = {
-                TopicPartition(f"us.{each.topic}", each.partition): exact(*held[each.topic], each.partition, at.offset)
+            wanted = {
+                TopicPartition(f"us.{each.topic}", each.partition): truths[each.topic].of(each.partition, at.offset)
                 for each, at in offsets.items()
             }
             deadline = time.monotonic() + PATIENCE_S
-            while (found := {each: at.offset for each, at in here.committed_offsets(group).items()}) != truth:
+            while (found := {each: at.offset for each, at in here.committed_offsets(group).items()}) != wanted:
                 if time.monotonic() > deadline:
-                    differences.append(f"{group}: {found} for {truth}")
+                    differences.append(f"{group}: {found} for {wanted}")
                     break
                 time.sleep(0.2)
     return differences

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mirror.campaign import compared, exact
+from tests.mirror.campaign import Truth, compared
 
 from ottla.client import ConsumedRecord
 
@@ -23,4 +23,4 @@ def test_what_is_lost_doubled_or_in_another_order_is_a_difference() -> None:
 
 def test_the_truth_about_an_offset_is_the_next_record_that_is_there() -> None:
     source, target = records("a", first=4) + records("b", first=9), records("a", "b")
-    assert [exact(source, target, 0, offset) for offset in (4, 5, 9, 10)] == [0, 1, 1, 2]
+    assert [Truth(source, target).of(0, offset) for offset in (4, 5, 9, 10)] == [0, 1, 1, 2]
