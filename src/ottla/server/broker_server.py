@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.control.peers import DEFAULT_LISTENER
@@ -55,8 +54,7 @@ from ottla.wire.frame import FramePool
 if TYPE_CHECKING:
     from ottla.access.login import Login
     from ottla.config.broker import BrokerConfig
-    from ottla.web.exchange import Request, Response
-    from ottla.web.server import WebServer
+    from ottla.server.http_pages import BrokerPages
 
 T = TypeVar("T")
 FRAME_BUDGET_BYTES = 256 << 20
@@ -107,7 +105,7 @@ class BrokerServer:
         self._join = join
         self._http_port = http_port
         self._preferred_port = preferred_port
-        self._http: WebServer | None = None
+        self._pages: BrokerPages | None = None
         self._listeners: list[Listener] = []
         self._cold = ColdReads(loop)
         self._freed = FreedSpace()
@@ -383,40 +381,13 @@ class BrokerServer:
     async def _start_http(self) -> None:
         if self._http_port == 0:
             return
+        from ottla.server.http_pages import BrokerPages
+
+        assert self.node is not None
         self._loop_delay.start()
-        from ottla.web.limits import Limits
-        from ottla.web.routes import Router
-        from ottla.web.server import WebServer, listening, url_of
-
-        router = Router({"metrics": {"GET": self._metrics}, "health": {"GET": self._health}}, lists_paths=True)
-        # Few connections: the open files of this process are for partitions and Kafka's clients.
-        self._http = WebServer(router, limits=Limits(body_bytes=1 << 16, connections=100))
-        try:
-            bound = listening("127.0.0.1", self._http_port)
-            await self._http.open(bound)
-        except OSError as fault:
-            self.warnings.append(f"no /metrics: {fault.strerror}")
-            self.metrics_description = "off: the port is taken"
-            return
-        self.metrics_description = f"{url_of('127.0.0.1', bound)}/metrics"
-
-    async def _metrics(self, _request: Request) -> Response:
-        from ottla.broker.measures import gather
-        from ottla.metrics.exposition import CONTENT_TYPE, render
-        from ottla.server.measures import gather_process
-        from ottla.web.exchange import Response
-
-        assert self.node is not None
-        process = gather_process(self._listeners, self._sync_loops, self._loop_delay)
-        return Response(render(chain(gather(self.node), process)).encode(), CONTENT_TYPE)
-
-    async def _health(self, _request: Request) -> Response:
-        from ottla.server.health import health
-        from ottla.web.exchange import TEXT, Response
-
-        assert self.node is not None
-        found = health(self.node)
-        return Response(found.text().encode(), TEXT, 200 if found.serves else 503)
+        self._pages = BrokerPages(self.node, self._listeners, self._sync_loops, self._loop_delay)
+        self.warnings += await self._pages.open(self._config, self._http_port, self._layers.static)
+        self.metrics_description = self._pages.description
 
     def _fail(self, why: str) -> None:
         if self.fatal is None:
@@ -426,8 +397,8 @@ class BrokerServer:
     async def stop(self) -> None:
         """Answer requests that need not wait any more, sync everything, close. Safe at any stage of a start."""
         self._loop_delay.stop()
-        if self._http is not None:
-            await self._http.close()
+        if self._pages is not None:
+            await self._pages.close()
         if self.node is not None and self.fatal is None:
             await ended(self.node.hand_over())
         for listener in self._listeners:

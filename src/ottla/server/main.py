@@ -55,6 +55,8 @@ class StartOptions:
     set: Sequence[str] = ()
     config: str | None = None
     insecure: bool = False
+    client: str | None = None
+    """The file of client options of what runs beside the broker."""
     log_level: str = "warning"
     log_format: str = "text"
     started_as_kafka: bool = False
@@ -199,7 +201,7 @@ async def _serve(
             ("connect", "Connect worker", options.connect_port),
         ):
             if port is not None:
-                beside.append(ProcessBeside(noun, name, address, port))
+                beside.append(ProcessBeside(noun, name, address, port, options.client))
                 print(f"ottla {noun} ready: {await beside[-1].start()}", flush=True)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
