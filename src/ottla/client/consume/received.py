@@ -210,22 +210,26 @@ class Received:
 
     def _runs(self, partition: TopicPartition, piece: Fetched, start: int) -> Iterator[tuple[Batch, list[Record]]]:
         """The records from `start` on by batches, without control records and, for read_committed, aborted ones."""
-        aborted_from = sorted(piece.aborted, key=lambda each: each.first_offset)
         committed_only = self.settings.isolation_level is IsolationLevel.READ_COMMITTED
-        aborted: set[int] = set()
-        for batch in iterate_batches(piece.records):
+        for batch in visible_batches(piece, committed_only=committed_only):
             if self.settings.check_crcs and not batch.crc_holds():
                 raise refused(ErrorCode.CORRUPT_MESSAGE, f"{partition} at offset {batch.base_offset}")
-            while aborted_from and aborted_from[0].first_offset <= batch.last_offset:
-                aborted.add(aborted_from.pop(0).producer_id)
-            if batch.is_control:
-                marker = read_marker(batch)
-                if marker is not None and marker.marker is Marker.ABORT:
-                    aborted.discard(batch.producer_id)
-                continue
-            if committed_only and batch.is_transactional and batch.producer_id in aborted:
-                continue
             records = read_records(batch)
             if batch.base_offset < start:
                 records = [record for record in records if record.offset >= start]
             yield batch, records
+
+
+def visible_batches(piece: Fetched, *, committed_only: bool) -> Iterator[Batch]:
+    """The batches of a piece that hold records for readers: no control batches and, if so wished, no aborted ones."""
+    aborted_from = sorted(piece.aborted, key=lambda each: each.first_offset)
+    aborted: set[int] = set()
+    for batch in iterate_batches(piece.records):
+        while aborted_from and aborted_from[0].first_offset <= batch.last_offset:
+            aborted.add(aborted_from.pop(0).producer_id)
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None and marker.marker is Marker.ABORT:
+                aborted.discard(batch.producer_id)
+        elif not (committed_only and batch.is_transactional and batch.producer_id in aborted):
+            yield batch
