@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
     "streams": ("ottla.streams.command:command", "run and show topologies of Kafka Streams' operations"),
+    "console": ("ottla.console.command:command", "look at a cluster in the browser, and change it"),
     "registry": ("ottla.cli.registry:command", "run a schema registry"),
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
