@@ -22,6 +22,7 @@ from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
     from ottla.config.resolve import StaticConfig
+    from ottla.server.beside import Beside
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
@@ -47,6 +48,7 @@ class StartOptions:
     http_port: int | None = None
     registry_port: int | None = None
     connect_port: int | None = None
+    console_port: int | None = None
     set: Sequence[str] = ()
     config: str | None = None
     log_level: str = "warning"
@@ -98,6 +100,7 @@ def _static_config(options: StartOptions) -> StaticConfig:
         ("--http-port", options.http_port),
         ("--registry-port", options.registry_port),
         ("--connect-port", options.connect_port),
+        ("--console-port", options.console_port),
     ):
         if port is not None and not 0 <= port < 65536:
             raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
@@ -166,8 +169,6 @@ def _http_port(options: StartOptions, static: StaticConfig) -> int:
 
 async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, say: Say) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    from ottla.server.beside import Beside
-
     beside: list[Beside] = []
     stopping = asyncio.Event()
     for number in stopping_signals():
@@ -181,13 +182,7 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
             say(line, logging.WARNING)
         address = server.client_address
         print(f"ottla {__version__} ready: {address}", flush=True)
-        for noun, name, port in (
-            ("registry", "schema registry", options.registry_port),
-            ("connect", "Connect worker", options.connect_port),
-        ):
-            if port is not None:
-                beside.append(Beside(noun, name, address, port))
-                print(f"ottla {noun} ready: {await beside[-1].start()}", flush=True)
+        await _start_beside(options, address, beside)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
             say(f"ready: {address}; {about}", logging.INFO)
@@ -201,6 +196,23 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
         for each in reversed(beside):
             await each.stop()
         await server.stop()
+
+
+async def _start_beside(options: StartOptions, address: str, beside: list[Beside]) -> None:
+    """Start what was asked for beside the broker; the console is told where the others listen."""
+    from ottla.server.beside import Beside
+
+    asked = {"registry": options.registry_port, "connect": options.connect_port, "console": options.console_port}
+    names = {"registry": "schema registry", "connect": "Connect worker", "console": "console"}
+    known: list[str] = []
+    for noun, port in asked.items():
+        if port is None:
+            continue
+        words = [noun, *known] if noun == "console" else [noun, "start"]
+        beside.append(Beside(words, names[noun], address, port))
+        url = await beside[-1].start()
+        known += [f"--{noun}", url]
+        print(f"ottla {noun} ready: {url}", flush=True)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
