@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 
-from ottla.config.option import Option, Status
+from ottla.config.option import Option, OptionStatus
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _MADE = "Made from the code by `python tools/docs.py`; changes belong there."
@@ -84,10 +84,10 @@ def configuration() -> str:
     brokers = list(broker_options().values())
     broker_head = ("option", "default", "type", "changed", "what it does")
     topic_head = ("option", "default", "type", "default from", "what it does")
-    honoured = [option for option in brokers if option.status is Status.HONOURED]
-    refused = [option for option in (*brokers, *TopicConfig.OPTIONS) if option.status is Status.REFUSED]
-    idle = [option for option in brokers if option.status is Status.NO_EFFECT]
-    topics = [option for option in TopicConfig.OPTIONS if option.status is not Status.REFUSED]
+    honoured = [option for option in brokers if option.status is OptionStatus.HONOURED]
+    refused = [option for option in (*brokers, *TopicConfig.OPTIONS) if option.status is OptionStatus.REFUSED]
+    idle = [option for option in brokers if option.status is OptionStatus.NO_EFFECT]
+    topics = [option for option in TopicConfig.OPTIONS if option.status is not OptionStatus.REFUSED]
     return _page(
         "Configuration",
         "Names, types and defaults are Apache Kafka's unless the text says so. "
@@ -228,7 +228,7 @@ def _broker_row(option: Option) -> tuple[str, ...]:
 
 def _topic_row(option: Option) -> tuple[str, ...]:
     synonyms = ", ".join(f"`{synonym.name}`" for synonym in option.synonyms) or "-"
-    doc = option.doc if option.status is Status.HONOURED else f"Accepted, without effect. {option.doc}"
+    doc = option.doc if option.status is OptionStatus.HONOURED else f"Accepted, without effect. {option.doc}"
     return f"`{option.name}`", _default(option), option.kind.name.lower(), synonyms, doc
 
 

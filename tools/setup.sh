@@ -171,6 +171,10 @@ need_postgres() {
     compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || apt postgresql -- "PostgreSQL, for the tests of the JDBC connectors"
 }
 
+need_mariadb() {
+    [ -x /usr/sbin/mariadbd ] || command -v mariadbd >/dev/null || apt mariadb-server -- "MariaDB, for the tests of connectors"
+}
+
 need_maven() { command -v mvn >/dev/null || apt maven -- "Maven, which fetches jars"; }
 
 # jars NAME: see tools/jars.py; in `make test` a machine without Maven and without root goes on, saying so.
@@ -245,10 +249,12 @@ system_lane() {
             hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
             opensearch-if-possible) (need_jars opensearch) || say "going on without OpenSearch: the tests that need it are skipped" ;;
             postgres-if-possible) (need_postgres) || say "going on without PostgreSQL: the tests that need it are skipped" ;;
+            mariadb-if-possible) (need_mariadb) || say "going on without MariaDB: the tests that need it are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
             delta-jars) need_jars spark-delta ;;
             debezium-jars) need_jars debezium ;;
+            debezium-mariadb-jars) need_jars debezium-mariadb ;;
             java | cc | maven | clients) "need_$part" ;;
         esac
     done
@@ -267,9 +273,9 @@ npm_lane() {
 for part in "$@"; do
     case "$part" in
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka) ;;
-        spark-jars | streams-jars | delta-jars | debezium-jars) ;;
+        spark-jars | streams-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible | opensearch-if-possible | spark-archive) ;;
+        postgres-if-possible | mariadb-if-possible | opensearch-if-possible | spark-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done

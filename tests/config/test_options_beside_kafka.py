@@ -9,7 +9,7 @@ import pytest
 
 from ottla.config.group import GroupConfig
 from ottla.config.known import broker_options
-from ottla.config.option import ConfigError, Option, Status
+from ottla.config.option import ConfigError, Option, OptionStatus
 from ottla.config.resolve import Layers, topic_problems
 from ottla.config.topic import TopicConfig
 
@@ -104,7 +104,7 @@ def test_what_can_be_changed_while_the_broker_runs_is_the_same(kafka: list[list[
     theirs = {row[1]: row[2] for row in kafka if row[0] == "dynamic"}
     assert len(theirs) > 50
     for name, declared in broker_options().items():
-        if name not in OURS | NOT_DYNAMIC_HERE and declared.status is not Status.REFUSED:
+        if name not in OURS | NOT_DYNAMIC_HERE and declared.status is not OptionStatus.REFUSED:
             assert declared.scope.value == theirs.get(name, "read-only"), name
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from ottla.console.app import FORM, ConsoleApp, guarded
-from ottla.console.desk import Setting
+from ottla.console.desk import ConsoleSetting
 from ottla.web.exchange import HttpError, Request, Response
 
 HOST = {"host": "localhost:8080"}
@@ -87,7 +87,7 @@ def text_of(answer: Response) -> str:
 
 
 @asynccontextmanager
-async def browser(setting: Setting) -> AsyncIterator[Browser]:
+async def browser(setting: ConsoleSetting) -> AsyncIterator[Browser]:
     """A browser on a console of its own."""
     app = ConsoleApp(setting)
     try:
@@ -96,7 +96,7 @@ async def browser(setting: Setting) -> AsyncIterator[Browser]:
         await app.close()
 
 
-def browsing(setting: Setting, visit: Callable[[Browser], Coroutine[Any, Any, None]]) -> None:
+def browsing(setting: ConsoleSetting, visit: Callable[[Browser], Coroutine[Any, Any, None]]) -> None:
     """Run one visit."""
 
     async def run() -> None:

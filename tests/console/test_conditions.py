@@ -10,7 +10,7 @@ from tests.console.records import batch
 from ottla.console.conditions import Matcher, Wanted, wanted
 from ottla.console.masks import STARS, mask
 from ottla.console.values import Viewer
-from ottla.console.view import Query
+from ottla.console.view import PageQuery
 from ottla.web.exchange import HttpError
 
 RECORDS = batch(
@@ -81,5 +81,5 @@ def test_a_key_is_in_one_partition_by_murmur2_as_javas_client_has_it() -> None:
 
 def test_a_wrong_expression_is_refused_before_anything_is_read() -> None:
     with pytest.raises(HttpError) as refusal:
-        wanted(Query({"where": "amount > 3"}), 0)
+        wanted(PageQuery({"where": "amount > 3"}), 0)
     assert (refusal.value.status, "write value.amount" in refusal.value.message) == (400, True)

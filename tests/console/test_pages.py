@@ -12,16 +12,16 @@ from tests.console.conftest import ORDERS
 
 from ottla.cli.main import main
 from ottla.client import Admin, CommittedOffset, Producer, TopicPartition
-from ottla.console.desk import Setting
+from ottla.console.desk import ConsoleSetting
 from ottla.testing import TestBroker
 
 
 @pytest.fixture
-def setting(console_broker: TestBroker) -> Setting:
-    return Setting(console_broker.bootstrap_servers)
+def setting(console_broker: TestBroker) -> ConsoleSetting:
+    return ConsoleSetting(console_broker.bootstrap_servers)
 
 
-def test_every_page_is_drawn_and_has_the_same_as_json(setting: Setting) -> None:
+def test_every_page_is_drawn_and_has_the_same_as_json(setting: ConsoleSetting) -> None:
     async def visit(one: Browser) -> None:
         for page in ("", "topics", "groups", "schemas", "connectors", "letters", "transactions", "users"):
             html = await one.page(page)
@@ -37,7 +37,7 @@ def test_every_page_is_drawn_and_has_the_same_as_json(setting: Setting) -> None:
     browsing(setting, visit)
 
 
-def test_samples_give_rates_while_somebody_looks(setting: Setting) -> None:
+def test_samples_give_rates_while_somebody_looks(setting: ConsoleSetting) -> None:
     async def visit(one: Browser) -> None:
         desk = await one.app.sessions.desk(None)  # type: ignore[arg-type]  # nobody logs in here
         assert desk is not None
@@ -50,7 +50,7 @@ def test_samples_give_rates_while_somebody_looks(setting: Setting) -> None:
     browsing(setting, visit)
 
 
-def test_messages_are_the_newest_the_oldest_and_from_a_place_on(setting: Setting) -> None:
+def test_messages_are_the_newest_the_oldest_and_from_a_place_on(setting: ConsoleSetting) -> None:
     async def visit(one: Browser) -> None:
         async def ids(**given: object) -> list[int]:
             found = await one.json("messages", topic="orders", **given)
@@ -73,7 +73,7 @@ async def hits_of(one: Browser, **given: object) -> tuple[list[Any], list[tuple[
 
 
 @pytest.mark.parametrize("place", ["newest", "oldest"])
-def test_a_search_finds_every_hit_with_its_place(setting: Setting, place: str) -> None:
+def test_a_search_finds_every_hit_with_its_place(setting: ConsoleSetting, place: str) -> None:
     async def visit(one: Browser) -> None:
         for given in ({"text": "ANNA"}, {"where": 'value.name = "anna"'}):
             hits, told, _ = await hits_of(one, **{"from": place}, **given)
@@ -91,7 +91,7 @@ def test_a_search_finds_every_hit_with_its_place(setting: Setting, place: str) -
     browsing(setting, visit)
 
 
-def test_a_search_pauses_after_many_hits_and_goes_on_where_it_was(setting: Setting) -> None:
+def test_a_search_pauses_after_many_hits_and_goes_on_where_it_was(setting: ConsoleSetting) -> None:
     async def visit(one: Browser) -> None:
         found = await one.json("messages", topic="orders", text="bo")
         seen: set[tuple[int, str]] = set()
@@ -111,7 +111,7 @@ def test_a_search_pauses_after_many_hits_and_goes_on_where_it_was(setting: Setti
     browsing(setting, visit)
 
 
-def test_a_search_that_is_left_reads_no_more(setting: Setting) -> None:
+def test_a_search_that_is_left_reads_no_more(setting: ConsoleSetting) -> None:
     async def visit(one: Browser) -> None:
         found = await one.json("messages", topic="orders", text="nowhere")
         events = one.events(f"/live/search?id={found['search']}")
@@ -126,7 +126,7 @@ def test_a_search_that_is_left_reads_no_more(setting: Setting) -> None:
     browsing(setting, visit)
 
 
-def test_live_records_come_as_they_are_written(setting: Setting, console_broker: TestBroker) -> None:
+def test_live_records_come_as_they_are_written(setting: ConsoleSetting, console_broker: TestBroker) -> None:
     topic = console_broker.new_topic_name("tail")
 
     async def visit(one: Browser) -> None:
@@ -148,7 +148,9 @@ def test_live_records_come_as_they_are_written(setting: Setting, console_broker:
     browsing(setting, visit)
 
 
-def test_deleted_records_are_told_and_not_passed_over_in_silence(setting: Setting, console_broker: TestBroker) -> None:
+def test_deleted_records_are_told_and_not_passed_over_in_silence(
+    setting: ConsoleSetting, console_broker: TestBroker
+) -> None:
     topic = console_broker.new_topic_name("cut")
 
     async def visit(one: Browser) -> None:
@@ -172,7 +174,7 @@ def test_deleted_records_are_told_and_not_passed_over_in_silence(setting: Settin
 
 
 def test_aborted_records_are_left_out_where_only_committed_ones_are_asked_for(
-    setting: Setting, console_broker: TestBroker
+    setting: ConsoleSetting, console_broker: TestBroker
 ) -> None:
     topic = console_broker.new_topic_name("transacted")
     with Admin(console_broker.bootstrap_servers) as admin:
@@ -198,7 +200,7 @@ def test_aborted_records_are_left_out_where_only_committed_ones_are_asked_for(
     browsing(setting, visit)
 
 
-def test_records_are_saved_as_they_are_and_as_lines(setting: Setting) -> None:
+def test_records_are_saved_as_they_are_and_as_lines(setting: ConsoleSetting) -> None:
     async def visit(one: Browser) -> None:
         answer = await one.ask("GET", "/value?topic=orders&partition=1&offset=10")
         assert dict(answer.headers)["Content-Disposition"].startswith("attachment")
@@ -213,7 +215,9 @@ def test_records_are_saved_as_they_are_and_as_lines(setting: Setting) -> None:
     browsing(setting, visit)
 
 
-def test_topics_are_made_changed_and_deleted_after_one_question(setting: Setting, console_broker: TestBroker) -> None:
+def test_topics_are_made_changed_and_deleted_after_one_question(
+    setting: ConsoleSetting, console_broker: TestBroker
+) -> None:
     topic = console_broker.new_topic_name("made")
 
     async def visit(one: Browser) -> None:
@@ -241,7 +245,9 @@ def test_topics_are_made_changed_and_deleted_after_one_question(setting: Setting
     browsing(setting, visit)
 
 
-def test_a_record_is_written_and_deleted_with_what_lies_before_it(setting: Setting, console_broker: TestBroker) -> None:
+def test_a_record_is_written_and_deleted_with_what_lies_before_it(
+    setting: ConsoleSetting, console_broker: TestBroker
+) -> None:
     topic = console_broker.new_topic_name("written")
 
     async def visit(one: Browser) -> None:
@@ -265,7 +271,7 @@ def test_a_record_is_written_and_deleted_with_what_lies_before_it(setting: Setti
 
 
 def test_a_group_is_reset_to_the_offsets_that_were_shown(
-    setting: Setting, console_broker: TestBroker, capsys: pytest.CaptureFixture[str]
+    setting: ConsoleSetting, console_broker: TestBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     places = [TopicPartition("orders", index) for index in range(3)]
     with Admin(console_broker.bootstrap_servers) as admin:
@@ -295,7 +301,7 @@ def test_a_group_is_reset_to_the_offsets_that_were_shown(
     browsing(setting, visit)
 
 
-def test_dead_letters_are_counted_and_sent_back_once(setting: Setting, console_broker: TestBroker) -> None:
+def test_dead_letters_are_counted_and_sent_back_once(setting: ConsoleSetting, console_broker: TestBroker) -> None:
     letters, origin = console_broker.new_topic_name("dead"), console_broker.new_topic_name("origin")
     with Admin(console_broker.bootstrap_servers) as admin, Producer(console_broker.bootstrap_servers) as producer:
         for name in (letters, origin):
@@ -326,7 +332,7 @@ def test_dead_letters_are_counted_and_sent_back_once(setting: Setting, console_b
 
 
 def test_a_console_lists_five_thousand_topics_by_the_page(
-    setting: Setting, console_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+    setting: ConsoleSetting, console_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The list costs the metadata and one page of offsets: as many topics are asked for offsets as the page shows."""
     from ottla.client.model import PartitionView, TopicView

@@ -12,24 +12,24 @@ from ottla.console.samples import KEPT, Samples
 from ottla.console.schemas import side_by_side
 from ottla.console.sparkline import shown, size_shown, sparkline
 from ottla.console.urls import url
-from ottla.console.view import Query, View
+from ottla.console.view import PageQuery, View
 from ottla.web.exchange import HttpError
 
 ROWS = [{"name": f"t{at:03}", "rate": None if at == 5 else float(at % 7)} for at in range(120)]
 
 
 def test_a_list_is_filtered_sorted_and_cut_here() -> None:
-    found = listing(ROWS, Query({"q": "T0", "sort": "-rate", "page": "2"}), ("name", "rate"))
+    found = listing(ROWS, PageQuery({"q": "T0", "sort": "-rate", "page": "2"}), ("name", "rate"))
     assert (found.total, found.found, found.pages, len(found.rows)) == (120, 100, 2, 50)
     assert found.rows[-1]["name"] == "t005", "a row without a value comes last, whatever the order"
-    first = listing(ROWS, Query({"sort": "-rate"}), ("name", "rate")).rows
+    first = listing(ROWS, PageQuery({"sort": "-rate"}), ("name", "rate")).rows
     assert [row["name"] for row in first[:3]] == ["t006", "t013", "t020"]
 
 
 @pytest.mark.parametrize("given", [{"sort": "rat"}, {"page": "0"}, {"page": "4"}, {"page": "x"}])
 def test_a_list_refuses_what_there_is_not(given: dict[str, str]) -> None:
     with pytest.raises(HttpError) as refusal:
-        listing(ROWS, Query(given), ("name", "rate"))
+        listing(ROWS, PageQuery(given), ("name", "rate"))
     assert refusal.value.status == 400
 
 

@@ -13,7 +13,7 @@ from ottla.client import Admin, CommittedOffset, Producer, TopicPartition
 from ottla.client.registry_client import RegistryClient
 from ottla.console.app import CHANGES, FORM, PAGES
 from ottla.console.connectors import covered
-from ottla.console.desk import Setting
+from ottla.console.desk import ConsoleSetting
 from ottla.console.links import LinkRefused
 from ottla.console.masks import STARS, Masks, mask
 from ottla.testing import TestBroker
@@ -49,8 +49,8 @@ class Worker:
         return answers[path]
 
 
-def of(broker: TestBroker, **options: Any) -> Setting:
-    return Setting(broker.bootstrap_servers, **options)
+def of(broker: TestBroker, **options: Any) -> ConsoleSetting:
+    return ConsoleSetting(broker.bootstrap_servers, **options)
 
 
 def test_a_name_of_another_site_is_refused(console_broker: TestBroker) -> None:
@@ -252,6 +252,6 @@ def test_users_log_in_as_users_of_the_brokers() -> None:
         with Admin(broker.bootstrap_servers) as admin:
             admin.set_password("anna", "her secret", mechanism="SCRAM-SHA-256")
         host, port = broker._running().addresses["SASL_PLAINTEXT"]
-        browsing(Setting(f"{host}:{port}", login="SCRAM-SHA-256"), visit)
+        browsing(ConsoleSetting(f"{host}:{port}", login="SCRAM-SHA-256"), visit)
         with Admin(broker.bootstrap_servers) as admin:
             assert "hers" in admin.list_topics()

@@ -21,7 +21,7 @@ from tests.ports import first_of_free, free_port
 from up_process import Up, alive
 
 from ottla.cli.main import main
-from ottla.client.admin.broker_table import Line
+from ottla.client.admin.broker_table import BrokerLine
 from ottla.client.admin.overview import overview_of
 from ottla.client.model import Broker, PartitionView
 from ottla.server import broker_child, cluster_ports
@@ -227,7 +227,7 @@ def test_what_is_seen_counts_brokers_that_are_gone():
     assert seen.caretaker == 1
     assert {number: tuple(share) for number, share in seen.shares.items()} == {1: (1, 2, 1), 2: (0, 2, 1)}
     assert seen.summary == "1 topic, 2 partitions, 1 without a leader, 2 under-replicated"
-    line = Line(1, "serving", "h:1", seen.shares[1], caretaker=True)
+    line = BrokerLine(1, "serving", "h:1", seen.shares[1], caretaker=True)
     assert plain(line) == "broker 1 serving h:1, leads 1, in sync 1 of 2, caretaker"
 
 

@@ -31,7 +31,7 @@ from ottla.broker.coordinators.verification import Verification
 from ottla.broker.environment import Environment
 from ottla.broker.failures import Failures
 from ottla.broker.metadata_log.metadata_follow import MetadataFollow
-from ottla.broker.options import Options
+from ottla.broker.options import BrokerOptions
 from ottla.broker.replicas.compactor import CompactionWork, Compactor, InTurns
 from ottla.broker.replicas.doubtful_replicas import by_topic
 from ottla.broker.replicas.full_disks import FullDisks
@@ -94,7 +94,7 @@ class Node:
         `uptime`: how long the machine has been up, which measures time across restarts of the broker.
         """
         self._coordination = coordination
-        options = Options(layers)
+        options = BrokerOptions(layers)
         self.time = BrokerTime(clock, lambda: options.config, uptime)
         self.around = self._new_environment(options, clock, entropy, syncer, on_fatal)
         around = self.around
@@ -135,7 +135,7 @@ class Node:
     # --- wiring ---
 
     def _new_environment(
-        self, options: Options, clock: Clock, entropy: Entropy, syncer: Syncer, on_fatal: Callable[[str], None]
+        self, options: BrokerOptions, clock: Clock, entropy: Entropy, syncer: Syncer, on_fatal: Callable[[str], None]
     ) -> Environment:
         failures, deadlines = Failures(on_fatal), Deadlines(clock)
         config = options.config

@@ -15,7 +15,7 @@ from ottla.cli.connect import admin_from
 from ottla.cli.faults import Misuse
 from ottla.cli.options import OURS, Given, Option, Parser, nearest_word
 from ottla.client.errors import ClientError
-from ottla.config.profiles import DEFAULT_BOOTSTRAP, DEFAULT_REGISTRY, Chosen, bootstrap_servers, registry_url
+from ottla.config.profiles import DEFAULT_BOOTSTRAP, DEFAULT_REGISTRY, ChosenAddress, bootstrap_servers, registry_url
 from ottla.kernel.errors import ApiError
 from ottla.kernel.terminal import colours
 
@@ -122,7 +122,7 @@ class Command:
         return "\n".join(lines + [f"  {head:<{width}}  {about}" for head, about in rows]) + "\n"
 
 
-def cluster_of(given: Given) -> Chosen:
+def cluster_of(given: Given) -> ChosenAddress:
     """The brokers to connect to, and who said so; Misuse if two did."""
     return _chosen(given, BOOTSTRAP.name, "-b", bootstrap_servers)
 
@@ -136,7 +136,7 @@ def registry_of(given: Given) -> str:
 def registry_beside_cluster(given: Given) -> str:
     """The URL of the registry for a command that asks brokers too: --registry may go with --profile there."""
     said = given.text(REGISTRY.name)
-    address, origin = Chosen(said, "--registry") if said else registry_url(os.environ, given.text(PROFILE.name))
+    address, origin = ChosenAddress(said, "--registry") if said else registry_url(os.environ, given.text(PROFILE.name))
     return registry_address(address, origin)
 
 
@@ -147,12 +147,14 @@ def registry_address(address: str, origin: str) -> str:
     return address.rstrip("/")
 
 
-def _chosen(given: Given, name: str, flag: str, otherwise: Callable[[Mapping[str, str], str | None], Chosen]) -> Chosen:
+def _chosen(
+    given: Given, name: str, flag: str, otherwise: Callable[[Mapping[str, str], str | None], ChosenAddress]
+) -> ChosenAddress:
     said, profile = given.text(name), given.text(PROFILE.name)
     if said is not None and profile is not None:
         raise Misuse(f"give {flag} or --profile, not both")
     if said is not None:
-        return Chosen(said, flag)
+        return ChosenAddress(said, flag)
     if profile == "":
         raise Misuse("--profile has no name; `ottla profile list` shows the profiles")
     return otherwise(os.environ, profile)

@@ -16,7 +16,7 @@ from ottla.cli.doctor_clock import findings
 from ottla.cli.doctor_disks import troubles
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given
-from ottla.cli.waiting import Waiting, waiting_partitions
+from ottla.cli.waiting import LeaderlessPartition, waiting_partitions
 from ottla.client.admin.troubles import record_decoders, replica_troubles
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster, Connection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ottla.client.model import Broker, ClientSettings, Destination, TopicView
 
 
-class Report:
+class DoctorReport:
     """The findings: each line fine, wrong (with what to do) or for information."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _doctor(given: Given) -> int:
-    report = Report()
+    report = DoctorReport()
     path = given.text("command-config")
     settings = client_settings(read_properties(path) if path else {})
     report.note(f"this command: ottla {__version__}, Python {platform.python_version()}")
@@ -87,7 +87,7 @@ def _doctor(given: Given) -> int:
     return 0 if report.healthy else 1
 
 
-def _try(address: Destination, settings: ClientSettings, report: Report) -> bool:
+def _try(address: Destination, settings: ClientSettings, report: DoctorReport) -> bool:
     """Resolve, connect, exchange versions."""
     try:
         found = sorted({each[4][0] for each in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)})
@@ -116,7 +116,9 @@ def _try(address: Destination, settings: ClientSettings, report: Report) -> bool
     return True
 
 
-def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:
+def _look_at_cluster(
+    bootstrap: str, settings: ClientSettings, reached: Sequence[Destination], report: DoctorReport
+) -> None:
     with Cluster(bootstrap, settings=settings) as cluster:
         try:
             topics = cluster.topics()
@@ -159,7 +161,7 @@ _LEAST_LOSS = (
 )
 
 
-def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
+def _say_troubles(told: Sequence[ReplicaTrouble], report: DoctorReport) -> None:
     """Report troubles of the brokers' own replicas, and folders that they have set aside."""
     for one in told:
         if one.set_aside:
@@ -173,7 +175,7 @@ def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
 
 
 def _look_at_leaderless(
-    cluster: Cluster, topics: Iterable[TopicView], told: Sequence[ReplicaTrouble], bootstrap: str, report: Report
+    cluster: Cluster, topics: Iterable[TopicView], told: Sequence[ReplicaTrouble], bootstrap: str, report: DoctorReport
 ) -> None:
     """Report why partitions have no leader.
 
@@ -205,7 +207,7 @@ def _look_at_leaderless(
         )
 
 
-def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
+def _waiting(cluster: Cluster, topics: set[str]) -> list[LeaderlessPartition]:
     """Partitions of these topics that no start of a broker helps; none on brokers that cannot tell."""
     try:
         return waiting_partitions(Admin(cluster=cluster).describe_topics(topics)) if topics else []
@@ -213,7 +215,9 @@ def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
         return []
 
 
-def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:
+def _look_at_broker(
+    broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: DoctorReport
+) -> None:
     """Check that the addresses that the cluster advertises can be reached from here."""
     advertised = f"broker {broker.id} advertises {broker.host}:{broker.port}"
     try:

@@ -11,7 +11,7 @@ from ottla.cli.command import Command, noun, print_json, print_table, registry_a
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.config.profiles import (
-    Chosen,
+    ChosenAddress,
     Profile,
     ProfileError,
     Profiles,
@@ -101,12 +101,12 @@ def _show(given: Given) -> int:
     return 0
 
 
-def _try(choose: Callable[[Mapping[str, str]], Chosen]) -> Chosen:
+def _try(choose: Callable[[Mapping[str, str]], ChosenAddress]) -> ChosenAddress:
     """The address, or none with the reason: the other one is shown all the same."""
     try:
         return choose(os.environ)
     except ProfileError as fault:
-        return Chosen("", str(fault))
+        return ChosenAddress("", str(fault))
 
 
 def _remove(given: Given) -> int:

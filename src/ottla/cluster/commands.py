@@ -24,7 +24,7 @@ EVERYTHING: Footprint = ("everything",)
 """The footprint of commands that share an append with no other."""
 
 
-class Writer(NamedTuple):
+class CommandWriter(NamedTuple):
     """The asking broker: its command is refused if it is not registered in this epoch, or is fenced."""
 
     broker_id: BrokerId
@@ -224,7 +224,7 @@ class AcceptedStore(NamedTuple):
     """The last leader epoch in the log of each of the broker's replicas."""
 
 
-class UpgradeType(Enum):
+class FeatureChange(Enum):
     """The way that a feature's level may change; the numbers are UpdateFeatures'."""
 
     UPGRADE = 1
@@ -237,7 +237,7 @@ class FeatureUpdate(NamedTuple):
 
     feature: str
     level: int
-    kind: UpgradeType | None
+    kind: FeatureChange | None
 
 
 class UpdateFeatures(NamedTuple):

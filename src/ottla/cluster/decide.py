@@ -17,6 +17,7 @@ from ottla.cluster.commands import (
     BringOnline,
     ChangeInSync,
     Command,
+    CommandWriter,
     CreatePartitions,
     CreateTopic,
     DeleteTopic,
@@ -35,14 +36,13 @@ from ottla.cluster.commands import (
     UnregisterBroker,
     UpdateFeatures,
     WithdrawReplica,
-    Writer,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.entries import Body
 from ottla.metadata.state import Metadata
 
 
-def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiError:
+def decide(command: Command, state: Metadata, by: CommandWriter) -> list[Body] | ApiError:
     """The entries to append for a command, all of them or none; an empty list if nothing changes."""
     if isinstance(command, RegisterBroker):
         return brokers.register(command, state)
@@ -54,7 +54,7 @@ def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiErr
     return _DECISIONS[type(command)](command, state, by)
 
 
-Decision = Callable[[Any, Metadata, Writer], "list[Body] | ApiError"]
+Decision = Callable[[Any, Metadata, CommandWriter], "list[Body] | ApiError"]
 
 
 def _without_writer(decide_it: Callable[[Any, Metadata], list[Body] | ApiError]) -> Decision:

@@ -52,7 +52,7 @@ class Profiles:
         return found
 
 
-class Chosen(NamedTuple):
+class ChosenAddress(NamedTuple):
     """An address, and who said it."""
 
     address: str
@@ -64,30 +64,32 @@ class Chosen(NamedTuple):
         return self.origin == _NOBODY
 
 
-def bootstrap_servers(environment: Mapping[str, str], profile: str | None = None) -> Chosen:
+def bootstrap_servers(environment: Mapping[str, str], profile: str | None = None) -> ChosenAddress:
     """The brokers of a command that was given none; `profile` is that of `--profile`."""
     return _chosen(environment, profile, "bootstrap_servers", BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP)
 
 
-def registry_url(environment: Mapping[str, str], profile: str | None = None) -> Chosen:
+def registry_url(environment: Mapping[str, str], profile: str | None = None) -> ChosenAddress:
     """The registry of a command that was given none."""
     return _chosen(environment, profile, "registry", REGISTRY_VARIABLE, DEFAULT_REGISTRY)
 
 
-def _chosen(environment: Mapping[str, str], profile: str | None, key: str, variable: str, default: str) -> Chosen:
+def _chosen(
+    environment: Mapping[str, str], profile: str | None, key: str, variable: str, default: str
+) -> ChosenAddress:
     if named := profile or environment.get(PROFILE_VARIABLE):
         address = getattr(read_profiles(environment).find(named), key)
         if not address:
             raise ProfileError(
                 f"profile {named} has no {key.replace('_', ' ')}: `ottla profile add --replace` gives it one"
             )
-        return Chosen(address, f"profile {named}")
+        return ChosenAddress(address, f"profile {named}")
     if said := environment.get(variable):
-        return Chosen(said, variable)
+        return ChosenAddress(said, variable)
     profiles = read_profiles(environment)
     if profiles.in_use is not None and (address := getattr(profiles.find(profiles.in_use), key)):
-        return Chosen(address, f"profile {profiles.in_use}, in use")
-    return Chosen(default, _NOBODY)
+        return ChosenAddress(address, f"profile {profiles.in_use}, in use")
+    return ChosenAddress(default, _NOBODY)
 
 
 def profiles_path(environment: Mapping[str, str]) -> Path:

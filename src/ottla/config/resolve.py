@@ -20,7 +20,7 @@ from ottla.config.listeners import (
     unsafe_listeners,
     without,
 )
-from ottla.config.option import ConfigError, Option, OptionSet, Status, nearest
+from ottla.config.option import ConfigError, Option, OptionSet, OptionStatus, nearest
 from ottla.config.topic import TopicConfig
 from ottla.config.units import plain_numbers
 
@@ -33,7 +33,7 @@ NO_TEXTS: Mapping[str, str] = {}
 OptionSetT = TypeVar("OptionSetT", bound=OptionSet)
 
 
-class Source(IntEnum):
+class ConfigLayer(IntEnum):
     """The layer that a value came from; the numbers are those of DescribeConfigs."""
 
     DYNAMIC_TOPIC_CONFIG = 1
@@ -125,12 +125,12 @@ class Layers:
         self.default_dynamic = default_dynamic
         self.dynamic = dynamic
 
-    def given(self, name: str) -> list[tuple[Source, str]]:
+    def given(self, name: str) -> list[tuple[ConfigLayer, str]]:
         """The values given for a broker option, the strongest first."""
         layers = (
-            (Source.DYNAMIC_BROKER_CONFIG, self.dynamic),
-            (Source.DYNAMIC_DEFAULT_BROKER_CONFIG, self.default_dynamic),
-            (Source.STATIC_BROKER_CONFIG, self.static),
+            (ConfigLayer.DYNAMIC_BROKER_CONFIG, self.dynamic),
+            (ConfigLayer.DYNAMIC_DEFAULT_BROKER_CONFIG, self.default_dynamic),
+            (ConfigLayer.STATIC_BROKER_CONFIG, self.static),
         )
         return [(source, texts[name]) for source, texts in layers if name in texts]
 
@@ -249,7 +249,7 @@ def _is_known(name: str, known: Mapping[str, Option]) -> bool:
 
 
 def _is_idle(name: str, known: Mapping[str, Option]) -> bool:
-    return not name.startswith("listener.name.") and (name not in known or known[name].status is Status.NO_EFFECT)
+    return not name.startswith("listener.name.") and (name not in known or known[name].status is OptionStatus.NO_EFFECT)
 
 
 def _unknown(texts: Mapping[str, str], known: Mapping[str, Option]) -> list[str]:

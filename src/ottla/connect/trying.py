@@ -18,8 +18,8 @@ from ottla.connect.converters.json import JsonConverter
 from ottla.connect.distributed import OF_ITS_OWN
 from ottla.connect.errors import ConfigException, DataException
 from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.refusals import Refused
-from ottla.connect.machine.validation import Verdict, validated
+from ottla.connect.machine.refusals import CallRefused
+from ottla.connect.machine.validation import ValidationAnswer, validated
 from ottla.connect.records import ConnectRecord, SchemaAndValue, SourceRecord
 from ottla.connect.records import Header as ConnectHeader
 from ottla.connect.standalone import read_connector
@@ -42,7 +42,7 @@ def try_samples(given: Given) -> int:
         worker = _worker(given.need("worker")) if "worker" in given else OF_ITS_OWN
         verdict = _checked(config)
         conversion = Conversion(worker, Secrets(worker).config(config))
-    except (ConfigException, Refused) as fault:
+    except (ConfigException, CallRefused) as fault:
         raise BadInput(str(fault)) from None
     for sentence in [*verdict.unknown, *conversion.strange]:
         sys.stderr.write(f"ottla: {sentence}\n")
@@ -65,7 +65,7 @@ def _worker(path: str) -> dict[str, str]:
     return {name: value.strip() for name, value in parse_properties(text_of(path)).items()}
 
 
-def _checked(config: Mapping[str, str]) -> Verdict:
+def _checked(config: Mapping[str, str]) -> ValidationAnswer:
     verdict = validated(config, WorkerView())
     if verdict.errors:
         raise ConfigException(verdict.errors[0])

@@ -26,51 +26,51 @@ from ottla.console import (
 )
 from ottla.console.change import Changing, answer
 from ottla.console.conditions import wanted
-from ottla.console.desk import Desk, Setting
+from ottla.console.desk import ConsoleSetting, Desk
 from ottla.console.links import LinkRefused
 from ottla.console.sessions import Sessions, cookie, is_token
 from ottla.console.sparkline import shown
 from ottla.console.urls import url
-from ottla.console.view import Query, View
+from ottla.console.view import PageQuery, View
 from ottla.formats.faults import UnknownSchema
 from ottla.jobs.redrive import RedriveRefused
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.web.events import events
 from ottla.web.exchange import Handler, HttpError, Request, Response, json_response
-from ottla.web.files import Files
+from ottla.web.files import StaticFiles
 from ottla.web.guard import Guarded
 from ottla.web.pages import Pages
 from ottla.web.routes import Router
 
 FORM = "application/x-www-form-urlencoded"
 
-Page = Callable[[Desk, Query], Awaitable[View]]
+Page = Callable[[Desk, PageQuery], Awaitable[View]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ServedPage:
     """A page, and the parameters that it takes."""
 
     page: Page
     parameters: Sequence[str] = ()
 
 
-PAGES: dict[str, Shown] = {
-    "": Shown(overview.overview),
-    "topics": Shown(topics.topics, topics.PARAMETERS),
-    "topic": Shown(topics.topic, ("name",)),
-    "messages": Shown(messages.messages, messages.PARAMETERS),
-    "produce": Shown(produce.form, produce.PARAMETERS),
-    "groups": Shown(groups.groups, groups.PARAMETERS),
-    "group": Shown(groups.group, ("name",)),
-    "schemas": Shown(schemas.schemas, schemas.PARAMETERS),
-    "schema": Shown(schemas.schema, ("subject", "left", "right")),
-    "connectors": Shown(connectors.connectors, connectors.PARAMETERS),
-    "connector": Shown(connectors.connector, ("worker", "name")),
-    "letters": Shown(letters.letters, letters.PARAMETERS),
-    "transactions": Shown(transactions.transactions, transactions.PARAMETERS),
-    "transaction": Shown(transactions.transaction, ("id",)),
-    "users": Shown(transactions.users),
+PAGES: dict[str, ServedPage] = {
+    "": ServedPage(overview.overview),
+    "topics": ServedPage(topics.topics, topics.PARAMETERS),
+    "topic": ServedPage(topics.topic, ("name",)),
+    "messages": ServedPage(messages.messages, messages.PARAMETERS),
+    "produce": ServedPage(produce.form, produce.PARAMETERS),
+    "groups": ServedPage(groups.groups, groups.PARAMETERS),
+    "group": ServedPage(groups.group, ("name",)),
+    "schemas": ServedPage(schemas.schemas, schemas.PARAMETERS),
+    "schema": ServedPage(schemas.schema, ("subject", "left", "right")),
+    "connectors": ServedPage(connectors.connectors, connectors.PARAMETERS),
+    "connector": ServedPage(connectors.connector, ("worker", "name")),
+    "letters": ServedPage(letters.letters, letters.PARAMETERS),
+    "transactions": ServedPage(transactions.transactions, transactions.PARAMETERS),
+    "transaction": ServedPage(transactions.transaction, ("id",)),
+    "users": ServedPage(transactions.users),
 }
 CHANGES: dict[str, Changing] = {
     "topic-create": topic_changes.create,
@@ -115,12 +115,12 @@ _FORBIDDEN = (
 class ConsoleApp:
     """Serves one console. It is closed at its end."""
 
-    def __init__(self, setting: Setting, *, secure: bool = False) -> None:
+    def __init__(self, setting: ConsoleSetting, *, secure: bool = False) -> None:
         self.setting = setting
         self.sessions = Sessions(setting)
         self._secure = secure
         self._pages = Pages("ottla.console")
-        self._turns = search.Turns()
+        self._turns = search.SearchTurns()
         table: dict[str, dict[str, Handler]] = {name: {"GET": self._page(name)} for name in PAGES}
         table |= {
             "api/v1/{page}": {"GET": self._json},
@@ -131,7 +131,7 @@ class ConsoleApp:
             "change/{name}": {"POST": self._change},
             "login": {"GET": self._login_page, "POST": self._log_in},
             "logout": {"POST": self._log_out},
-            "static/{path...}": {"GET": Files("ottla.console")},
+            "static/{path...}": {"GET": StaticFiles("ottla.console")},
         }
         self._router = Router(table)
 
@@ -174,25 +174,25 @@ class ConsoleApp:
 
     async def _search(self, request: Request) -> Response:
         desk = await self._desk(request)
-        found = desk.searches.get(Query.of(request, ("id",)).need("id"))
+        found = desk.searches.get(PageQuery.of(request, ("id",)).need("id"))
         if not isinstance(found, search.Search):
             raise HttpError(404, "this search is not known any more: begin it again")
         return events(search.events_of(desk, found, self._turns))
 
     async def _tail(self, request: Request) -> Response:
         desk = await self._desk(request)
-        query = Query.of(request, messages.PARAMETERS)
+        query = PageQuery.of(request, messages.PARAMETERS)
         topic = query.need("topic")
         desk.viewer(topic)
         partitions = messages.chosen_of(query, await messages.partitions_of(desk, topic))
         return events(search.tail(desk, topic, wanted(query, int(time.time() * 1000)), partitions))
 
     async def _value(self, request: Request) -> Response:
-        query = Query.of(request, ("topic", "partition", "offset", "part"))
+        query = PageQuery.of(request, ("topic", "partition", "offset", "part"))
         return await messages.value(await self._desk(request), query)
 
     async def _export(self, request: Request) -> Response:
-        return await messages.export(await self._desk(request), Query.of(request, messages.PARAMETERS))
+        return await messages.export(await self._desk(request), PageQuery.of(request, messages.PARAMETERS))
 
     async def _change(self, request: Request) -> Response:
         desk, form = await self._desk(request), _form(request)
@@ -265,10 +265,10 @@ def status_of(fault: Exception) -> int:
 
 async def _view(name: str, desk: Desk, request: Request) -> View:
     found = PAGES[name]
-    return await found.page(desk, Query.of(request, found.parameters))
+    return await found.page(desk, PageQuery.of(request, found.parameters))
 
 
-def _form(request: Request) -> Query:
+def _form(request: Request) -> PageQuery:
     """The fields of a form, each given once."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != FORM:
@@ -277,7 +277,7 @@ def _form(request: Request) -> Query:
         given = parse_qs(request.body.decode(), keep_blank_values=True, errors="strict", max_num_fields=10_000)
     except ValueError as fault:
         raise HttpError(400, f"the form cannot be read: {fault}") from None
-    return Query({name: values[-1] for name, values in given.items()})
+    return PageQuery({name: values[-1] for name, values in given.items()})
 
 
 def _see(place: str, *headers: tuple[str, str]) -> Response:

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla.console.view import Query, View, wrong
+from ottla.console.view import PageQuery, View, wrong
 
 if TYPE_CHECKING:
     from ottla.console.desk import Desk
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class AskedChange:
     """One change before it is made."""
 
     title: str
@@ -33,7 +33,7 @@ class Change:
     """True if what is lost cannot be had back."""
 
 
-Changing = Callable[["Desk", Query], Awaitable[Change]]
+Changing = Callable[["Desk", PageQuery], Awaitable[AskedChange]]
 
 
 def command(desk: Desk, *words: str) -> str:
@@ -41,7 +41,7 @@ def command(desk: Desk, *words: str) -> str:
     return shlex.join(["ottla", *words, "-b", desk.setting.bootstrap])
 
 
-async def answer(desk: Desk, name: str, changing: Changing, form: Query) -> View:
+async def answer(desk: Desk, name: str, changing: Changing, form: PageQuery) -> View:
     """The question, or what was done once `confirm` is yes."""
     change = await changing(desk, form)
     if form.flag("confirm"):

@@ -16,7 +16,7 @@ from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.client.security import MECHANISMS
-from ottla.console.desk import Setting, links
+from ottla.console.desk import ConsoleSetting, links
 from ottla.console.masks import Masks, mask
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -55,7 +55,7 @@ def _there(name: str) -> bool:
         return False
 
 
-def _setting(given: Given) -> Setting:
+def _setting(given: Given) -> ConsoleSetting:
     """A console as its options say it."""
     from ottla.client.registry_client import registry, registry_urls
 
@@ -70,7 +70,7 @@ def _setting(given: Given) -> Setting:
         masks = Masks([mask(text) for text in given.all("mask")])
     except ValueError as fault:
         raise Misuse(str(fault)) from None
-    return Setting(
+    return ConsoleSetting(
         given.need("bootstrap-server"),
         client_settings(read_properties(path) if path else {}, "ottla-console"),
         client,
@@ -83,7 +83,7 @@ def _setting(given: Given) -> Setting:
     )
 
 
-async def _serve(setting: Setting, given: Given) -> None:
+async def _serve(setting: ConsoleSetting, given: Given) -> None:
     from ottla.console.app import ConsoleApp, guarded
     from ottla.jobs.parent import parent_watched
     from ottla.web.server import listening, serving, url_of

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ottla.client.produce.partitioners import PARTITIONERS
 from ottla.console.expression import Test, WrongExpression, expression
 from ottla.console.values import ShownRecord, Viewer
-from ottla.console.view import Query, wrong
+from ottla.console.view import PageQuery, wrong
 from ottla.records.batch import Batch
 from ottla.records.reader import Record, read_records
 
@@ -49,7 +49,7 @@ class Wanted:
         return PARTITIONERS[self.partitioner](self.key.encode(), range(count), count)
 
 
-def wanted(query: Query, now_ms: int) -> Wanted:
+def wanted(query: PageQuery, now_ms: int) -> Wanted:
     """The conditions in a page's parameters; HttpError 400 where the expression is none."""
     found = Wanted(
         query.given.get("key", ""),

@@ -7,12 +7,12 @@ import shlex
 from typing import Any
 
 from ottla.console import lists
-from ottla.console.change import Change
+from ottla.console.change import AskedChange
 from ottla.console.desk import Desk
-from ottla.console.links import Link, LinkRefused
+from ottla.console.links import LinkedServer, LinkRefused
 from ottla.console.lists import listing
 from ottla.console.urls import url
-from ottla.console.view import Query, View, wrong
+from ottla.console.view import PageQuery, View, wrong
 from ottla.web.exchange import HttpError
 
 PARAMETERS = lists.PARAMETERS
@@ -22,7 +22,7 @@ _SECRET_WORDS = ("password", "secret", "token", "credential", "jaas", "private.k
 _VERBS = {"pause": "PUT", "resume": "PUT", "stop": "PUT", "restart": "POST"}
 
 
-async def connectors(desk: Desk, query: Query) -> View:
+async def connectors(desk: Desk, query: PageQuery) -> View:
     """All connectors; a worker that does not answer is named."""
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
@@ -54,7 +54,7 @@ def _row(number: int, name: str, status: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def connector(desk: Desk, query: Query) -> View:
+async def connector(desk: Desk, query: PageQuery) -> View:
     """One connector."""
     number, name = query.count("worker", 0), query.need("name")
     link = _link(desk, number)
@@ -84,7 +84,7 @@ def covered(name: str, value: str) -> str:
     return _STARS if secret and value and not value.startswith("${") else value
 
 
-async def change(desk: Desk, form: Query) -> Change:
+async def change(desk: Desk, form: PageQuery) -> AskedChange:
     """Another state of a connector, or of one task."""
     number, name, verb = form.count("worker", 0), form.need("name"), form.choice("verb", (*_VERBS, "delete"), "pause")
     link, task = _link(desk, number), form.text("task")
@@ -103,7 +103,7 @@ async def change(desk: Desk, form: Query) -> Change:
 
     told = {"stop": ["Its tasks end; its configuration and offsets stay."], "delete": ["Its configuration is lost."]}
     words = ["ottla", "connect", verb, name, "--url", link.url, *(["--task", task] if task else [])]
-    return Change(
+    return AskedChange(
         f"{verb.capitalize()} {name}",
         shlex.join(words),
         carry_out,
@@ -113,7 +113,7 @@ async def change(desk: Desk, form: Query) -> Change:
     )
 
 
-def _link(desk: Desk, number: int) -> Link:
+def _link(desk: Desk, number: int) -> LinkedServer:
     if number >= len(desk.setting.connect):
         raise HttpError(404, "no such worker of Connect was given: start the console with --connect URL")
     return desk.setting.connect[number]

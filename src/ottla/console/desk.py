@@ -11,10 +11,10 @@ from ottla.client.aio.admin import Admin
 from ottla.client.model import ClientSettings, TopicView
 from ottla.client.registry_client import RegistryClient
 from ottla.client.security import Security
-from ottla.console.links import Link
+from ottla.console.links import LinkedServer
 from ottla.console.masks import Masks
 from ottla.console.values import Decode, Viewer
-from ottla.console.watch import Watch
+from ottla.console.watch import ClusterWatch
 from ottla.web.exchange import HttpError
 
 _FRESH_S = 1.0
@@ -22,14 +22,14 @@ _MOST_SEARCHES = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ConsoleSetting:
     """A console as it was started: the same for all users."""
 
     bootstrap: str
     client: ClientSettings = field(default_factory=lambda: ClientSettings(client_id="ottla-console"))
     registry: RegistryClient | None = None
-    connect: tuple[Link, ...] = ()
-    streams: tuple[Link, ...] = ()
+    connect: tuple[LinkedServer, ...] = ()
+    streams: tuple[LinkedServer, ...] = ()
     read_only: bool = False
     shows_records: bool = True
     masks: Masks = field(default_factory=Masks)
@@ -42,7 +42,7 @@ class Setting:
 class Desk:
     """The clients of one user. A change needs the token, which stands in this user's pages alone."""
 
-    def __init__(self, setting: Setting, *, user: str = "", password: str = "") -> None:
+    def __init__(self, setting: ConsoleSetting, *, user: str = "", password: str = "") -> None:
         self.setting, self.user = setting, user
         client = setting.client
         if user:
@@ -51,7 +51,7 @@ class Desk:
             client = replace(client, security=security)
         self.client = client
         self.admin = Admin(setting.bootstrap, settings=client)
-        self.watch = Watch(self.admin)
+        self.watch = ClusterWatch(self.admin)
         self.token = secrets.token_urlsafe(24)
         self.searches: dict[str, object] = {}
         self.used_s = time.monotonic()
@@ -94,6 +94,6 @@ class Desk:
         return name
 
 
-def links(urls: Sequence[str]) -> tuple[Link, ...]:
+def links(urls: Sequence[str]) -> tuple[LinkedServer, ...]:
     """The servers of these URLs."""
-    return tuple(Link(url) for url in urls)
+    return tuple(LinkedServer(url) for url in urls)

@@ -7,12 +7,12 @@ import time
 
 from ottla.client.errors import refused
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset
-from ottla.console.change import Change, command, raise_faults
+from ottla.console.change import AskedChange, command, raise_faults
 from ottla.console.desk import Desk
 from ottla.console.groups import described
 from ottla.console.messages import partitions_of
 from ottla.console.urls import url
-from ottla.console.view import Query, wrong
+from ottla.console.view import PageQuery, wrong
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.quantities import moment_ms
@@ -20,7 +20,7 @@ from ottla.kernel.quantities import moment_ms
 _IDLE = ("Empty", "Dead")
 
 
-async def reset(desk: Desk, form: Query) -> Change:
+async def reset(desk: Desk, form: PageQuery) -> AskedChange:
     """New offsets for a group without members. The offsets that were shown are those that are committed."""
     name, topic, to = form.need("group"), form.text("topic"), form.text("to", "latest")
     await _must_be_idle(desk, name)
@@ -45,7 +45,7 @@ async def reset(desk: Desk, form: Query) -> Change:
     ]
     words = ["group", "reset", name, "--to", to, *(["--topic", topic] if topic else []), "--execute"]
     fixed = json.dumps([[place.topic, place.partition, offset] for place, offset in offsets.items()])
-    return Change(
+    return AskedChange(
         f"Reset the group {name}",
         command(desk, *words),
         carry_out,
@@ -103,7 +103,7 @@ async def offsets_at(desk: Desk, places: list[TopicPartition], to: str) -> dict[
     return {place: at.offset if at.offset >= 0 else last[place] for place, at in found.items()}
 
 
-async def forget(desk: Desk, form: Query) -> Change:
+async def forget(desk: Desk, form: PageQuery) -> AskedChange:
     """One topic less in a group."""
     name, topic = form.need("group"), form.need("topic")
     places = [place for place in await desk.admin.committed_offsets(name) if place.topic == topic]
@@ -115,7 +115,7 @@ async def forget(desk: Desk, form: Query) -> Change:
         return f"The group {name} has no offsets of {topic} any more."
 
     tool = f"ottla kafka-consumer-groups --bootstrap-server {desk.setting.bootstrap} --delete-offsets"
-    return Change(
+    return AskedChange(
         f"Forget {topic} in the group {name}",
         f"{tool} --group {name} --topic {topic}",
         carry_out,
@@ -125,7 +125,7 @@ async def forget(desk: Desk, form: Query) -> Change:
     )
 
 
-async def delete(desk: Desk, form: Query) -> Change:
+async def delete(desk: Desk, form: PageQuery) -> AskedChange:
     """A group less, with its offsets."""
     name = form.need("group")
     await _must_be_idle(desk, name)
@@ -135,7 +135,7 @@ async def delete(desk: Desk, form: Query) -> Change:
         return f"The group {name} was deleted."
 
     lines = ["Its offsets are lost: members that come back begin as a new group."]
-    return Change(
+    return AskedChange(
         f"Delete the group {name}",
         command(desk, "group", "delete", name),
         carry_out,

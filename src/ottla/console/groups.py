@@ -12,7 +12,7 @@ from ottla.console import lists
 from ottla.console.desk import Desk
 from ottla.console.lists import listing
 from ottla.console.sparkline import sparkline
-from ottla.console.view import Query, View
+from ottla.console.view import PageQuery, View
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.consumer_group_describe import Assignment
@@ -21,7 +21,7 @@ PARAMETERS = lists.PARAMETERS
 COLUMNS = ("group", "state", "lag")
 
 
-async def groups(desk: Desk, query: Query) -> View:
+async def groups(desk: Desk, query: PageQuery) -> View:
     """A page of the groups, with the lag of the last sample."""
     desk.watch.wanted()
     lags, courses = desk.watch.samples.lags, desk.watch.samples.courses
@@ -43,7 +43,7 @@ async def groups(desk: Desk, query: Query) -> View:
     return View("groups.html", "Groups", {"groups": drawn, "list": found, "columns": COLUMNS})
 
 
-async def group(desk: Desk, query: Query) -> View:
+async def group(desk: Desk, query: PageQuery) -> View:
     """One group: its members, and where it stands in each partition."""
     desk.watch.wanted()
     name = query.need("name")

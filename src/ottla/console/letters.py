@@ -12,13 +12,13 @@ from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
 from ottla.client.model import IsolationLevel
 from ottla.client.produce.settings import ProducerSettings
-from ottla.console.change import Change
+from ottla.console.change import AskedChange
 from ottla.console.desk import Desk
 from ottla.console.messages import partitions_of
 from ottla.console.urls import url
-from ottla.console.view import Query, View, wrong
+from ottla.console.view import PageQuery, View, wrong
 from ottla.jobs.letter_filter import WrongCondition, condition
-from ottla.jobs.redrive import Redrive, Report, Wanted
+from ottla.jobs.redrive import Redrive, RedriveReport, WantedLetters
 from ottla.records.compression import Codec
 
 PARAMETERS = ("topic", "where", "to", "limit")
@@ -28,7 +28,7 @@ _MOST = 100_000
 _KINDS = 50
 
 
-async def letters(desk: Desk, query: Query) -> View:
+async def letters(desk: Desk, query: PageQuery) -> View:
     """Topics that look like those of dead letters, and what is in the one that is asked for."""
     named = sorted(name for name in await desk.topics() if _LIKE_LETTERS.search(name))
     values: dict[str, Any] = {
@@ -47,7 +47,7 @@ async def letters(desk: Desk, query: Query) -> View:
     return View("letters.html", "Dead letters", values)
 
 
-async def redrive(desk: Desk, form: Query) -> Change:
+async def redrive(desk: Desk, form: PageQuery) -> AskedChange:
     """Letters back to where they came from; a letter that an earlier run sent is left out."""
     wanted = _wanted(form, dry=False)
     desk.viewer(wanted.topic)
@@ -64,7 +64,7 @@ async def redrive(desk: Desk, form: Query) -> Change:
     words = ["ottla", "redrive", wanted.topic, "-b", desk.setting.bootstrap, "--limit", str(wanted.limit)]
     words += [word for text in _conditions(form) for word in ("--where", text)]
     words += ["--to", wanted.to] if wanted.to else []
-    return Change(
+    return AskedChange(
         f"Send dead letters of {wanted.topic} back",
         shlex.join(words),
         carry_out,
@@ -75,21 +75,21 @@ async def redrive(desk: Desk, form: Query) -> Change:
     )
 
 
-def _conditions(query: Query) -> list[str]:
+def _conditions(query: PageQuery) -> list[str]:
     return [line.strip() for line in query.given.get("where", "").splitlines() if line.strip()]
 
 
-def _wanted(query: Query, *, dry: bool) -> Wanted:
+def _wanted(query: PageQuery, *, dry: bool) -> WantedLetters:
     topic = query.need("topic")
     try:
         conditions = tuple(condition(text, int(time.time() * 1000)) for text in _conditions(query))
     except WrongCondition as fault:
         raise wrong(str(fault)) from None
     limit = query.count("limit", _LOOKED_AT, least=1, most=_MOST)
-    return Wanted(topic, f"ottla-redrive-{topic}", conditions, query.text("to") or None, limit=limit, dry=dry)
+    return WantedLetters(topic, f"ottla-redrive-{topic}", conditions, query.text("to") or None, limit=limit, dry=dry)
 
 
-def _run(desk: Desk, wanted: Wanted) -> Report:
+def _run(desk: Desk, wanted: WantedLetters) -> RedriveReport:
     """One run, in a thread."""
     bootstrap, settings = desk.setting.bootstrap, desk.client
     consumer = Consumer(
@@ -107,11 +107,11 @@ def _run(desk: Desk, wanted: Wanted) -> Report:
             return Redrive(consumer, producer, wanted, _silent).run()
 
 
-def _silent(report: Report, offsets: int) -> None:
+def _silent(report: RedriveReport, offsets: int) -> None:
     """Nobody watches a run of a page: its report is the answer."""
 
 
-def _shown(report: Report) -> dict[str, Any]:
+def _shown(report: RedriveReport) -> dict[str, Any]:
     return {
         "read": report.read,
         "sent_before": report.sent_before,

@@ -18,7 +18,7 @@ class LinkRefused(Exception):
         self.status = status
 
 
-class Link:
+class LinkedServer:
     """One server by its URL."""
 
     def __init__(self, url: str) -> None:

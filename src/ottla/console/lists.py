@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.config.option import nearest
-from ottla.console.view import Query, wrong
+from ottla.console.view import PageQuery, wrong
 
 PARAMETERS = ("q", "sort", "page")
 PAGE_ROWS = 50
@@ -27,7 +27,7 @@ class Listing:
     sort: str
 
 
-def listing(rows: Sequence[Row], query: Query, columns: Sequence[str], *, size: int = PAGE_ROWS) -> Listing:
+def listing(rows: Sequence[Row], query: PageQuery, columns: Sequence[str], *, size: int = PAGE_ROWS) -> Listing:
     """The page that is asked for; `sort` is a column, with - before it from the greatest down.
 
     `q` is looked for in the first column, whatever its case. A page beyond the last is refused.

@@ -15,7 +15,7 @@ from ottla.console.desk import Desk
 from ottla.console.scan import newest_or_oldest
 from ottla.console.search import PLACES, Search, as_row, search_of, spans_of
 from ottla.console.values import ShownRecord
-from ottla.console.view import Query, View, wrong
+from ottla.console.view import PageQuery, View, wrong
 from ottla.kernel.errors import ErrorCode
 from ottla.web.exchange import HttpError, Response
 
@@ -24,7 +24,7 @@ COUNTS = ("50", "100", "500")
 _MOST_PAGE = 500
 
 
-async def messages(desk: Desk, query: Query) -> View:
+async def messages(desk: Desk, query: PageQuery) -> View:
     """The records of a topic; where conditions are given, a search that the page then watches."""
     topic = query.need("topic")
     place = query.choice("from", (*PLACES, "live"), "newest")
@@ -76,7 +76,7 @@ async def partitions_of(desk: Desk, topic: str) -> list[int]:
     return sorted(view.partitions)
 
 
-def chosen_of(query: Query, partitions: list[int]) -> list[int]:
+def chosen_of(query: PageQuery, partitions: list[int]) -> list[int]:
     """The partitions that a page asks for, by default all; HttpError 400 names one that there is not."""
     text = query.text("partition")
     if not text:
@@ -88,7 +88,7 @@ def chosen_of(query: Query, partitions: list[int]) -> list[int]:
     return sorted(set(map(int, numbers)))
 
 
-def _next(query: Query, found: list[ShownRecord], chosen: list[int], *, newest: bool) -> dict[str, str]:
+def _next(query: PageQuery, found: list[ShownRecord], chosen: list[int], *, newest: bool) -> dict[str, str]:
     """The parameters of the next page, which there is for one partition read onwards."""
     if newest or len(chosen) != 1 or not found:
         return {}
@@ -96,7 +96,7 @@ def _next(query: Query, found: list[ShownRecord], chosen: list[int], *, newest: 
     return {**kept, "from": "offset", "offset": str(found[-1].offset + 1)}
 
 
-def command(desk: Desk, topic: str, query: Query, place: str) -> str:
+def command(desk: Desk, topic: str, query: PageQuery, place: str) -> str:
     """The command that prints the same records."""
     start = {"newest": f"-{query.text('count', '50')}", "oldest": "beginning", "live": "end"}.get(place)
     if start is None:
@@ -108,7 +108,7 @@ def command(desk: Desk, topic: str, query: Query, place: str) -> str:
     return shlex.join([*words, "--format", "json"])
 
 
-async def value(desk: Desk, query: Query) -> Response:
+async def value(desk: Desk, query: PageQuery) -> Response:
     """The bytes of one value or key as a file. A topic with masks has none."""
     topic, part = query.need("topic"), query.choice("part", ("value", "key"), "value")
     desk.viewer(topic)
@@ -136,7 +136,7 @@ async def _raw(desk: Desk, topic: str, partition: int, offset: int) -> tuple[byt
     raise HttpError(404, f"{topic}-{partition} has no record at offset {offset}")
 
 
-async def export(desk: Desk, query: Query) -> Response:
+async def export(desk: Desk, query: PageQuery) -> Response:
     """Records as JSON, a line each: all hits of a search, or all records from a place on, at most `count`."""
     topic = query.need("topic")
     place = query.choice("from", PLACES, "newest")

@@ -7,7 +7,7 @@ from ottla.client.admin.overview import overview_of
 from ottla.client.model import Broker
 from ottla.console.desk import Desk
 from ottla.console.sparkline import shown, size_shown, sparkline
-from ottla.console.view import Query, View
+from ottla.console.view import PageQuery, View
 
 _MOST_TOP = 8
 COURSES = (
@@ -18,7 +18,7 @@ COURSES = (
 )
 
 
-async def overview(desk: Desk, query: Query) -> View:
+async def overview(desk: Desk, query: PageQuery) -> View:
     """Brokers, partitions that are not well, rates, and the groups that lag most."""
     desk.watch.wanted()
     cluster = await desk.admin.describe_cluster()

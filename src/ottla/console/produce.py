@@ -8,16 +8,16 @@ import shlex
 
 from ottla.client.aio.producer import Producer
 from ottla.client.produce.settings import ProducerSettings
-from ottla.console.change import Change
+from ottla.console.change import AskedChange
 from ottla.console.desk import Desk
 from ottla.console.messages import partitions_of
 from ottla.console.urls import url
-from ottla.console.view import Query, View, wrong
+from ottla.console.view import PageQuery, View, wrong
 
 PARAMETERS = ("topic", "key", "value", "headers", "partition")
 
 
-async def form(desk: Desk, query: Query) -> View:
+async def form(desk: Desk, query: PageQuery) -> View:
     """The page to write a record on; its parameters fill it in."""
     topic = query.need("topic")
     values = {
@@ -29,7 +29,7 @@ async def form(desk: Desk, query: Query) -> View:
     return View("produce.html", f"Produce to {topic}", values)
 
 
-async def produce(desk: Desk, query: Query) -> Change:
+async def produce(desk: Desk, query: PageQuery) -> AskedChange:
     """One record more."""
     topic, tombstone = query.need("topic"), query.flag("tombstone")
     partitions = await partitions_of(desk, topic)
@@ -57,7 +57,7 @@ async def produce(desk: Desk, query: Query) -> Change:
     lines = [f"Key: {'none' if key is None else key}; {size}; {len(headers)} headers."]
     command = shlex.join([*words, "-b", desk.setting.bootstrap])
     back = url("messages", topic=topic)
-    return Change(f"Write a record to {topic}", command, carry_out, back, lines)
+    return AskedChange(f"Write a record to {topic}", command, carry_out, back, lines)
 
 
 def _headers(text: str) -> list[tuple[str, str]]:

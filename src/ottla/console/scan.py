@@ -29,7 +29,7 @@ _AT_ONCE = 8
 
 
 @dataclass(slots=True)
-class Span:
+class OffsetSpan:
     """Offsets of one partition that are still to be looked at."""
 
     partition: int
@@ -47,7 +47,7 @@ class Span:
 class Progress:
     """The state of a scan, which goes on from its spans."""
 
-    spans: list[Span]
+    spans: list[OffsetSpan]
     newest_first: bool
     total: int = 0
     """Offsets to look at in all."""
@@ -72,7 +72,7 @@ class Progress:
         return not any(span.left for span in self.spans)
 
 
-class Scan:
+class TopicScan:
     """Looks at one topic. `steps` may be ended and begun again: it goes on where it was."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Scan:
                 self.progress.hits += len(hits)
                 yield hits
 
-    async def _on(self, span: Span) -> list[ShownRecord]:
+    async def _on(self, span: OffsetSpan) -> list[ShownRecord]:
         piece = await self._fetch(span, span.start)
         if isinstance(piece, int):
             span.start = piece
@@ -98,7 +98,7 @@ class Scan:
         span.start = min(span.end, piece.next_offset)
         return hits
 
-    async def _back(self, span: Span) -> list[ShownRecord]:
+    async def _back(self, span: OffsetSpan) -> list[ShownRecord]:
         """A window before the span's end. It is made narrower or wider, so that it takes about one piece."""
         first = at = max(span.start, span.end - span.window)
         hits: deque[ShownRecord] = deque()
@@ -122,7 +122,7 @@ class Scan:
         )
         return list(reversed(hits))
 
-    async def _fetch(self, span: Span, offset: int) -> Fetched | int:
+    async def _fetch(self, span: OffsetSpan, offset: int) -> Fetched | int:
         """The next piece, or the offset to go on from where there is none at this one: that is noted."""
         piece = await self._cluster.fetch(
             self.topic, span.partition, offset, max_bytes=PIECE_BYTES, isolation_level=self._isolation
@@ -170,7 +170,7 @@ class Scan:
         return self._matcher.look(partition, batch, start, end)
 
 
-async def newest_or_oldest(scans: Sequence[Scan], count: int) -> list[ShownRecord]:
+async def newest_or_oldest(scans: Sequence[TopicScan], count: int) -> list[ShownRecord]:
     """The first records of several scans of one partition each, by time: those that a page shows."""
     newest = any(scan.progress.newest_first for scan in scans)
     best: list[ShownRecord] = []
@@ -180,7 +180,7 @@ async def newest_or_oldest(scans: Sequence[Scan], count: int) -> list[ShownRecor
     return best
 
 
-async def _some(scan: Scan, count: int) -> list[ShownRecord]:
+async def _some(scan: TopicScan, count: int) -> list[ShownRecord]:
     found: list[ShownRecord] = []
     async for hits in scan.steps():
         found += hits

@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import quote
 
 from ottla.console import lists
-from ottla.console.change import Change
+from ottla.console.change import AskedChange
 from ottla.console.desk import Desk
 from ottla.console.lists import listing
 from ottla.console.urls import url
-from ottla.console.view import Query, View, wrong
+from ottla.console.view import PageQuery, View, wrong
 
 PARAMETERS = lists.PARAMETERS
 COLUMNS = ("subject",)
@@ -28,11 +28,11 @@ LEVELS = {
 }
 
 
-async def schemas(desk: Desk, query: Query) -> View:
+async def schemas(desk: Desk, query: PageQuery) -> View:
     """A page of the subjects."""
     if desk.setting.registry is None:
         return View(
-            "schemas.html", "Schemas", {"registry_url": "", "list": listing([], Query({}), COLUMNS), "level": ""}
+            "schemas.html", "Schemas", {"registry_url": "", "list": listing([], PageQuery({}), COLUMNS), "level": ""}
         )
     names = await _ask(desk, "/subjects")
     level = (await _ask(desk, "/config"))["compatibilityLevel"]
@@ -42,7 +42,7 @@ async def schemas(desk: Desk, query: Query) -> View:
     )
 
 
-async def schema(desk: Desk, query: Query) -> View:
+async def schema(desk: Desk, query: PageQuery) -> View:
     """Two versions of a subject side by side: by default the latest two."""
     subject = query.need("subject")
     path = f"/subjects/{quote(subject, safe='')}/versions"
@@ -68,7 +68,7 @@ async def schema(desk: Desk, query: Query) -> View:
     return View("schema.html", subject, values)
 
 
-async def compatibility(desk: Desk, form: Query) -> Change:
+async def compatibility(desk: Desk, form: PageQuery) -> AskedChange:
     """Another compatibility level of a subject."""
     subject, level = form.need("subject"), form.choice("level", tuple(LEVELS), "BACKWARD")
     before = await _level(desk, subject)
@@ -82,10 +82,10 @@ async def compatibility(desk: Desk, form: Query) -> Change:
     body = json.dumps({"compatibility": level})
     line = f"curl -X PUT -H 'Content-Type: application/json' -d '{body}' '{registry.urls[0]}{path}'"
     lines = [f"{before} → {level}", LEVELS[level]]
-    return Change(f"Compatibility of {subject}", line, carry_out, url("schema", subject=subject), lines)
+    return AskedChange(f"Compatibility of {subject}", line, carry_out, url("schema", subject=subject), lines)
 
 
-async def register(desk: Desk, form: Query) -> Change:
+async def register(desk: Desk, form: PageQuery) -> AskedChange:
     """A new version of a subject, checked against the versions before."""
     subject, text = form.need("subject"), form.need("schema")
     kind = form.choice("kind", ("AVRO", "JSON", "PROTOBUF"), "AVRO")
@@ -105,7 +105,7 @@ async def register(desk: Desk, form: Query) -> Change:
 
     command = f"ottla schema register {subject} FILE --registry {registry.urls[0]}"
     lines = ["The registry says that it is compatible."]
-    return Change(f"Register in {subject}", command, carry_out, url("schema", subject=subject), lines)
+    return AskedChange(f"Register in {subject}", command, carry_out, url("schema", subject=subject), lines)
 
 
 async def _ask(desk: Desk, path: str) -> Any:

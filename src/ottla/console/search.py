@@ -12,9 +12,9 @@ from ottla.client.aio.consumer import Consumer
 from ottla.client.model import EARLIEST, LATEST, IsolationLevel
 from ottla.console.conditions import Matcher, Wanted
 from ottla.console.desk import Desk
-from ottla.console.scan import Progress, Scan, Span
+from ottla.console.scan import OffsetSpan, Progress, TopicScan
 from ottla.console.values import ShownRecord
-from ottla.console.view import Query, wrong
+from ottla.console.view import PageQuery, wrong
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.quantities import moment_ms, moment_text
 from ottla.records.reader import Record
@@ -33,20 +33,20 @@ PLACES = ("newest", "oldest", "offset", "time")
 class Search:
     """One search of one topic."""
 
-    scan: Scan
+    scan: TopicScan
     only_partition: int | None
     """The partition that can have the key, where the others are left out."""
     runs: bool = False
 
 
-class Turns:
+class SearchTurns:
     """Lets some searches read at a time; the others wait, and say so."""
 
     def __init__(self) -> None:
         self.places = asyncio.Semaphore(AT_ONCE)
 
 
-async def spans_of(desk: Desk, topic: str, place: str, query: Query, partitions: Sequence[int]) -> list[Span]:
+async def spans_of(desk: Desk, topic: str, place: str, query: PageQuery, partitions: Sequence[int]) -> list[OffsetSpan]:
     """The offsets of each partition to look at: from a place on, or for the newest all that there are."""
     places = [TopicPartition(topic, index) for index in partitions]
     cluster = desk.admin.cluster
@@ -64,16 +64,18 @@ async def spans_of(desk: Desk, topic: str, place: str, query: Query, partitions:
             raise wrong(f"since: {fault}") from None
         found = await cluster.list_offsets(places, since_ms)
         starts = {each: found[each].offset if found[each].offset >= 0 else ends[each] for each in places}
-    return [Span(each.partition, starts[each], ends[each]) for each in places if starts[each] < ends[each]]
+    return [OffsetSpan(each.partition, starts[each], ends[each]) for each in places if starts[each] < ends[each]]
 
 
-def search_of(desk: Desk, topic: str, wish: Wanted, spans: list[Span], *, newest: bool, committed: bool) -> Scan:
+def search_of(
+    desk: Desk, topic: str, wish: Wanted, spans: list[OffsetSpan], *, newest: bool, committed: bool
+) -> TopicScan:
     """A search over these offsets."""
     matcher = Matcher(wish, desk.viewer(topic), int(time.time() * 1000))
-    return Scan(desk.admin.cluster, topic, Progress(spans, newest), matcher, committed_only=committed)
+    return TopicScan(desk.admin.cluster, topic, Progress(spans, newest), matcher, committed_only=committed)
 
 
-async def events_of(desk: Desk, search: Search, turns: Turns) -> AsyncGenerator[bytes, None]:
+async def events_of(desk: Desk, search: Search, turns: SearchTurns) -> AsyncGenerator[bytes, None]:
     """Rows as they are found, progress twice a second, and at last `pause` or `end`."""
     if search.runs:
         yield event({"message": "this search is being watched already"}, name="refused")

@@ -9,7 +9,7 @@ import time
 from http.cookies import CookieError, SimpleCookie
 
 from ottla.client.errors import ClientError
-from ottla.console.desk import Desk, Setting
+from ottla.console.desk import ConsoleSetting, Desk
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.web.exchange import HttpError, Request
 
@@ -23,7 +23,7 @@ _DENIED = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE, E
 class Sessions:
     """The desks of a console. Sessions are in memory: all users log in again after a restart."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: ConsoleSetting) -> None:
         self._setting = setting
         self._open: dict[str, Desk] = {}
         self._common = None if setting.login else Desk(setting)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ottla.client.admin.admin import ConfigOperation, NewTopic, Resource, ResourceType
 from ottla.client.model import EARLIEST, LATEST
-from ottla.console.change import Change, assignments, command, raise_faults
+from ottla.console.change import AskedChange, assignments, command, raise_faults
 from ottla.console.desk import Desk
 from ottla.console.messages import partitions_of
 from ottla.console.urls import url
-from ottla.console.view import Query, wrong
+from ottla.console.view import PageQuery, wrong
 from ottla.kernel.ids import TopicPartition
 
 
-async def create(desk: Desk, form: Query) -> Change:
+async def create(desk: Desk, form: PageQuery) -> AskedChange:
     """A new topic; the broker checks it before it is asked for."""
     name = form.need("topic").strip()
     configs = assignments(form.text("configs"))
@@ -32,10 +32,10 @@ async def create(desk: Desk, form: Query) -> Change:
         raise_faults(await desk.admin.create_topics([made]))
         return f"The topic {name} was created."
 
-    return Change(f"Create the topic {name}", command(desk, *words), carry_out, url("topic", name=name))
+    return AskedChange(f"Create the topic {name}", command(desk, *words), carry_out, url("topic", name=name))
 
 
-async def delete(desk: Desk, form: Query) -> Change:
+async def delete(desk: Desk, form: PageQuery) -> AskedChange:
     """A topic less, with all its records. Its name is typed to confirm."""
     name = form.need("topic")
     count = len(await partitions_of(desk, name))
@@ -49,10 +49,10 @@ async def delete(desk: Desk, form: Query) -> Change:
     words = ["topic", "delete", name, *(["--internal"] if internal else [])]
     if internal:
         lines.append("It is an internal topic: what keeps its state there loses it.")
-    return Change(f"Delete the topic {name}", command(desk, *words), carry_out, url("topics"), lines, is_loss=True)
+    return AskedChange(f"Delete the topic {name}", command(desk, *words), carry_out, url("topics"), lines, is_loss=True)
 
 
-async def configure(desk: Desk, form: Query) -> Change:
+async def configure(desk: Desk, form: PageQuery) -> AskedChange:
     """One configuration of a topic: set, or back to its default where the value is empty."""
     name, key, value = form.need("topic"), form.need("key").strip(), form.text("value")
     resource = Resource(ResourceType.TOPIC, name)
@@ -70,10 +70,10 @@ async def configure(desk: Desk, form: Query) -> Change:
         return f"{key} of {name} is {value} now." if value else f"{key} of {name} has its default again."
 
     lines = [f"{key}: {before} → {value or 'the default'}"]
-    return Change(f"Configure {name}", command(desk, *words), carry_out, url("topic", name=name), lines)
+    return AskedChange(f"Configure {name}", command(desk, *words), carry_out, url("topic", name=name), lines)
 
 
-async def add_partitions(desk: Desk, form: Query) -> Change:
+async def add_partitions(desk: Desk, form: PageQuery) -> AskedChange:
     """More partitions. Keys go to other ones from then on."""
     name = form.need("topic")
     before, count = len(await partitions_of(desk, name)), form.count("partitions", 0, least=1, most=100_000)
@@ -90,12 +90,12 @@ async def add_partitions(desk: Desk, form: Query) -> Change:
         "New records of a key may go to another partition than the older ones: their order is lost.",
     ]
     words = ("topic", "alter", name, "-p", str(count))
-    return Change(
+    return AskedChange(
         f"Add partitions to {name}", command(desk, *words), carry_out, url("topic", name=name), lines, is_loss=True
     )
 
 
-async def delete_records(desk: Desk, form: Query) -> Change:
+async def delete_records(desk: Desk, form: PageQuery) -> AskedChange:
     """All records of a partition below an offset, or of all partitions as they end now."""
     name = form.need("topic")
     partitions = [TopicPartition(name, index) for index in await partitions_of(desk, name)]
@@ -112,7 +112,7 @@ async def delete_records(desk: Desk, form: Query) -> Change:
     ]
     settled = {f"before-{place.partition}": str(at) for place, at in before.items()}
     words = f"kafka-delete-records --bootstrap-server {desk.setting.bootstrap} --offset-json-file FILE"
-    return Change(
+    return AskedChange(
         f"Delete the records of {name}",
         f"ottla {words}",
         carry_out,

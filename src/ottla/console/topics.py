@@ -13,7 +13,7 @@ from ottla.console import lists
 from ottla.console.desk import Desk
 from ottla.console.lists import listing
 from ottla.console.sparkline import shown, size_shown, sparkline
-from ottla.console.view import Query, View
+from ottla.console.view import PageQuery, View
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.quantities import moment_text
@@ -24,7 +24,7 @@ _MOST_GROUPS = 200
 _AT_ONCE = 16
 
 
-async def topics(desk: Desk, query: Query) -> View:
+async def topics(desk: Desk, query: PageQuery) -> View:
     """A page of the topics; offsets are asked for those on the page alone."""
     desk.watch.wanted()
     rates = desk.watch.samples.topic_rates
@@ -73,7 +73,7 @@ async def _counts(desk: Desk, names: list[str]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if name not in broken}
 
 
-async def topic(desk: Desk, query: Query) -> View:
+async def topic(desk: Desk, query: PageQuery) -> View:
     """One topic."""
     desk.watch.wanted()
     name = query.need("name")

@@ -7,11 +7,11 @@ from typing import Any
 from ottla.client.errors import UnsupportedVersion
 from ottla.client.model import ProducerIdentity
 from ottla.console import lists
-from ottla.console.change import Change, command
+from ottla.console.change import AskedChange, command
 from ottla.console.desk import Desk
 from ottla.console.lists import listing
 from ottla.console.urls import url
-from ottla.console.view import Query, View, wrong
+from ottla.console.view import PageQuery, View, wrong
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.quantities import moment_text
@@ -22,7 +22,7 @@ OLDER_THAN_MS = 900_000
 """An open transaction hangs if its last record is older: the longest that a broker grants by default."""
 
 
-async def transactions(desk: Desk, query: Query) -> View:
+async def transactions(desk: Desk, query: PageQuery) -> View:
     """A page of the transactional ids; with `hanging=yes` all partitions are asked for what hangs."""
     rows = [
         {"id": each.transactional_id, "state": each.state, "producer": each.producer_id, "broker": each.coordinator}
@@ -52,7 +52,7 @@ async def _hanging(desk: Desk) -> list[dict[str, Any]]:
     ]
 
 
-async def transaction(desk: Desk, query: Query) -> View:
+async def transaction(desk: Desk, query: PageQuery) -> View:
     """One transactional id as its coordinator knows it."""
     name = query.need("id")
     found = (await desk.admin.describe_transactions([name]))[name]
@@ -70,7 +70,7 @@ async def transaction(desk: Desk, query: Query) -> View:
     return View("transaction.html", name, values)
 
 
-async def terminate(desk: Desk, form: Query) -> Change:
+async def terminate(desk: Desk, form: PageQuery) -> AskedChange:
     """The end of a producer's transaction, and of the producer."""
     name = form.need("id")
     found = (await desk.admin.describe_transactions([name]))[name]
@@ -83,10 +83,12 @@ async def terminate(desk: Desk, form: Query) -> Change:
 
     lines = [f"It is {found.state}. Its producer must begin anew; records of the open transaction are not delivered."]
     words = ("transaction", "abort", name)
-    return Change(f"Abort {name}", command(desk, *words), carry_out, url("transaction", id=name), lines, is_loss=True)
+    return AskedChange(
+        f"Abort {name}", command(desk, *words), carry_out, url("transaction", id=name), lines, is_loss=True
+    )
 
 
-async def abort(desk: Desk, form: Query) -> Change:
+async def abort(desk: Desk, form: PageQuery) -> AskedChange:
     """The end of a transaction that hangs in a partition."""
     place = TopicPartition(form.need("topic"), form.count("partition", 0))
     start = form.count("start", -1)
@@ -108,10 +110,10 @@ async def abort(desk: Desk, form: Query) -> Change:
     words = ("transaction", "abort", f"{place.topic}:{place.partition}", "--start-offset", str(start))
     back = url("transactions", hanging="yes")
     lines = ["Readers of committed records go on; the records of the transaction are not delivered to them."]
-    return Change(f"Abort in {place}", command(desk, *words), carry_out, back, lines, is_loss=True)
+    return AskedChange(f"Abort in {place}", command(desk, *words), carry_out, back, lines, is_loss=True)
 
 
-async def users(desk: Desk, query: Query) -> View:
+async def users(desk: Desk, query: PageQuery) -> View:
     """The users with passwords, and the mechanisms by which they log in."""
     try:
         found = await desk.admin.describe_users()

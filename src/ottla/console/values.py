@@ -23,7 +23,7 @@ Decode = Callable[[Sequence[bytes | None], Sequence[bytes | None]], list[Any]]
 
 
 @dataclass(slots=True)
-class Shown:
+class ShownPart:
     """One key or value: its kind (null, json, schema, text, bytes), its text, and the object in it if there is one."""
 
     kind: str
@@ -59,8 +59,8 @@ class ShownRecord:
     partition: int
     offset: int
     timestamp: int
-    key: Shown
-    value: Shown
+    key: ShownPart
+    value: ShownPart
     headers: list[tuple[str, str | None]]
 
     @property
@@ -104,7 +104,7 @@ class Viewer:
             for record, key, value in zip(records, keys, values, strict=True)
         ]
 
-    def _parts(self, contents: Sequence[bytes | None], headers: Sequence[bytes | None]) -> list[Shown]:
+    def _parts(self, contents: Sequence[bytes | None], headers: Sequence[bytes | None]) -> list[ShownPart]:
         found: list[Any] = [_NOTHING] * len(contents)
         if self._decode is not None:
             of_schemas = [
@@ -130,33 +130,33 @@ class Viewer:
         return record
 
 
-def _hidden(part: Shown, path: Sequence[str]) -> Shown:
+def _hidden(part: ShownPart, path: Sequence[str]) -> ShownPart:
     """A part without the field. Bytes and text that no schema explains may hold it anywhere: all of them are hidden."""
     if part.kind == "null":
         return part
     if not path or part.kind not in ("json", "schema"):
-        return Shown("text", STARS, part.size, "masked")
+        return ShownPart("text", STARS, part.size, "masked")
     value = covered(part.value, path)
-    return Shown(part.kind, json.dumps(value, ensure_ascii=False, default=str), part.size, "masked", value)
+    return ShownPart(part.kind, json.dumps(value, ensure_ascii=False, default=str), part.size, "masked", value)
 
 
-def shown(content: bytes | None, decoded: Any = _NOTHING) -> Shown:
+def shown(content: bytes | None, decoded: Any = _NOTHING) -> ShownPart:
     """One key or value; `decoded` is the object that a schema made of it, or why none did."""
     if content is None:
-        return Shown("null", "null", 0)
+        return ShownPart("null", "null", 0)
     size = len(content)
     if isinstance(decoded, Exception):
-        return Shown("bytes", _plain(content), size, f"not decoded: {decoded}", None, content)
+        return ShownPart("bytes", _plain(content), size, f"not decoded: {decoded}", None, content)
     if decoded is not _NOTHING:
-        return Shown("schema", json.dumps(decoded, ensure_ascii=False, default=str), size, "", decoded)
+        return ShownPart("schema", json.dumps(decoded, ensure_ascii=False, default=str), size, "", decoded)
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return Shown("bytes", _plain(content), size, _number(content), None, content)
+        return ShownPart("bytes", _plain(content), size, _number(content), None, content)
     try:
-        return Shown("json", text, size, "", json.loads(text))
+        return ShownPart("json", text, size, "", json.loads(text))
     except (ValueError, RecursionError):
-        return Shown("text", text, size, _number(content) if "\0" in text else "")
+        return ShownPart("text", text, size, _number(content) if "\0" in text else "")
 
 
 def _plain(content: bytes) -> str:

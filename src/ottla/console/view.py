@@ -26,14 +26,14 @@ class View:
         return {name: _plain(value) for name, value in self.values.items()}
 
 
-class Query:
+class PageQuery:
     """The parameters of a page, each given once. HttpError 400 says what is wrong with one."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = dict(given)
 
     @classmethod
-    def of(cls, request: Request, known: Collection[str]) -> Query:
+    def of(cls, request: Request, known: Collection[str]) -> PageQuery:
         """The parameters in a URL; one that is not known is refused by name."""
         return cls({name: values[-1] for name, values in request.query(known).items()})
 

@@ -24,7 +24,7 @@ MOST_GROUPS = 500
 log = logging.getLogger("ottla.console")
 
 
-class Watch:
+class ClusterWatch:
     """The samples of one cluster, taken in a task that ends when nobody has asked for a while."""
 
     def __init__(self, admin: Admin) -> None:

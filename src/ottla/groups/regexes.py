@@ -13,9 +13,9 @@ from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_steps import Trial
 from ottla.groups.consumer_values import ResolvedRegex
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.topics import Topics
-from ottla.groups.values import Decision, Moment
+from ottla.groups.values import GroupDecision, Moment
 from ottla.kernel.patterns import BadPattern, Matcher, compile_pattern
 
 REST_MS = 10_000
@@ -38,7 +38,7 @@ class _Run:
 class RegexRuns:
     """The runs of one shard's groups: at most one for each group at a time."""
 
-    def __init__(self, deadlines: Deadlines, topics: Topics, refresh_interval_ms: int) -> None:
+    def __init__(self, deadlines: KeyedDeadlines, topics: Topics, refresh_interval_ms: int) -> None:
         self._deadlines = deadlines
         self._topics = topics
         self._refresh_interval_ms = refresh_interval_ms
@@ -62,7 +62,7 @@ class RegexRuns:
         since_ms = now.mono_ms - ended_ms
         return since_ms >= (self._refresh_interval_ms if version == self._topics.version else REST_MS)
 
-    def go_on(self, group: ConsumerGroup, now: Moment, out: Decision) -> None:
+    def go_on(self, group: ConsumerGroup, now: Moment, out: GroupDecision) -> None:
         """Match the next names; after the last one write the matches."""
         run = self._running.get(group.group_id)
         if run is None:
@@ -85,7 +85,7 @@ class RegexRuns:
     def _begin(self, group: ConsumerGroup) -> _Run:
         return _Run(self._topics.version, tuple(self._topics.names()), sorted(group.used_regexes(), reverse=True))
 
-    def _write(self, group: ConsumerGroup, run: _Run, now: Moment, out: Decision) -> None:
+    def _write(self, group: ConsumerGroup, run: _Run, now: Moment, out: GroupDecision) -> None:
         """Write the matches for members that still subscribe, and a new epoch where they change their topics."""
         trial = Trial(group)
         for regex, names in run.matched.items():

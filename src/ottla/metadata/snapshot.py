@@ -142,7 +142,7 @@ def _broker_bodies(state: Metadata) -> Iterator[log.Body]:
             options=[log.ConfigChange(name=name, value=value) for name, value in broker.options],
             directories=list(broker.directories),
             held=[
-                log.HeldDirectory(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
+                log.HeldDirectoryRecord(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
                 for one in broker.held
             ],
         )

@@ -18,7 +18,7 @@ class BesideFailed(Exception):
     """A process beside the broker did not start; the sentence names it."""
 
 
-class Beside:
+class ProcessBeside:
     """One process beside a broker: a command of `ottla` on its address."""
 
     def __init__(self, command: Sequence[str], name: str, address: str, port: int) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla import __version__
-from ottla.client.admin.broker_table import SERVING, Line
+from ottla.client.admin.broker_table import SERVING, BrokerLine
 from ottla.client.admin.loads import NOTHING, Load
 from ottla.client.admin.overview import ClusterOverview
 from ottla.client.blocking.looks import Meter, cluster_overview
@@ -256,8 +256,8 @@ class ClusterUp:
             lines += joined_lines(seen, loads, {broker.number for broker in self._brokers})
             self._display.show(lines, seen, all_served=self._all_served)
 
-    def _line(self, broker: BrokerChild, seen: ClusterOverview | None, loads: Mapping[int, Load]) -> Line:
-        return Line(
+    def _line(self, broker: BrokerChild, seen: ClusterOverview | None, loads: Mapping[int, Load]) -> BrokerLine:
+        return BrokerLine(
             broker.number,
             broker.state,
             f"{broker.address[0]}:{broker.address[1]}" if broker.address is not None else None,
@@ -268,10 +268,10 @@ class ClusterUp:
         )
 
 
-def joined_lines(seen: ClusterOverview | None, loads: Mapping[int, Load], ours: Collection[int]) -> list[Line]:
+def joined_lines(seen: ClusterOverview | None, loads: Mapping[int, Load], ours: Collection[int]) -> list[BrokerLine]:
     """Brokers of the cluster that others started, with `ottla start --join`."""
     return [
-        Line(
+        BrokerLine(
             number,
             SERVING,
             f"{broker.host}:{broker.port}",

@@ -22,7 +22,7 @@ from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
     from ottla.config.resolve import StaticConfig
-    from ottla.server.beside import Beside
+    from ottla.server.beside import ProcessBeside
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
@@ -169,7 +169,7 @@ def _http_port(options: StartOptions, static: StaticConfig) -> int:
 
 async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, say: Say) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    beside: list[Beside] = []
+    beside: list[ProcessBeside] = []
     stopping = asyncio.Event()
     for number in stopping_signals():
         loop.add_signal_handler(number, stopping.set)
@@ -198,9 +198,9 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
         await server.stop()
 
 
-async def _start_beside(options: StartOptions, address: str, beside: list[Beside]) -> None:
+async def _start_beside(options: StartOptions, address: str, beside: list[ProcessBeside]) -> None:
     """Start what was asked for beside the broker; the console is told where the others listen."""
-    from ottla.server.beside import Beside
+    from ottla.server.beside import ProcessBeside
 
     asked = {"registry": options.registry_port, "connect": options.connect_port, "console": options.console_port}
     names = {"registry": "schema registry", "connect": "Connect worker", "console": "console"}
@@ -209,7 +209,7 @@ async def _start_beside(options: StartOptions, address: str, beside: list[Beside
         if port is None:
             continue
         words = [noun, *known] if noun == "console" else [noun, "start"]
-        beside.append(Beside(words, names[noun], address, port))
+        beside.append(ProcessBeside(words, names[noun], address, port))
         url = await beside[-1].start()
         known += [f"--{noun}", url]
         print(f"ottla {noun} ready: {url}", flush=True)

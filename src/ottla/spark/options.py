@@ -19,9 +19,9 @@ from ottla.rows.connections import cluster
 from ottla.rows.kafka_settings import KafkaSettings, consumer_settings, producer_settings
 from ottla.rows.plan import Edge, Limit, SpecificOffsets, Timestamps, check_limits, flat
 from ottla.rows.selection import COLUMNS, HEADERS, Selection
-from ottla.rows.survey import Retries, Survey
+from ottla.rows.survey import FetchRetries, Survey
 from ottla.rows.value_options import BYTES, MODES, VALUE, VALUE_ERROR, ValueOptions, value_options
-from ottla.spark.delivery import Delivery, delivery_options
+from ottla.spark.delivery import SparkDelivery, delivery_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -32,7 +32,7 @@ log = logging.getLogger("ottla.spark")
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class SparkOption:
     """One declared option; `where` is source, batch source, stream source, sink or batch sink."""
 
     name: str
@@ -41,50 +41,56 @@ class Option:
     doc: str
 
 
-OPTIONS: tuple[Option, ...] = (
-    Option("subscribe", "", "source", "Topics, comma-separated. One of subscribe, subscribePattern, assign."),
-    Option("subscribePattern", "", "source", "A regular expression that whole topic names match; internal ones never."),
-    Option("assign", "", "source", 'Partitions: {"topicA":[0,1],"topicB":[2]}.'),
-    Option(
+OPTIONS: tuple[SparkOption, ...] = (
+    SparkOption("subscribe", "", "source", "Topics, comma-separated. One of subscribe, subscribePattern, assign."),
+    SparkOption(
+        "subscribePattern", "", "source", "A regular expression that whole topic names match; internal ones never."
+    ),
+    SparkOption("assign", "", "source", 'Partitions: {"topicA":[0,1],"topicB":[2]}.'),
+    SparkOption(
         "startingOffsets",
         "latest in a stream, earliest in a batch",
         "source",
         'earliest, latest (streams only) or {"topicA":{"0":23,"1":-2}}; -2 is earliest, -1 latest. '
         "A stream that has a checkpoint goes on from there; partitions found later start at earliest.",
     ),
-    Option("startingTimestamp", "", "source", "Milliseconds; goes before the two other starting options."),
-    Option("startingOffsetsByTimestamp", "", "source", 'Milliseconds per partition: {"topicA":{"0":1000}}.'),
-    Option(
+    SparkOption("startingTimestamp", "", "source", "Milliseconds; goes before the two other starting options."),
+    SparkOption("startingOffsetsByTimestamp", "", "source", 'Milliseconds per partition: {"topicA":{"0":1000}}.'),
+    SparkOption(
         "startingOffsetsByTimestampStrategy",
         "error",
         "source",
         "error or latest: what to do where no record is as late as the starting time.",
     ),
-    Option("endingOffsets", "latest", "batch source", 'latest or {"topicA":{"0":23,"1":-1}}.'),
-    Option("endingTimestamp", "", "batch source", "Milliseconds; goes before the two other ending options."),
-    Option("endingOffsetsByTimestamp", "", "batch source", 'Milliseconds per partition: {"topicA":{"0":1000}}.'),
-    Option("maxOffsetsPerTrigger", "", "stream source", "At most so many offsets in a trigger, shared by volume."),
-    Option("minOffsetsPerTrigger", "", "stream source", "Wait for so many offsets, at most maxTriggerDelay."),
-    Option("maxTriggerDelay", "15m", "stream source", "How long minOffsetsPerTrigger may hold records back."),
-    Option("minPartitions", "", "source", "Split ranges until there are about so many tasks."),
-    Option("maxRecordsPerPartition", "", "source", "Split ranges longer than this."),
-    Option("failOnDataLoss", "true", "source", "Fail where records are gone that the plan counts on; else warn."),
-    Option("kafkaConsumer.pollTimeoutMs", "120000", "source", "How long a task waits for records that must be there."),
-    Option("fetchOffset.numRetries", "3", "source", "How often the planner asks again for offsets."),
-    Option("fetchOffset.retryIntervalMs", "10", "source", "How long it waits between."),
-    Option("groupIdPrefix", "spark-kafka-source", "source", "Prefix of the consumer group that shows progress."),
-    Option("includeHeaders", "false", "source and sink", "Whether there is a column headers."),
-    Option("publishGroup", "", "stream source", "That group's name, in place of one that begins with the prefix."),
-    Option("publishOffsets", "true", "stream source", "Commit what was read to a consumer group, for lag tools."),
-    Option("columns", "", "source", "Only these columns, comma-separated: Spark does not prune for Python sources."),
-    Option("pushdown", "false", "batch source", "Take filters; needs spark.sql.python.filterPushdown.enabled."),
-    Option(
+    SparkOption("endingOffsets", "latest", "batch source", 'latest or {"topicA":{"0":23,"1":-1}}.'),
+    SparkOption("endingTimestamp", "", "batch source", "Milliseconds; goes before the two other ending options."),
+    SparkOption("endingOffsetsByTimestamp", "", "batch source", 'Milliseconds per partition: {"topicA":{"0":1000}}.'),
+    SparkOption("maxOffsetsPerTrigger", "", "stream source", "At most so many offsets in a trigger, shared by volume."),
+    SparkOption("minOffsetsPerTrigger", "", "stream source", "Wait for so many offsets, at most maxTriggerDelay."),
+    SparkOption("maxTriggerDelay", "15m", "stream source", "How long minOffsetsPerTrigger may hold records back."),
+    SparkOption("minPartitions", "", "source", "Split ranges until there are about so many tasks."),
+    SparkOption("maxRecordsPerPartition", "", "source", "Split ranges longer than this."),
+    SparkOption("failOnDataLoss", "true", "source", "Fail where records are gone that the plan counts on; else warn."),
+    SparkOption(
+        "kafkaConsumer.pollTimeoutMs", "120000", "source", "How long a task waits for records that must be there."
+    ),
+    SparkOption("fetchOffset.numRetries", "3", "source", "How often the planner asks again for offsets."),
+    SparkOption("fetchOffset.retryIntervalMs", "10", "source", "How long it waits between."),
+    SparkOption("groupIdPrefix", "spark-kafka-source", "source", "Prefix of the consumer group that shows progress."),
+    SparkOption("includeHeaders", "false", "source and sink", "Whether there is a column headers."),
+    SparkOption("publishGroup", "", "stream source", "That group's name, in place of one that begins with the prefix."),
+    SparkOption("publishOffsets", "true", "stream source", "Commit what was read to a consumer group, for lag tools."),
+    SparkOption(
+        "columns", "", "source", "Only these columns, comma-separated: Spark does not prune for Python sources."
+    ),
+    SparkOption("pushdown", "false", "batch source", "Take filters; needs spark.sql.python.filterPushdown.enabled."),
+    SparkOption(
         "value.format",
         "binary",
         "source and sink",
         "What values are: binary, text, avro, protobuf or json. The last three make the column value a struct.",
     ),
-    Option(
+    SparkOption(
         "registry.url",
         "",
         "source and sink",
@@ -92,64 +98,66 @@ OPTIONS: tuple[Option, ...] = (
         "Credentials come from the environment: OTTLA_REGISTRY_USER and OTTLA_REGISTRY_PASSWORD, or "
         "OTTLA_REGISTRY_TOKEN.",
     ),
-    Option("value.subject", "TOPIC-value", "source and sink", "The subject in the registry."),
-    Option(
+    SparkOption("value.subject", "TOPIC-value", "source and sink", "The subject in the registry."),
+    SparkOption(
         "value.schema",
         "",
         "source and sink",
         "The text of a schema: what values are read as, or written as; else the latest of the subject. Without a "
         "registry values have no schema id, and all are of this schema.",
     ),
-    Option("value.message", "the first", "source and sink", "The message of a Protobuf schema that has several."),
-    Option(
+    SparkOption("value.message", "the first", "source and sink", "The message of a Protobuf schema that has several."),
+    SparkOption(
         "value.mode",
         "failfast",
         "source",
         "failfast or permissive: whether a value that cannot be read fails the query, or is null with the reason in a "
         "column value_error.",
     ),
-    Option(
+    SparkOption(
         "timestamp.mode",
         "failfast",
         "source",
         "failfast or permissive: whether a record's time that a timestamp cannot hold, as of a producer that writes "
         "nanoseconds, fails the query or is null.",
     ),
-    Option("topic", "", "sink", "Write every row to this topic; goes before the column topic."),
-    Option(
+    SparkOption("topic", "", "sink", "Write every row to this topic; goes before the column topic."),
+    SparkOption(
         "timestamps",
         "now",
         "sink",
         "now or column: whether a record's time is that of the write, or the row's column timestamp, where null stands "
         "for now.",
     ),
-    Option(
+    SparkOption(
         "delivery",
         "at-least-once",
         "sink",
         "at-least-once or exactly-once: rows in transactions, one for each task, and none written twice where Spark "
         "repeats a task or a micro-batch.",
     ),
-    Option("delivery.prefix", "ottla", "sink", "What transactional ids, and groups that hold markers, begin with."),
-    Option(
+    SparkOption(
+        "delivery.prefix", "ottla", "sink", "What transactional ids, and groups that hold markers, begin with."
+    ),
+    SparkOption(
         "delivery.marker.topic",
         "the topic",
         "sink",
         "The topic whose partition 0 stands in the markers; needed where rows name their topics.",
     ),
-    Option(
+    SparkOption(
         "delivery.missing.marker",
         "fail",
         "sink",
         "fail or write: what to do with a micro-batch other than the first where the query's markers are gone.",
     ),
-    Option(
+    SparkOption(
         "delivery.query",
         "",
         "batch sink",
         "With delivery.batch: the query whose micro-batch a batch write is, as `write_batch` gives it.",
     ),
-    Option("delivery.batch", "", "batch sink", "The number of that micro-batch."),
+    SparkOption("delivery.batch", "", "batch sink", "The number of that micro-batch."),
 )
 
 STRATEGIES = ("subscribe", "subscribePattern", "assign")
@@ -189,7 +197,7 @@ class SourceOptions:
 
     def survey(self) -> Survey:
         """A survey of the selected partitions, over this process's connections."""
-        retries = Retries(self.offset_retries, self.offset_retry_interval_ms)
+        retries = FetchRetries(self.offset_retries, self.offset_retry_interval_ms)
         read_committed = self.kafka.read_committed
         return Survey(cluster(self.kafka), self.selection, read_committed=read_committed, retries=retries)
 
@@ -203,7 +211,7 @@ class SinkOptions:
     values: ValueOptions = BYTES
     written_by: WrittenBy | None = None
     """The schema of typed values, settled when the query started."""
-    delivery: Delivery | None = None
+    delivery: SparkDelivery | None = None
     """The way in which rows are written exactly once; None: at least once."""
     timed: bool = False
     """True if the column timestamp holds the records' times."""

@@ -18,7 +18,7 @@ from ottla.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.replicas.moves import Move
+    from ottla.broker.replicas.moves import ReplicaMove
     from ottla.broker.replicas.partition import Partition
     from ottla.broker.requests.call import Call
 
@@ -68,7 +68,7 @@ def _described(partition: Partition) -> DescribeLogDirsPartition:
     )
 
 
-def _future(move: Move) -> DescribeLogDirsPartition:
+def _future(move: ReplicaMove) -> DescribeLogDirsPartition:
     """A replica that is moving to a directory; its lag is the part that is not copied yet."""
     return DescribeLogDirsPartition(
         partition_index=move.partition.index,

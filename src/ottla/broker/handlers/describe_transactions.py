@@ -17,7 +17,7 @@ from ottla.messages.describe_transactions import (
     TransactionState,
 )
 from ottla.transactions.shard import TransactionShard
-from ottla.transactions.values import Decision
+from ottla.transactions.values import TransactionDecision
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -37,5 +37,5 @@ async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTr
     return response
 
 
-def _describe(transactional_id: str, shard: TransactionShard, ticket: Ticket, now: Moment) -> Decision:
+def _describe(transactional_id: str, shard: TransactionShard, ticket: Ticket, now: Moment) -> TransactionDecision:
     return shard.describe(transactional_id, ticket)

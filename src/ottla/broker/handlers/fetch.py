@@ -16,7 +16,7 @@ from ottla.broker.requests.fetch_sessions import Session, Watch
 from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
-from ottla.replication.leader import Refused, ReplicaKey
+from ottla.replication.leader import FetchRefused, ReplicaKey
 from ottla.replication.read_replica import nearest
 from ottla.storage.values import LogRead
 from ottla.wire.connection import Part
@@ -319,10 +319,12 @@ def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partitio
     if told is None and leader is not None and follower.broker not in leader.committed_in_sync:
         call.node.replicas.in_sync.look(partition)
     if told is None and watch.fetch_offset < log.log_start_offset:
-        told = Refused(ErrorCode.OFFSET_OUT_OF_RANGE)  # the follower has to begin at our start, which the answer names
+        told = FetchRefused(
+            ErrorCode.OFFSET_OUT_OF_RANGE
+        )  # the follower has to begin at our start, which the answer names
     if told is None:
         return None
-    error, diverging = (int(told.error), None) if isinstance(told, Refused) else (0, (told.epoch, told.end_offset))
+    error, diverging = (int(told.error), None) if isinstance(told, FetchRefused) else (0, (told.epoch, told.end_offset))
     return FetchedPartition(
         watch.index,
         error,

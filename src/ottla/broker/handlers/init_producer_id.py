@@ -14,8 +14,8 @@ from ottla.broker.coordinators.transaction_coordinator import fenced_as
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_PRODUCER_ID
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.transactions.decisions import Expected
-from ottla.transactions.values import Given
+from ottla.transactions.decisions import ExpectedProducer
+from ottla.transactions.values import GivenProducer
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -42,8 +42,8 @@ async def _transactional(call: Call, request: InitProducerIdRequest, transaction
         return _refused(error)
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
-        expected = Expected(request.producer_id, request.producer_epoch)
-    answer: Given | ErrorCode = await node.transactions.ask(
+        expected = ExpectedProducer(request.producer_id, request.producer_epoch)
+    answer: GivenProducer | ErrorCode = await node.transactions.ask(
         transactional_id,
         lambda shard, ticket, now: shard.init_producer_id(
             transactional_id, expected, request.transaction_timeout_ms, ticket, now

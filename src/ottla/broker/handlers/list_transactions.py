@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.patterns import BadPattern, compile_pattern
 from ottla.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from ottla.transactions.values import State
+from ottla.transactions.values import TransactionState
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
-_LABELS = frozenset(state.label for state in State)
+_LABELS = frozenset(state.label for state in TransactionState)
 
 
 async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:

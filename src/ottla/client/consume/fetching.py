@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from ottla.client.consume.fetch_session import FetchSession, SessionRequest, WantedPartition
-from ottla.client.consume.received import Reading, Received
+from ottla.client.consume.received import PartitionReading, Received
 from ottla.client.consume.settings import FetchSettings
 from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, Finish, Start
@@ -98,7 +98,7 @@ class Fetcher(Received):
         self.plan.turns.answered(leader.destination())
         self._take_in(leader, offsets, response)
 
-    def _want(self, partition: TopicPartition, reading: Reading) -> WantedPartition:
+    def _want(self, partition: TopicPartition, reading: PartitionReading) -> WantedPartition:
         metadata = self.plan.metadata
         return WantedPartition(
             metadata.topic_id(partition.topic),
@@ -191,7 +191,7 @@ class Fetcher(Received):
         if faults:
             raise faults[0]
 
-    def _truncated(self, partition: TopicPartition, reading: Reading, known: EpochEndOffset) -> list[ApiError]:
+    def _truncated(self, partition: TopicPartition, reading: PartitionReading, known: EpochEndOffset) -> list[ApiError]:
         """Go on at the end of what the leader has of our history, or return the error for it.
 
         Its log lacks what we have read last: it was elected uncleanly, or lost what it had not synced.
@@ -205,7 +205,7 @@ class Fetcher(Received):
         reading.seek(end, known.epoch)
         return []
 
-    def _keep(self, reading: Reading, piece: Fetched) -> None:
+    def _keep(self, reading: PartitionReading, piece: Fetched) -> None:
         reading.high_watermark = piece.high_watermark
         reading.last_stable_offset = piece.last_stable_offset
         reading.log_start_offset = piece.log_start_offset

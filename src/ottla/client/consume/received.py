@@ -18,7 +18,7 @@ from ottla.records.reader import Record, read_records
 
 
 @dataclass(slots=True)
-class Reading:
+class PartitionReading:
     """One assigned partition: the consumer's position, the position of fetches, and the bytes received in between."""
 
     position: int | None = None
@@ -81,11 +81,13 @@ class Received:
 
     def __init__(self, settings: FetchSettings) -> None:
         self.settings = settings
-        self.readings: dict[TopicPartition, Reading] = {}
+        self.readings: dict[TopicPartition, PartitionReading] = {}
 
     def assign(self, partitions: set[TopicPartition]) -> None:
         """Read exactly these partitions; those that stay keep their place."""
-        self.readings = {partition: self.readings.get(partition, Reading()) for partition in sorted(partitions)}
+        self.readings = {
+            partition: self.readings.get(partition, PartitionReading()) for partition in sorted(partitions)
+        }
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing of these partitions until `resume`; KeyError for one that is not assigned."""

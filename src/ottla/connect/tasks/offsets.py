@@ -58,7 +58,7 @@ def value_of(offset: Offset | None) -> bytes | None:
     return None if offset is None else json.dumps(offset, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-class Offsets:
+class SourceOffsets:
     """The offsets as a map of exact keys: the bytes of a known key are kept, since compaction goes by bytes."""
 
     def __init__(self) -> None:

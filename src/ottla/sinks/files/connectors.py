@@ -134,9 +134,9 @@ def _opened(url: str) -> Store:
     if not _is_root(url):
         return open_store(url)
     from ottla.lake.stores.hdfs import HdfsStore
-    from ottla.lake.stores.urls import Place
+    from ottla.lake.stores.urls import LakeUrlParts
 
-    return HdfsStore(Place("hdfs", url.removeprefix("hdfs://"), ""))
+    return HdfsStore(LakeUrlParts("hdfs", url.removeprefix("hdfs://"), ""))
 
 
 def _bucket(options: dict[str, Any]) -> Store:
@@ -184,7 +184,7 @@ def _format(options: dict[str, Any], *, gzip: bool) -> Format:
             piece = formats.raw(os.linesep.encode() if separator is None else separator.encode())
         case _:
             piece = formats.text_line
-    return lambda schema: formats.Lines(piece, level)
+    return lambda schema: formats.LineFile(piece, level)
 
 
 def _plan(options: dict[str, Any], format: Format, committer: Callable[[], Any]) -> FilePlan:
