@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, TextIO
 
-from ottla.cli.connect import admin_from
 from ottla.cli.faults import Misuse
 from ottla.cli.options import OURS, Given, Option, Parser, nearest_word
 from ottla.client.errors import ClientError
@@ -214,6 +213,8 @@ def _verb_first(arguments: Sequence[str]) -> list[str]:
 
 def connected(given: Given) -> Admin:
     """An Admin for the addresses on the command line."""
+    from ottla.cli.connect import admin_from  # a broker's command line needs no client, and would load one
+
     return admin_from(given.need("bootstrap-server"), given.text("command-config"))
 
 
