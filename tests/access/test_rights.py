@@ -12,7 +12,7 @@ from tests.access.limited import Limited
 from tests.access.rights_requests import GROUP, TOPIC, acl, answer, batch, request_of
 from tests.access.secured import Raw
 
-from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceType
+from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceKind
 from ottla.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.messages.create_acls import CreateAclsRequest
@@ -33,11 +33,11 @@ from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from ottla.schema.codec import decode, encode
 from ottla.testing import TestBroker
 from ottla.wire.apis import APIS
-from ottla.wire.checks import Scope, checks
+from ottla.wire.checks import CheckScope, checks
 
 NO_TOPIC = 29
 SECRET = "secret"
-TOPIC_KIND, GROUP_KIND, CLUSTER_KIND = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TOPIC_KIND, GROUP_KIND, CLUSTER_KIND = ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLUSTER
 ALL, READ, WRITE, DESCRIBE, CREATE = (
     Operation.ALL,
     Operation.READ,
@@ -216,13 +216,13 @@ BY_NAME = [
     key
     for key, rows in checks().items()
     if key != 69
-    and any(row.scope is Scope.ITEM and row.code == NO_TOPIC and row.is_in(APIS[key].served.first) for row in rows)
+    and any(row.scope is CheckScope.ITEM and row.code == NO_TOPIC and row.is_in(APIS[key].served.first) for row in rows)
 ]
 
 
 @pytest.mark.parametrize("key", BY_NAME, ids=lambda key: APIS[key].name)
 def test_a_topic_that_is_hidden_looks_like_one_that_is_not_there(limited: Limited, key: int) -> None:
-    limited.grant(acl("bob", ALL, GROUP_KIND, "*"), acl("bob", ALL, ResourceType.TRANSACTIONAL_ID, "*"))
+    limited.grant(acl("bob", ALL, GROUP_KIND, "*"), acl("bob", ALL, ResourceKind.TRANSACTIONAL_ID, "*"))
     version = APIS[key].served.first
     told = {}
     for name in (SECRET, "absent"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.requests.refusals import refusal
 from ottla.cluster.topics import name_error
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.wire.apis import APIS
 from ottla.wire.checks import Check, Each, Whole, steps
 
@@ -61,7 +61,7 @@ def _whole(call: Call, request: Any, check: Check, step: Whole) -> Any:
 
 def _sorted_out(call: Call, check: Check, step: Each, items: list[Any]) -> tuple[list[Any], list[Any]]:
     """The items that are left to the handler, and those that the caller may not ask for."""
-    if step.unless is not None and call.may(step.unless, ResourceType.CLUSTER, CLUSTER_NAME, told=False):
+    if step.unless is not None and call.may(step.unless, ResourceKind.CLUSTER, CLUSTER_NAME, told=False):
         return items, []
     named = [_name(item, step) for item in items]
     times = Counter(zip(named, (getattr(item, "resource_type", 0) for item in items), strict=True))
@@ -95,8 +95,8 @@ def _known_name(call: Call, name: Any, step: Each) -> str | None:
 def _may(call: Call, check: Check, name: str, unless: Operation | None = None) -> bool:
     assert isinstance(check.operation, Operation)
     assert check.resource is not None
-    cluster = check.resource is ResourceType.CLUSTER
-    if unless is not None and call.may(unless, ResourceType.CLUSTER, CLUSTER_NAME, told=False):
+    cluster = check.resource is ResourceKind.CLUSTER
+    if unless is not None and call.may(unless, ResourceKind.CLUSTER, CLUSTER_NAME, told=False):
         return True
     return call.may(check.operation, check.resource, CLUSTER_NAME if cluster else name)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.access.rules import Decision, Rules
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.wire.apis import APIS
 from ottla.wire.checks import asked
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.metadata.state import Metadata
 
 _MOST_KEPT = 100_000
-_Asked = tuple[str, str, Operation, ResourceType, str]
+_Asked = tuple[str, str, Operation, ResourceKind, str]
 
 log = logging.getLogger("ottla.rights")
 
@@ -51,7 +51,7 @@ class Rights:
             self._told.clear()
         return self._changes
 
-    def may(self, call: Call, operation: Operation, resource: ResourceType, name: str, *, told: bool) -> bool:
+    def may(self, call: Call, operation: Operation, resource: ResourceKind, name: str, *, told: bool) -> bool:
         """True if the caller may do this. The log tells of a refusal once, unless it only leaves something out."""
         assert (operation, resource) in asked(call.api_key), f"{APIS[call.api_key]} may not ask for {operation!r}"
         question = (call.principal, call.connection.peer_host, operation, resource, name)
@@ -65,16 +65,16 @@ class Rights:
             )  # fmt: skip
         return decision.allowed
 
-    def may_on_any(self, call: Call, operation: Operation, resource: ResourceType) -> bool:
+    def may_on_any(self, call: Call, operation: Operation, resource: ResourceKind) -> bool:
         """True if there may be a resource of this type with which the caller may do this."""
         self.version()
         return self._rules.decide_on_any(call.principal, call.connection.peer_host, operation, resource).allowed
 
     def seen_by(self, principal: str, host: str) -> Callable[[str], bool]:
         """Tells of a topic's name whether this client may know that there is such a topic."""
-        return lambda name: self.decide(principal, host, Operation.DESCRIBE, ResourceType.TOPIC, name).allowed
+        return lambda name: self.decide(principal, host, Operation.DESCRIBE, ResourceKind.TOPIC, name).allowed
 
-    def decide(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> Decision:
+    def decide(self, principal: str, host: str, operation: Operation, resource: ResourceKind, name: str) -> Decision:
         """The decision, with the ACL that made it."""
         self.version()
         question = (principal, host, operation, resource, name)
