@@ -19,6 +19,7 @@ from ottla.messages.create_acls import CreateAclsRequest
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.messages.describe_acls import DescribeAclsRequest
+from ottla.messages.describe_groups import DescribeGroupsRequest
 from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.list_groups import ListGroupsRequest
@@ -295,3 +296,25 @@ def test_a_refusal_is_one_line_in_the_log_whatever_the_names_hold(
     assert "\n" not in lines[0]
     assert "\x1b" not in lines[0]
     assert "'User:eve' from 127.0.0.1 is refused DESCRIBE on TOPIC" in lines[0]
+
+
+def test_a_client_that_asks_for_very_many_names_does_not_flood_the_log(
+    limited: Limited, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.rights")
+    names = [MetadataRequestTopic(name=f"none-{number}") for number in range(1200)]
+    said = limited.ask("eve", 3, 9, MetadataRequest(topics=names, allow_auto_topic_creation=False))
+    assert {topic.error_code for topic in said.topics} == {NO_TOPIC}
+    lines = [record.getMessage() for record in caplog.records if record.name == "ottla.rights"]
+    assert len(lines) <= 1001
+    assert "further refusals of 'User:eve'" in lines[-1]
+
+
+def test_many_items_of_a_request_are_sorted_out_and_each_is_answered(limited: Limited) -> None:
+    limited.grant(acl("bob", DESCRIBE, GROUP_KIND, "g-1", prefixed=True))
+    asked = DescribeGroupsRequest(groups=[f"g-{number}" for number in range(2000)])
+    errors = {group.group_id: group.error_code for group in limited.ask("bob", 15, 5, asked).groups}
+    assert len(errors) == 2000
+    assert {name for name, error in errors.items() if error != 30} == {
+        name for name in errors if name.startswith("g-1")
+    }

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.metadata.state import Metadata
 
-_MOST_KEPT = 100_000
+_MOST_KEPT = 20_000
+_MOST_TOLD = 1000
+"""The most refusals of a client that the log tells one by one until an ACL changes."""
 _Asked = tuple[str, str, Operation, ResourceKind, str]
 
 log = logging.getLogger("ottla.rights")
@@ -37,8 +39,8 @@ class Rights:
         self._changes = 0
         self._rules = Rules(())
         self._kept: dict[_Asked, Decision] = {}
-        self._told: set[_Asked] = set()
-        """Refusals that the log has told since the last change."""
+        self._told: dict[tuple[str, str], set[_Asked]] = {}
+        """Refusals that the log has told since the last change, by principal and host."""
 
     def version(self) -> int:
         """A number that is another one after each change of an ACL."""
@@ -56,14 +58,24 @@ class Rights:
         assert (operation, resource) in asked(call.api_key), f"{APIS[call.api_key]} may not ask for {operation!r}"
         question = (call.principal, call.connection.peer_host, operation, resource, name)
         decision = self.decide(*question)
-        if not decision.allowed and told and question not in self._told:
-            self._told.add(question)
-            log.info(
-                "%s of %.200r from %s is refused %s on %s %.200r: %s",
-                APIS[call.api_key].name, call.principal, call.connection.peer_host, operation.name, resource.name,
-                name, ascii(decision.why),
-            )  # fmt: skip
+        if not decision.allowed and told:
+            self._tell(call, question, decision)
         return decision.allowed
+
+    def _tell(self, call: Call, question: _Asked, decision: Decision) -> None:
+        """Log a refusal, each once: a client may ask for the same again and again, or for very many names."""
+        principal, host, operation, resource, name = question
+        told = self._told.setdefault((principal, host), set())
+        if question in told or len(told) > _MOST_TOLD:
+            return
+        told.add(question)
+        if len(told) > _MOST_TOLD:
+            log.info("further refusals of %.200r from %s are not logged until an ACL changes", principal, host)
+            return
+        log.info(
+            "%s of %.200r from %s is refused %s on %s %.200r: %s",
+            APIS[call.api_key].name, principal, host, operation.name, resource.name, name, ascii(decision.why),
+        )  # fmt: skip
 
     def may_on_any(self, call: Call, operation: Operation, resource: ResourceKind) -> bool:
         """True if there may be a resource of this type with which the caller may do this."""
