@@ -12,6 +12,7 @@
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
+#   mirror-jars      MirrorMaker 2, as jars under .cache
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
 #   debezium-jars    Debezium's connector for PostgreSQL, as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
@@ -269,6 +270,7 @@ system_lane() {
             mariadb-if-possible) (need_mariadb) || say "going on without MariaDB: the tests that need it are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
+            mirror-jars) need_jars mirror ;;
             delta-jars) need_jars spark-delta ;;
             debezium-jars) need_jars debezium ;;
             debezium-mariadb-jars) need_jars debezium-mariadb ;;
@@ -290,7 +292,7 @@ npm_lane() {
 for part in "$@"; do
     case "$part" in
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus) ;;
-        spark-jars | streams-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
+        spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         postgres-if-possible | mariadb-if-possible | opensearch-if-possible | spark-archive) ;;
         *) fail "no such part: $part" ;;

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
+from tests.access.limited import Limited
 from tests.access.rights_requests import (
-    GROUP,
     NAMES,
     REFUSED,
-    TOPIC,
     TRANSACTION,
     acl,
-    answer,
     batch,
     errors_in,
     everything,
-    login,
     request_of,
 )
-from tests.access.secured import Raw
 
 from ottla.kernel.acls import Operation, ResourceType
-from ottla.messages.create_acls import AclCreation, CreateAclsRequest
-from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.messages.find_coordinator import FindCoordinatorRequest
-from ottla.testing import TestBroker
+from ottla.messages.create_acls import AclCreation
 from ottla.wire.apis import APIS
 from ottla.wire.checks import Check, Scope, asked, checks
 
@@ -93,73 +83,28 @@ def lost(key: int, check: Check) -> list[tuple[Operation, ResourceType]]:
     return list(dict.fromkeys(found))
 
 
-class Limited:
-    """A broker that limits its users, whose passwords are their names."""
-
-    def __init__(self) -> None:
-        users = ["root", "nobody", "exact", "prefix", "wild", "denied", "elsewhere", "guest"]
-        users += [without(key, number) for key, number, _ in ROWS] + [only(key) for key in APIS]
-        plain = "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        jaas = plain + " ".join(f'user_{user}="{user}"' for user in users) + ";"
-        self.broker = TestBroker(
-            {
-                "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
-                "sasl.enabled.mechanisms": "PLAIN",
-                "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
-                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": "User:root",
-                "offsets.topic.num.partitions": 1,
-                "transaction.state.log.num.partitions": 1,
-            }
-        )
-        self.topic_id = b""
-
-    @contextlib.contextmanager
-    def user(self, name: str) -> Iterator[Raw]:
-        with socket.create_connection(self.broker._running().addresses["SASL_PLAINTEXT"], timeout=20) as sock:
-            raw = Raw(sock)
-            login(raw, name)
-            yield raw
-
-    def grant(self, *some: AclCreation) -> None:
-        with self.user("root") as raw:
-            said = answer(raw, 30, 3, CreateAclsRequest(creations=list(some)))
-            assert {each.error_code for each in said.results} == {0}
-
-    def ask(self, user: str, key: int, version: int, request: Any) -> Any:
-        with self.user(user) as raw:
-            return answer(raw, key, version, request)
-
-    def errors(self, user: str, key: int, version: int, kind: int | None, number: int = -1) -> set[int]:
-        self.make_topic()
-        request = request_of(key, version, self.topic_id, kind)
-        if key == 0:
-            request.topic_data[0].partition_data[0].records = batch(transactional=number == 0)
-            request.transactional_id = TRANSACTION if number == 0 else None
-        if key == 22:
-            request.transactional_id = TRANSACTION if number in (0, 1) else None
-            request.enable2_pc = number == 1
-        said = self.ask(user, key, version, request)
-        assert said is not None, "the connection was closed"
-        return set(errors_in(said, version))
-
-    def make_topic(self) -> None:
-        """Some requests delete the topic."""
-        topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-        said = self.ask("root", 19, 7, CreateTopicsRequest(topics=[topic], timeout_ms=20_000)).topics[0]
-        if not said.error_code:
-            self.topic_id = said.topic_id
+def errors_of(limited: Limited, user: str, key: int, version: int, kind: int | None, number: int = -1) -> set[int]:
+    limited.make_topic()
+    request = request_of(key, version, limited.topic_id, kind)
+    if key == 0:
+        request.topic_data[0].partition_data[0].records = batch(transactional=number == 0)
+        request.transactional_id = TRANSACTION if number == 0 else None
+    if key == 22:
+        request.transactional_id = TRANSACTION if number in (0, 1) else None
+        request.enable2_pc = number == 1
+    said = limited.ask(user, key, version, request)
+    assert said is not None, "the connection was closed"
+    return set(errors_in(said, version))
 
 
 @pytest.fixture(scope="module")
 def limited() -> Iterator[Limited]:
-    one = Limited()
+    users = ["nobody", "denied", "elsewhere", *ALLOWED_USERS, *(only(key) for key in APIS)]
+    one = Limited([*users, *(without(key, number) for key, number, _ in ROWS)])
     with one.broker:
         one.grant(*acls())
         one.make_topic()
-        for kind, name in ((0, GROUP), (1, TRANSACTION)):
-            request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[name])
-            assert one.ask("root", 10, 6, request).coordinators[0].error_code == 0
+        one.make_coordinators()
         yield one
 
 
@@ -170,7 +115,7 @@ def test_a_request_without_the_right_of_a_row_is_refused_as_the_row_says(
     first, _, last = check.versions.partition("-")
     for version in {int(first), int(last or first)}:
         for user in (without(key, number), "nobody", "denied", "elsewhere"):
-            errors = limited.errors(user, key, version, KINDS.get((key, number)), number)
+            errors = errors_of(limited, user, key, version, KINDS.get((key, number)), number)
             if key == 35 and version < 3:
                 assert errors == set()
             elif user == without(key, number):
@@ -188,5 +133,5 @@ def test_a_request_with_the_rights_of_its_rows_and_no_others_is_not_refused(limi
             for kind in sorted({KINDS[place] for place in KINDS if place[0] == key}) or [None]:
                 if key == 10 and version == 0 and kind:
                     continue  # this version asks for groups only
-                errors = limited.errors(user, key, version, kind)
+                errors = errors_of(limited, user, key, version, kind)
                 assert not errors & REFUSED, (version, user, kind)

@@ -6,7 +6,6 @@ It ends by an error, and is begun again after those that may pass. A partition t
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -20,6 +19,7 @@ from ottla.client.model import EARLIEST, LATEST, CommittedOffset, TopicView
 from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
+from ottla.mirror.connect_offsets import ConnectOffsets
 from ottla.mirror.copying import Copying
 from ottla.mirror.formats import Heartbeat, OffsetSync
 from ottla.mirror.groups import OWN_GROUPS, Groups
@@ -32,7 +32,6 @@ from ottla.mirror.policy import HEARTBEATS
 from ottla.mirror.putting import put
 from ottla.mirror.starting import Present, producer_id, settled
 from ottla.mirror.topics import Topics
-from ottla.records.reader import read_run
 
 _TICK_S: Final = 1.0
 """The time between two notes of how far the copies are."""
@@ -85,6 +84,9 @@ class _Attempt:
         self.topics = Topics(self.settings, source, target, self.notes)
         self.copying = Copying(source, target, on_lost=self._lost, fetch=self.settings.fetch)
         self.groups = Groups(self.settings, source, target, self.copying.lanes)
+        self.connect_offsets = ConnectOffsets(self.settings, target)
+        self.taken_over: dict[TopicPartition, int] = {}
+        """The last offsets that MirrorMaker 2 has copied."""
         self.mirrored: dict[str, tuple[TopicView, TopicView]] = {}
         self._rules: dict[TopicPartition, SyncRule] = {}
         self._kept: dict[TopicPartition, tuple[int, int, int]] = {}
@@ -99,6 +101,7 @@ class _Attempt:
         """Meet both clusters, make the mirror's own topics, and begin all partitions."""
         await self.topics.meet()
         await self.notes.open()
+        self.taken_over = await self.connect_offsets.read()
         options, topics = self.options, self.topics
         if options["emit.offset-syncs.enabled"]:
             factor = await topics.factor("offset-syncs.topic.replication.factor")
@@ -169,6 +172,7 @@ class _Attempt:
         syncs = self._due_syncs()
         if changed:
             await self.notes.keep(changed)
+            await self.connect_offsets.keep({each: place.upstream for each, place in changed.items()})
         if syncs:
             await put(self._syncs, self._syncs_topic, 0, [(each.key(), each.value()) for each in syncs])
         if changed and self._tells_lag:
@@ -235,14 +239,13 @@ class _Attempt:
         first = await self.target.list_offsets(targets, EARLIEST)
         end = await self.target.list_offsets(targets, LATEST)
         known = await Admin(cluster=self.target).describe_producers(targets)
-        taken_over = await self._offsets_of_mirror_maker()
         places: dict[TopicPartition, Place] = {}
         for source, target in pairs:
             producers = known.get(target)
             has_written = isinstance(producers, Iterable) and any(each.producer_id == own_id for each in producers)
             upstream = begin[source].offset
-            if not has_written and source in taken_over:
-                upstream = taken_over[source] + 1
+            if not has_written and source in self.taken_over:
+                upstream = self.taken_over[source] + 1
                 log.info(
                     "%s: %s goes on at offset %d, where MirrorMaker 2 stopped", self.settings.name, source, upstream
                 )
@@ -250,23 +253,6 @@ class _Attempt:
             there, here = self.mirrored[source.topic]
             places[source] = Place(upstream, downstream, 0, _id(there), _id(here))
         return places
-
-    async def _offsets_of_mirror_maker(self) -> dict[TopicPartition, int]:
-        """The last offsets that MirrorMaker 2 has copied, by Connect's topic on the target, if it is there."""
-        alias, separator = self.settings.source.alias, self.settings.policy.internal_separator
-        name = f"mm2-offsets{separator}{alias}{separator}internal"
-        if name not in await self.target.topics():
-            return {}
-        found: dict[TopicPartition, int] = {}
-        for partition in await self.target.partitions(name):
-            first = (await self.target.list_offsets([partition], EARLIEST))[partition].offset
-            last = (await self.target.list_offsets([partition], LATEST))[partition].offset
-            async for piece in self.target.fetch_range(*partition, first, last):
-                for record in read_run(piece.records):
-                    connector, about = json.loads(record.key or b'["",{}]')
-                    if connector == "MirrorSourceConnector" and about.get("cluster") == alias and record.value:
-                        found[TopicPartition(about["topic"], about["partition"])] = json.loads(record.value)["offset"]
-        return found
 
     async def _lost(self, lane: Lane, cut_to: int | None) -> None:
         """The source, or the target's topic, is not what it was: go on elsewhere, or stop, as the options say."""
