@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -44,6 +45,7 @@ NO_HISTORY = "the repository's history is not here"
 NO_AZURITE = "Azurite is not here"
 """The skip reason of tests of lakes on Azure, on a machine without npm."""
 
+NO_MARIADB = "MariaDB is not here"
 NO_POSTGRES = "PostgreSQL is not here"
 """The skip reason of tests that need a PostgreSQL, where the system's packages cannot be had."""
 
@@ -51,7 +53,7 @@ NO_OPENSEARCH = "OpenSearch's jars are not here"
 """The skip reason of tests that need an OpenSearch, on a machine without Maven or Java."""
 
 FORESEEN_SKIPS = ("needs to be root", "real input is not here", "this machine has no IPv6", NO_HISTORY, NO_AZURITE,
-                  NO_POSTGRES, NO_OPENSEARCH)  # fmt: skip
+                  NO_POSTGRES, NO_MARIADB, NO_OPENSEARCH)  # fmt: skip
 """Beginnings of the reasons of skips that are allowed everywhere."""
 
 NO_ZOOKEEPER = "Apache ZooKeeper's jars are not here"
@@ -99,6 +101,21 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark tests that take the Spark session, so that `-m "not spark"` leaves out all that need Java for Spark."""
     if {"spark", "spark_session"} & set(getattr(item, "fixturenames", ())):
         item.add_marker("spark")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect tests without looking for garbage: the tests stay, and later searches leave them out."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # so that libraries see their objects go, and report no leaks
 
 
 @pytest.hookimpl(trylast=True)

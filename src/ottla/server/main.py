@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.config.security import PLAINTEXT
 from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ DEFAULT_HTTP_PORT = 9308
 _GC_AFTER_OBJECTS = 20_000
 """The threshold of the garbage collector: a large request would be scanned a hundred times while it is decoded."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
+_AS_KAFKA = """\
+[KafkaServer id={id}] started
+[BrokerLifecycleManager id={id}] Transitioning from RECOVERY to RUNNING."""
+"""The lines of Kafka's log for which testcontainers waits, in Python and in Java."""
 Say = Callable[..., None]
 """Tells the user of the command a sentence; a level may follow it, which is an error unless it is given."""
 
@@ -49,8 +54,12 @@ class StartOptions:
     connect_port: int | None = None
     set: Sequence[str] = ()
     config: str | None = None
+    insecure: bool = False
+    client: str | None = None
+    """The file of client options of what runs beside the broker."""
     log_level: str = "warning"
     log_format: str = "text"
+    started_as_kafka: bool = False
 
 
 def start(options: StartOptions) -> int:
@@ -90,7 +99,7 @@ def _static_config(options: StartOptions) -> StaticConfig:
             raise ValueError(f"--port {options.port} is not a port: ports are 0 to 65535")
         said["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
     if options.prefer_port is not None:
-        if options.port != 0:
+        if options.port != 0 and options.config is None:
             raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
         if not 0 < options.prefer_port < 65536:
             raise ValueError(f"--prefer-port {options.prefer_port} is not a port: it takes 1 to 65535")
@@ -103,6 +112,8 @@ def _static_config(options: StartOptions) -> StaticConfig:
             raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
     if options.listen is not None:
         said["listeners"] = f"PLAINTEXT://{options.listen}"
+    if options.insecure:
+        said["ottla.insecure"] = "true"
     if options.data is not None:
         if options.memory:
             raise ValueError("give --data or --memory, not both")
@@ -145,7 +156,7 @@ def _run(options: StartOptions, static: StaticConfig, say: Say) -> int:
             http_port=http_port,
             preferred_port=options.prefer_port,
         )
-        loop.run_until_complete(_serve(loop, server, options, say))
+        loop.run_until_complete(_serve(loop, server, options, static, say))
     except (CannotStart, BesideFailed) as fault:
         say(f"cannot start: {fault}")
         return 1
@@ -164,11 +175,13 @@ def _http_port(options: StartOptions, static: StaticConfig) -> int:
     return DEFAULT_HTTP_PORT + behind if 0 < behind < 1000 else DEFAULT_HTTP_PORT
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, say: Say) -> None:
+async def _serve(
+    loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, static: StaticConfig, say: Say
+) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    from ottla.server.beside import Beside
+    from ottla.server.beside import ProcessBeside
 
-    beside: list[Beside] = []
+    beside: list[ProcessBeside] = []
     stopping = asyncio.Event()
     for number in stopping_signals():
         loop.add_signal_handler(number, stopping.set)
@@ -181,12 +194,14 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
             say(line, logging.WARNING)
         address = server.client_address
         print(f"ottla {__version__} ready: {address}", flush=True)
+        if options.started_as_kafka:
+            print(_AS_KAFKA.format(id=static.texts.get("node.id", "1")), flush=True)
         for noun, name, port in (
             ("registry", "schema registry", options.registry_port),
             ("connect", "Connect worker", options.connect_port),
         ):
             if port is not None:
-                beside.append(Beside(noun, name, address, port))
+                beside.append(ProcessBeside(noun, name, address, port, options.client))
                 print(f"ottla {noun} ready: {await beside[-1].start()}", flush=True)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
@@ -223,6 +238,11 @@ def _print_greeting(server: BrokerServer) -> None:
         f'  python    confluent_kafka.Producer({{"bootstrap.servers": "{address}"}})',
         f'  spark     spark.read.format("ottla").option("kafka.bootstrap.servers", "{address}")',
     ]
+    if (protocol := server.client_protocol) != PLAINTEXT:
+        lines[2:] = [
+            f"  clients   come by {protocol} and need a file with options: `ottla secure` makes one for each user",
+            f"  try       ottla topic list -b {address} --command-config FILE",
+        ]
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 

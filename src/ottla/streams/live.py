@@ -16,7 +16,7 @@ from ottla.metrics.metric import Sample
 from ottla.streams.counts import Counts, TaskId, samples
 from ottla.streams.engine.task import Results, Task
 from ottla.streams.graph import Topology, global_stores
-from ottla.streams.layout import Layout
+from ottla.streams.layout import TaskLayout
 from ottla.streams.queries import Age, Answer, Query, answer, checked
 from ottla.streams.stores import Store
 
@@ -31,7 +31,7 @@ class Restoring(RuntimeError):
 class Live:
     """Tasks with the input that they have processed, and counts of what was left out."""
 
-    def __init__(self, topology: Topology, plan: Layout) -> None:
+    def __init__(self, topology: Topology, plan: TaskLayout) -> None:
         self.lock = threading.RLock()
         self._topology, self._plan = topology, plan
         self._tasks: dict[tuple[int, int], Task] = {}

@@ -31,11 +31,11 @@ from ottla.client import (
 from ottla.client.blocking.runs import RunProducer
 from ottla.streams import letters
 from ottla.streams.changelog import to_record
-from ottla.streams.connection import Connection, connection
+from ottla.streams.connection import ClusterConnection, connection
 from ottla.streams.engine.task import Results, Task
 from ottla.streams.global_tables import GlobalTables
 from ottla.streams.graph import Topology
-from ottla.streams.layout import TIMES, Layout
+from ottla.streams.layout import TIMES, TaskLayout
 from ottla.streams.letters import choices
 from ottla.streams.live import Live
 from ottla.streams.naming import checked
@@ -45,7 +45,7 @@ from ottla.streams.restoring import TaskId, restore
 from ottla.streams.sending import Sending
 from ottla.streams.serdes import INT64
 from ottla.streams.served import QueryServer
-from ottla.streams.stores.disk import MEMORY, Database, check_stores, database
+from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
 from ottla.streams.topics import prepared
 from ottla.streams.values import Input, Place
 
@@ -142,7 +142,7 @@ class _Options:
 
 
 @contextmanager
-def _served(live: Live, where: Connection, host: str, port: int | None) -> Iterator[None]:
+def _served(live: Live, where: ClusterConnection, host: str, port: int | None) -> Iterator[None]:
     if port is None:
         yield
         return
@@ -157,8 +157,8 @@ class _Instance:
     def __init__(
         self,
         topology: Topology,
-        plan: Layout,
-        where: Connection,
+        plan: TaskLayout,
+        where: ClusterConnection,
         consumer: Consumer,
         producer: RunProducer,
         tables: GlobalTables,
@@ -168,7 +168,7 @@ class _Instance:
         self._consumer, self._producer, self._tables = consumer, producer, tables
         self._read = plan.read()
         self._tasks: dict[TaskId, Task] = {}
-        self._databases: list[Database] = []
+        self._databases: list[StoreDatabase] = []
         self._changed = False
         self._batch = 0
         self._pace = Pace(options.most_records)
@@ -222,7 +222,7 @@ class _Instance:
             one.close()
         self._databases = []
 
-    def _rows(self) -> Database | None:
+    def _rows(self) -> StoreDatabase | None:
         """The place of the stores of one more task; None for memory."""
         made = database(self._options.stores)
         self._databases += [made] if made else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ottla.client import Admin, ApiError, ErrorCode
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology
-from ottla.streams.layout import Layout, layout
+from ottla.streams.layout import TaskLayout, layout
 
 
-def prepared(admin: Admin, topology: Topology, application_id: str, replication_factor: int) -> Layout:
+def prepared(admin: Admin, topology: Topology, application_id: str, replication_factor: int) -> TaskLayout:
     """The layout; topics of the application's own are made where they do not exist."""
     topics = admin.list_topics()
     if missing := [topic for topic in topology.topics() if topic not in topics]:

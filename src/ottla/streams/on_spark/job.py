@@ -21,7 +21,7 @@ from ottla.spark.session import register_source
 from ottla.streams.difference import shape
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import Topology
-from ottla.streams.layout import Layout, layout
+from ottla.streams.layout import TaskLayout, layout
 from ottla.streams.naming import checked, nearest
 from ottla.streams.on_error import OnError
 from ottla.streams.on_spark.notes import ApplicationNote, BatchNote, Notes
@@ -107,7 +107,7 @@ def run_on_spark(
 
 def application_note(
     topology: Topology, application_id: str, kafka: Mapping[str, str]
-) -> tuple[ApplicationNote, Layout]:
+) -> tuple[ApplicationNote, TaskLayout]:
     """The note of an application, and its layout; TopologyError where topics are missing or do not fit."""
     known = cluster(consumer_settings(kafka)).topics()
     if missing := [topic for topic in topology.topics() if topic not in known]:

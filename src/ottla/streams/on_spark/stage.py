@@ -20,7 +20,7 @@ from ottla.rows.kafka_settings import consumer_settings
 from ottla.streams.engine.task import Output, Results, Task
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import SinkNode, Topology
-from ottla.streams.layout import Layout
+from ottla.streams.layout import TaskLayout
 from ottla.streams.letters import letter
 from ottla.streams.on_error import OnError
 from ottla.streams.on_spark.places import open_files
@@ -51,7 +51,7 @@ class Application:
     state: str
     kafka: Mapping[str, str]
     by_time: bool
-    layout: Layout
+    layout: TaskLayout
     on_error: OnError
     dead_letter: str | None
     stores: str
