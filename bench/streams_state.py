@@ -19,7 +19,7 @@ from bench.rig import Rig
 from ottla.client.blocking.runs import RunProducer
 from ottla.lake.stores.local import LocalStore
 from ottla.streams import TEXT, StreamsBuilder, Topology
-from ottla.streams.connection import Connection
+from ottla.streams.connection import ClusterConnection
 from ottla.streams.engine.task import Task
 from ottla.streams.layout import layout
 from ottla.streams.restoring import restore
@@ -63,7 +63,7 @@ def fill(stores: str, keys: int, folder: str) -> str:
     filled = rate(task, list(range(keys)))
     used = resident_mb() - before
     spread = rate(task, random.Random(1).sample(range(keys), min(keys, MEASURED)))
-    few = rate(task, [random.Random(2).randrange(keys // 200) for _ in range(MEASURED)])
+    few = rate(task, random.Random(2).choices(range(keys // 200), k=MEASURED))
     files = StateFolder(LocalStore(Path(folder)), "0/0")
     entries = {"counts": dict(task.stores["counts"].entries())}
     files.write(Step(0, 0), NOTHING, entries, task.stores, {}, {})
@@ -79,7 +79,7 @@ def from_files(stores: str, keys: int, folder: str) -> str:
 
 
 def from_changelog(stores: str, keys: int, address: str) -> str:
-    topology, where = counting(), Connection(address)
+    topology, where = counting(), ClusterConnection(address)
     with where.admin() as admin:
         plan = prepared(admin, topology, "app", -1)
     task = Task(topology, loops_back=False, rows=database(stores))
@@ -95,7 +95,7 @@ def _restored(task: Task, keys: int, bring: Callable[[], object]) -> str:
 
 
 def write_changelog(address: str, keys: int) -> None:
-    with Connection(address).admin() as admin:
+    with ClusterConnection(address).admin() as admin:
         for topic in ("a", "out"):
             admin.create_topic(topic, 1)
         plan = prepared(admin, counting(), "app", -1)
