@@ -8,13 +8,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.client import Admin
 from ottla.streams import runner
+from ottla.streams.connection import connection
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology
 from ottla.streams.letters import choices, prepare
 from ottla.streams.naming import checked, nearest
 from ottla.streams.on_error import OnError
+from ottla.streams.stores.disk import MEMORY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,8 @@ def run(
     `application_id` is the consumer group; it begins the names of the application's own topics. Options in this
     process: max_poll_records, session_timeout_ms, transaction_timeout_ms, replication_factor, query_port, query_host.
     In both: `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter,
-    which keeps them in the topic `dead_letter`; or a choice for each stage. Options on Spark:
+    which keeps them in the topic `dead_letter`; or a choice for each stage. `stores`: memory, or disk for state that is
+    larger. `kafka`: further properties of the client, such as security.protocol. Options on Spark:
 
     * spark: a session; else master, a master's URL, by default this machine
     * checkpoint: a place for Spark's checkpoint, by default ottla-streams/APPLICATION_ID
@@ -48,7 +50,6 @@ def run(
     * max_records: the most records of a batch, by default 200,000
     * every_s: the seconds between two batches, by default 0
     * available_now: True ends the run at the present ends of the topics
-    * kafka: further properties of the client, such as security.protocol
 
     Raises ProcessingError where a function of the user's fails (the batch leaves nothing), TopologyError for a topology
     that cannot be run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
@@ -79,6 +80,7 @@ def _on_spark(
     available_now: bool = False,
     on_error: str | OnError | None = None,
     dead_letter: str | None = None,
+    stores: str = MEMORY,
     kafka: Mapping[str, str] | None = None,
 ) -> None:
     """Open a session if there is none, and run."""
@@ -92,7 +94,7 @@ def _on_spark(
     settings = SparkRun(
         application_id, {**(kafka or {}), "bootstrap.servers": servers}, checkpoint_place(application_id, checkpoint),
         state_place(application_id, checkpoint, state), delivery, lateness, max_records, every_s, available_now,
-        choices(on_error, dead_letter), dead_letter,
+        choices(on_error, dead_letter), dead_letter, stores,
     )  # fmt: skip
     settings.check()
     if spark is not None and master is not None:
@@ -103,7 +105,7 @@ def _on_spark(
     stop = stop or threading.Event()
     try:
         if dead_letter is not None:
-            with Admin(bootstrap) as admin:
+            with connection(bootstrap, kafka).admin() as admin:
                 prepare(admin, dead_letter, topology.topics(), -1)
         if not on_this_machine(session.sparkContext.master or "") and checkpoint is None:
             raise TopologyError("executors on other machines need a checkpoint that all of them see: name checkpoint=")

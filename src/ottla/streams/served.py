@@ -1,4 +1,4 @@
-"""An instance's stores over HTTP: / shows the instance, /stores/{store} many rows, /stores/{store}/{key} one key."""
+"""An instance over HTTP: / and /metrics show it, /stores/{store} many rows, /stores/{store}/{key} those of a key."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from ottla.client import Admin, ApiError, ClientError, TopicPartition
+from ottla.client import ApiError, ClientError, TopicPartition
 from ottla.client.model import LATEST, IsolationLevel
 from ottla.kernel.quantities import moment_ms
+from ottla.metrics.exposition import CONTENT_TYPE, render
+from ottla.streams.connection import ClusterConnection
 from ottla.streams.errors import TopologyError
 from ottla.streams.live import Live, Restoring
 from ottla.streams.queries import Query, from_texts
@@ -31,17 +33,18 @@ ONE = ("since", "until", "limit")
 class QueryServer:
     """Serves an instance until `close`."""
 
-    def __init__(self, live: Live, bootstrap: str | Sequence[str], *, host: str, port: int) -> None:
+    def __init__(self, live: Live, where: ClusterConnection, *, host: str, port: int) -> None:
         try:
             bound = listening(host, port)
         except OSError as fault:
             raise TopologyError(f"--query-port {port}: {fault.strerror or fault}") from fault
         self.url = url_of(host, bound)
         self._live = live
-        self._admin = Admin(bootstrap)
+        self._admin = where.admin()
         router = Router(
             {
                 "": {"GET": self._status},
+                "metrics": {"GET": self._metrics},
                 "stores/{store}": {"GET": self._many},
                 "stores/{store}/{key...}": {"GET": self._one},
             }
@@ -57,6 +60,11 @@ class QueryServer:
     async def _status(self, request: Request) -> Response:
         request.query(())
         return json_response(await self._asked(lambda: self._live.status(self._ends)))
+
+    async def _metrics(self, request: Request) -> Response:
+        request.query(())
+        samples = await self._asked(lambda: self._live.metrics(self._ends))
+        return Response(render(samples).encode(), CONTENT_TYPE)
 
     async def _many(self, request: Request) -> Response:
         return await self._answer(request, MANY, {})
@@ -81,7 +89,7 @@ class QueryServer:
             raise HttpError(400, f"HTTP 400 Bad Request: {fault}") from fault
         except (ApiError, ClientError) as fault:
             raise HttpError(
-                502, f"HTTP 502 Bad Gateway: the brokers do not say how old the answer is: {fault}"
+                502, f"HTTP 502 Bad Gateway: the brokers do not say where partitions end: {fault}"
             ) from fault
 
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:

@@ -17,7 +17,7 @@ from ottla.connect.machine.records import (
     TasksCommit,
     TaskStatus,
     TopicInUse,
-    UnreadableRecord,
+    UnreadableConnectRecord,
     configs_pair,
     read_configs,
     read_status,
@@ -80,5 +80,5 @@ def test_the_target_state_of_a_worker_older_than_stopped_is_read():
     ],
 )  # fmt: skip
 def test_a_record_that_cannot_be_read_is_named(key, value, said):
-    with pytest.raises(UnreadableRecord, match=said):
+    with pytest.raises(UnreadableConnectRecord, match=said):
         read_configs(key, value)

@@ -94,10 +94,10 @@ def crashed_and_restarted(rig: Rig, name: str, topics_read: str, monkeypatch: py
         if batch == 2:
             raise Crash("after the write")
 
-    for crash in (before, after):
+    for crash, stores in ((before, "memory"), (after, "disk")):  # both find the state of the other
         monkeypatch.setattr(job, "write_batch", crash)
         with pytest.raises(Exception, match="Crash"):
-            rig.run(rig.built(name), max_records=13)
+            rig.run(rig.built(name), max_records=13, stores=stores)
     monkeypatch.setattr(job, "write_batch", whole)
     rig.write(rows[36:])
     rig.run(rig.built(name), max_records=13)

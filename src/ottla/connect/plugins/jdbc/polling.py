@@ -29,7 +29,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ottla.config.option import nearest
 from ottla.connect.data import Schema, Struct, struct
 from ottla.connect.errors import ConfigException
-from ottla.connect.plugins.jdbc.anchor import Anchor, Progress
+from ottla.connect.plugins.jdbc.anchor import Anchor, RowOffsets
 from ottla.connect.plugins.jdbc.columns import as_driven, datetime_of, micros_of, read_as, zone_of
 from ottla.connect.plugins.jdbc.database import clock_of
 from ottla.connect.plugins.jdbc.horizon import Horizon
@@ -52,7 +52,7 @@ class Poller:
         anchor = Anchor.of(kept)
         if kept is None and self._by_time and options["timestamp.initial"] is not None:
             anchor = Anchor(None, options["timestamp.initial"] * 1000)
-        self._progress = Progress(anchor, by_time_alone=self._by_time and self._id is None)
+        self._progress = RowOffsets(anchor, by_time_alone=self._by_time and self._id is None)
         self._horizon = Horizon(source.name) if self._dialect == "postgresql" and mode != "bulk" else None
         self._schema, self._converts = self._columns()
         self._open: tuple[Connection, CursorResult[Any]] | None = None
