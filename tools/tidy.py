@@ -33,7 +33,8 @@ MAY_PRINT = (
     "connect/command.py",
     "connect/distributed.py",
     "streams/command.py",
-    "streams/state_command.py", "mirror/command.py",
+    "streams/state_command.py",
+    "mirror/command.py",
 )
 # protoc reads schemas from files alone; the handler of signals writes to stderr by a call that takes no lock.
 MAY_CALL_FILES = (
