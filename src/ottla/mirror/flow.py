@@ -31,7 +31,7 @@ from ottla.mirror.options import FlowSettings
 from ottla.mirror.policy import HEARTBEATS
 from ottla.mirror.putting import put
 from ottla.mirror.starting import Present, producer_id, settled
-from ottla.mirror.topics import MirrorTopics
+from ottla.mirror.topics import MirrorTopics, factor_of, make_internal
 
 _TICK_S: Final = 1.0
 """The time between two notes of how far the copies are."""
@@ -110,8 +110,8 @@ class _Attempt:
         self.taken_over = await self.connect_offsets.read()
         options, topics = self.options, self.topics
         if options["emit.offset-syncs.enabled"]:
-            factor = await topics.factor("offset-syncs.topic.replication.factor")
-            await topics.ensure(self._syncs, self._syncs_topic, factor=factor, compact=True)
+            factor = await factor_of(self.settings, self._syncs, "offset-syncs.topic.replication.factor")
+            await make_internal(self._syncs, self._syncs_topic, factor)
         if self.flow.with_groups:
             await topics.ensure_checkpoints()
         await self.refresh()
@@ -168,6 +168,7 @@ class _Attempt:
         """Keep places, and tell of offsets and of lag."""
         changed: dict[TopicPartition, LanePlace] = {}
         for partition, lane in self.copying.lanes.items():
+            lane.place.map.forget_below(self.copying.log_start(partition))
             state = (lane.place.upstream, lane.place.downstream, lane.place.copied)
             if self._kept.get(partition) != state:
                 changed[partition] = lane.place
@@ -302,11 +303,8 @@ class Heartbeats:
         """Beat until `run.ending` is set."""
         settings = self._settings
         async with Cluster(settings.target.bootstrap, settings=settings.target.client) as target:
-            brokers = len(await target.brokers())
-            factor = settings.options["heartbeats.topic.replication.factor"] or min(3, brokers)
-            await MirrorTopics(settings, target, target, MirrorNotes(target, "")).ensure(
-                target, HEARTBEATS, factor=factor, compact=True
-            )
+            factor = await factor_of(settings, target, "heartbeats.topic.replication.factor")
+            await make_internal(target, HEARTBEATS, factor)
             run.began()
             while not run.ending.is_set():
                 beat = Heartbeat(settings.source.alias, settings.target.alias, int(time.time() * 1000))
