@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible spark-archive
 
-.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench pictures format clean
+.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench pictures wheels image deb monitoring format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
@@ -28,6 +28,10 @@ help:
 	@echo 'make mirror-campaign  a mirror under kill -9 of itself and of both brokers; make mirror-campaign ARGS="--kills 60"'
 	@echo 'make streams-campaign  topologies on Spark under kill -9; make streams-campaign ARGS="--kills 20 --records 20000"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
+	@echo 'make wheels  wheels for Linux on x86-64 and arm64, with glibc and musl, and the source archive'
+	@echo 'make image   a container image, without a container engine; ARGS="--try" starts it, for root'
+	@echo 'make deb     a package for Debian'
+	@echo 'make monitoring  alert rules and a dashboard, each expression evaluated by Prometheus'
 	@echo 'make pictures  the pictures of the pages, by the demo and by the commands of a guide'
 
 demo:
@@ -98,6 +102,22 @@ streams-campaign:
 bench:
 	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc
 	@$(PYTHON) -m bench.race $(ARGS)
+
+wheels:
+	@tools/setup.sh test zig
+	@$(PYTHON) tools/wheels.py $(ARGS)
+
+image:
+	@tools/setup.sh test zig
+	@$(PYTHON) tools/image.py $(ARGS)
+
+deb:
+	@tools/setup.sh test zig
+	@$(PYTHON) tools/deb.py $(ARGS)
+
+monitoring:
+	@tools/setup.sh test prometheus
+	@$(PYTHON) tools/monitoring.py --try
 
 pictures: demo
 	@$(PYTHON) tools/pictures.py

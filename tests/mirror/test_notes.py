@@ -6,8 +6,8 @@ import asyncio
 
 from ottla.client.aio import Cluster
 from ottla.kernel.ids import TopicPartition
-from ottla.mirror.lane import LanePlace
-from ottla.mirror.notes import MirrorNotes, TopicOrigin
+from ottla.mirror.lane import LaneState
+from ottla.mirror.notes import MirrorNotes, MirrorOrigin
 from ottla.mirror.offset_map import CHUNK
 from ottla.testing import TestBroker
 
@@ -20,7 +20,7 @@ def test_places_and_maps_of_many_breaks_come_back_as_they_were_kept_while_the_co
 
 
 async def _keep_and_read(bootstrap: str) -> None:
-    place = LanePlace(0, 0, 0, "s", "t")
+    place = LaneState(0, 0, 0, "s", "t")
     async with Cluster(bootstrap) as cluster:
         notes = MirrorNotes(cluster, "map")
         await notes.open()
@@ -32,7 +32,7 @@ async def _keep_and_read(bootstrap: str) -> None:
             await keeping
             place.map.forget_below(place.upstream - 3 * 2 * CHUNK)
         await notes.keep({PARTITION: place})
-        await notes.keep_origins({"us.orders": TopicOrigin("orders", ("c1",))})
+        await notes.keep_origins({"us.orders": MirrorOrigin("orders", ("c1",))})
         again = MirrorNotes(cluster, "map")
         await again.open()
         found = again.place(PARTITION)
@@ -41,11 +41,11 @@ async def _keep_and_read(bootstrap: str) -> None:
         assert place.map.dropped > 0
         for offset in range(place.upstream + 2):
             assert found.map.translate(offset) == place.map.translate(offset)
-        assert again.origins == {"us.orders": TopicOrigin("orders", ("c1",))}
+        assert again.origins == {"us.orders": MirrorOrigin("orders", ("c1",))}
         assert again.partitions == [PARTITION]
 
 
-def _copy(place: LanePlace, steps: int) -> None:
+def _copy(place: LaneState, steps: int) -> None:
     """Copy transactions of two records, each with a marker behind."""
     for _ in range(steps * 150):
         place.map.add(place.upstream, place.downstream, 2)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from tests.mirror.lanes import SOURCE, TARGET
 
-from ottla.mirror.lane import LanePlace, LaneStopped
+from ottla.mirror.lane import LaneState, LaneStopped
 from ottla.mirror.starting import Present, producer_id, settled
 
 NOW = Present(SOURCE, TARGET, "s1", "t1", 10, 500)
-PLACE = LanePlace(100, 90, 90, "s1", "t1")
+PLACE = LaneState(100, 90, 90, "s1", "t1")
 
 
 def test_a_place_that_is_still_there_stays() -> None:

@@ -7,7 +7,7 @@ from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.mirror.notes import MirrorNotes
 from ottla.mirror.options import OPTIONS, FlowSettings, Mirrors
-from ottla.mirror.topics import MirrorTopics, chosen
+from ottla.mirror.topics import MirroredTopics, chosen
 
 _FACTORS = [option.name for option in OPTIONS if option.name.endswith("replication.factor")]
 
@@ -31,7 +31,7 @@ async def _check_flow(flow: FlowSettings) -> tuple[list[str], int]:
         Cluster(flow.source.bootstrap, settings=flow.source.client) as source,
         Cluster(flow.target.bootstrap, settings=flow.target.client) as target,
     ):
-        topics = MirrorTopics(flow, source, target, MirrorNotes(target, ""))
+        topics = MirroredTopics(flow, source, target, MirrorNotes(target, ""))
         await topics.meet()
         lines: list[str] = []
         wrong = 0

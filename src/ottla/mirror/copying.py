@@ -23,7 +23,7 @@ from ottla.client.model import EARLIEST, LATEST, Broker, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.produce import ProduceRequest, ProduceResponse
-from ottla.mirror.batches import Landed, OutgoingCopy, landed
+from ottla.mirror.batches import Landed, MirrorBatch, landed
 from ottla.mirror.lane import Lane, LaneStopped
 from ottla.records.batch import iterate_batches
 from ottla.records.faults import CorruptRecords
@@ -46,7 +46,7 @@ _CONFLICTS: Final = frozenset(
         ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
-Part = tuple[Lane, OutgoingCopy]
+Part = tuple[Lane, MirrorBatch]
 log = logging.getLogger("ottla.mirror")
 
 
@@ -62,7 +62,7 @@ class _Fetcher(Fetcher):
             self._stop(partition, fault.message)
 
 
-class MirrorCopying:
+class LaneCopying:
     """The lanes between two clusters, copied until `run` is cancelled or `ending` is set."""
 
     def __init__(
@@ -282,7 +282,7 @@ class MirrorCopying:
                 self._failed(lane, out, outcome)
         return failed
 
-    def _failed(self, lane: Lane, out: OutgoingCopy, fault: Exception) -> None:
+    def _failed(self, lane: Lane, out: MirrorBatch, fault: Exception) -> None:
         conflict = isinstance(fault, ApiError) and fault.code in _CONFLICTS
         behind = lane.is_failing
         lane.failed(out)

@@ -16,7 +16,7 @@ from ottla.client.aio.cluster import Cluster
 from ottla.jobs.state_topic import Pair, StateTopic
 from ottla.jobs.state_topic_setup import UnusableTopic, Words
 from ottla.kernel.ids import TopicPartition
-from ottla.mirror.lane import LanePlace
+from ottla.mirror.lane import LaneState
 from ottla.mirror.offset_map import CHUNK, OffsetMap
 
 _AT_ONCE: Final = 200
@@ -31,7 +31,7 @@ _WORDS: Final = Words(
 
 
 @dataclass(frozen=True, slots=True)
-class TopicOrigin:
+class MirrorOrigin:
     """The topic that a mirrored one was copied from, and the ids of the clusters that its records came through."""
 
     topic: str
@@ -42,7 +42,7 @@ class MirrorNotes:
     """The table, read once at the start; this process is the one that adds to it."""
 
     def __init__(self, cluster: Cluster, topic: str, *, replication_factor: int = -1) -> None:
-        self.origins: dict[str, TopicOrigin] = {}
+        self.origins: dict[str, MirrorOrigin] = {}
         """By topic of the target."""
         self._places: dict[TopicPartition, dict[str, Any]] = {}
         self._chunks: dict[tuple[TopicPartition, int], bytes] = {}
@@ -70,7 +70,7 @@ class MirrorNotes:
         """The source's partitions that have a place."""
         return sorted(self._places)
 
-    def place(self, partition: TopicPartition) -> LanePlace | None:
+    def place(self, partition: TopicPartition) -> LaneState | None:
         """The place that was kept last of a source's partition."""
         found = self._places.get(partition)
         if found is None:
@@ -82,11 +82,11 @@ class MirrorNotes:
         if len(known) != count:
             raise UnusableTopic(f"the map of {partition} has {len(known)} of {count} breaks: {_WORDS.remedy}")
         self._kept[partition] = known.dropped, count
-        return LanePlace(
+        return LaneState(
             found["upstream"], found["downstream"], found["copied"], found["source_id"], found["target_id"], known
         )
 
-    async def keep(self, places: Mapping[TopicPartition, LanePlace]) -> None:
+    async def keep(self, places: Mapping[TopicPartition, LaneState]) -> None:
         """Keep places, with what is new in their maps, and without what is dropped of them."""
         records: list[Pair] = []
         old: list[Pair] = []
@@ -108,7 +108,7 @@ class MirrorNotes:
         """Have the whole map of a partition kept next time."""
         self._kept[partition] = 0, 0
 
-    async def keep_origins(self, origins: Mapping[str, TopicOrigin]) -> None:
+    async def keep_origins(self, origins: Mapping[str, MirrorOrigin]) -> None:
         """Keep where topics of the target come from, those that are new or other than before."""
         new = {topic: each for topic, each in origins.items() if self.origins.get(topic) != each}
         await self._put([(_key("origin", topic), _origin_value(each)) for topic, each in new.items()])
@@ -135,7 +135,7 @@ class MirrorNotes:
                 self._chunks[TopicPartition(*rest[:2]), rest[2]] = value or b""
             case "origin", [str()]:
                 content = json.loads(value or b"null")
-                self.origins[rest[0]] = TopicOrigin(content["topic"], tuple(content["clusters"]))
+                self.origins[rest[0]] = MirrorOrigin(content["topic"], tuple(content["clusters"]))
             case _ if kind != "nothing":
                 raise ValueError(f"unknown key {kind}")
 
@@ -150,7 +150,7 @@ def _key(*parts: object) -> bytes:
     return json.dumps(parts, separators=(",", ":")).encode()
 
 
-def _place_value(place: LanePlace) -> bytes:
+def _place_value(place: LaneState) -> bytes:
     content = {
         "upstream": place.upstream, "downstream": place.downstream, "copied": place.copied,
         "source_id": place.source_id, "target_id": place.target_id, "breaks": len(place.map),
@@ -160,16 +160,16 @@ def _place_value(place: LanePlace) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _origin_value(origin: TopicOrigin) -> bytes:
+def _origin_value(origin: MirrorOrigin) -> bytes:
     return json.dumps({"topic": origin.topic, "clusters": origin.clusters}, separators=(",", ":")).encode()
 
 
-def origins_of(pairs: Iterable[tuple[bytes, bytes | None]]) -> dict[str, TopicOrigin]:
+def origins_of(pairs: Iterable[tuple[bytes, bytes | None]]) -> dict[str, MirrorOrigin]:
     """The origins of a cluster's topics, by the records of a mirror's topic there; other records are passed over."""
-    found: dict[str, TopicOrigin] = {}
+    found: dict[str, MirrorOrigin] = {}
     for key, value in pairs:
         kind, *rest = json.loads(key)
         if kind == "origin" and value is not None:
             content = json.loads(value)
-            found[rest[0]] = TopicOrigin(content["topic"], tuple(content["clusters"]))
+            found[rest[0]] = MirrorOrigin(content["topic"], tuple(content["clusters"]))
     return found

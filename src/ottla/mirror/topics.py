@@ -16,7 +16,7 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_configs import DescribeConfigsResourceResult
-from ottla.mirror.notes import MirrorNotes, TopicOrigin, origins_of
+from ottla.mirror.notes import MirrorNotes, MirrorOrigin, origins_of
 from ottla.mirror.options import FlowSettings
 from ottla.mirror.policy import NameFilter
 from ottla.records.reader import read_run
@@ -82,7 +82,7 @@ async def factor_of(flow: FlowSettings, target: Cluster, name: str) -> int:
     return min(usual, brokers)
 
 
-class MirrorTopics:
+class MirroredTopics:
     """Keeps the target's topics in step."""
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, notes: MirrorNotes) -> None:
@@ -92,7 +92,7 @@ class MirrorTopics:
         """The ids of the clusters."""
         self._source_admin, self._target_admin = Admin(cluster=source), Admin(cluster=target)
         self._refused: set[str] = set()
-        self._origins: dict[str, TopicOrigin] = {}
+        self._origins: dict[str, MirrorOrigin] = {}
         """The origins of the source's topics."""
 
     async def meet(self) -> None:
@@ -198,17 +198,17 @@ class MirrorTopics:
             )
         self._refused |= looping
         kept = [name for name in names if name not in looping]
-        new: dict[str, TopicOrigin] = {}
+        new: dict[str, MirrorOrigin] = {}
         for name in kept:
             came = self._origins[name].clusters if name in self._origins else ()
             remote = self.flow.policy.remote_topic(self.flow.source.alias, name)
-            new[remote] = TopicOrigin(name, (*came, self.source_cluster))
+            new[remote] = MirrorOrigin(name, (*came, self.source_cluster))
         await self.notes.keep_origins(new)
         return kept
 
-    async def _origins_at_source(self) -> dict[str, TopicOrigin]:
+    async def _origins_at_source(self) -> dict[str, MirrorOrigin]:
         """The origins of the source's topics, as the mirrors that write there have noted it."""
-        found: dict[str, TopicOrigin] = {}
+        found: dict[str, MirrorOrigin] = {}
         mark = self.flow.policy.map_topic("")[: -len(f"{self.flow.policy.internal_separator}internal")]
         for topic in await self.source.topics():
             if not topic.startswith(mark):

@@ -12,7 +12,7 @@ from ottla.mirror.groups import Groups
 from ottla.mirror.lane import Lane
 from ottla.mirror.notes import MirrorNotes
 from ottla.mirror.options import FlowSettings
-from ottla.mirror.topics import MirrorTopics
+from ottla.mirror.topics import MirroredTopics
 
 
 class Translating:
@@ -30,7 +30,7 @@ class Translating:
         ):
             notes = MirrorNotes(target, settings.policy.map_topic(settings.source.alias))
             await notes.open()
-            topics = MirrorTopics(settings, source, target, notes)
+            topics = MirroredTopics(settings, source, target, notes)
             await topics.meet()
             await topics.ensure_checkpoints()
             lanes: dict[TopicPartition, Lane] = {}
