@@ -51,27 +51,48 @@ def apis() -> str:
     """Every API that is served, with its versions."""
     from ottla.wire.apis import APIS
 
-    rows = []
-    for api in APIS.values():
-        permission = api.permission
-        rows.append(
-            (
-                str(api.key),
-                api.name,
-                _versions(*api.served),
-                _versions(*api.announced),
-                "-" if api.flexible_since is None else str(api.flexible_since),
-                "-" if permission is None else f"{permission.operation.name} {permission.resource.name}",
-            )
+    rows = [
+        (
+            str(api.key),
+            api.name,
+            _versions(*api.served),
+            _versions(*api.announced),
+            "-" if api.flexible_since is None else str(api.flexible_since),
         )
+        for api in APIS.values()
+    ]
     return _page(
         "APIs and versions",
         "What `ApiVersions` announces is what Apache Kafka 4.3.1 announces for the same API; where other versions are "
         "served than announced, [ARCHITECTURE.md](../../ARCHITECTURE.md) says why. An API that is not in the table is "
         "not announced, and a request for it closes the connection.",
-        "*Flexible from* is the first version with compact lengths and tagged fields. *Permission* is what a request "
-        "will have to be allowed to do once there is access control; today everybody may.",
-        *_table(("key", "API", "served", "announced", "flexible from", "permission"), rows),
+        "*Flexible from* is the first version with compact lengths and tagged fields. [rights.md](rights.md) lists the "
+        "rights that each API takes.",
+        *_table(("key", "API", "served", "announced", "flexible from"), rows),
+    )
+
+
+def rights() -> str:
+    """The rights that each API takes, and the answer to those who lack them."""
+    from ottla.wire.apis import APIS
+    from ottla.wire.checks import Check, checks
+
+    def row(key: int, check: Check) -> tuple[str, ...]:
+        several = isinstance(check.operation, tuple)
+        operations = "each of its operations" if several else "-" if check.operation is None else check.operation.name
+        resource = "-" if check.resource is None else check.resource.name
+        return (f"{APIS[key].name} {check.versions}", operations, resource, check.name, check.when, check.answer)
+
+    return _page(
+        "Rights",
+        "Where an authorizer limits clients ([security](../guide/security.md)), each request is held against these "
+        "rows, which are those of Apache Kafka 4.3.1. *READ*, *WRITE*, *DELETE* and *ALTER* allow *DESCRIBE*, "
+        "*ALTER_CONFIGS* allows *DESCRIBE_CONFIGS*. The numbers are error codes: 29 topic, 30 group, 31 cluster and "
+        "53 transactional id not authorized. Brokers of the cluster are not asked.",
+        *_table(
+            ("API and versions", "operation", "resource", "which", "when", "answer without it"),
+            [row(key, check) for key, rows in checks().items() for check in rows],
+        ),
     )
 
 
@@ -191,6 +212,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "lake.md": lake,
     "metrics.md": metrics,
     "python.md": python,
+    "rights.md": rights,
     "spark.md": spark,
 }
 

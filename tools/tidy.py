@@ -34,6 +34,7 @@ MAY_PRINT = (
     "connect/distributed.py",
     "streams/command.py",
     "streams/state_command.py",
+    "mirror/command.py",
 )
 # protoc reads schemas from files alone; the handler of signals writes to stderr by a call that takes no lock.
 MAY_CALL_FILES = (

@@ -141,8 +141,8 @@ def test_a_port_that_is_taken_before_its_broker_binds_it_is_left_to_its_owner(tm
 
     with socket.socket() as owner:
 
-        def choose_and_lose(directories, base):
-            chosen = give_ports(directories, base)
+        def choose_and_lose(directories, base, listener):
+            chosen = give_ports(directories, base, listener)
             owner.bind(("127.0.0.1", usual))
             owner.listen()
             return chosen
@@ -207,6 +207,24 @@ def test_machines_read_an_object_a_line(tmp_path):
         assert (broker["state"], broker["pid"], broker["lag"]) == ("serving", up.brokers()[1]["pid"], 0)
         with Up(tmp_path / "other", "--format", "xml") as wrong:
             assert wrong.process.wait(60) == 2
+
+
+def test_a_secure_cluster_lets_in_the_user_of_its_folder_alone(tmp_path, capsys):
+    with Up(tmp_path / "c", "--brokers", "2", "--secure", *own_ports(2)) as up:
+        servers = up.wait_for_all(2)
+        folder = tmp_path / "c" / "secure"
+        client = folder / "users" / "admin" / "client.properties"
+        until(lambda: f"bootstrap.servers={servers}\n" in client.read_text())
+        assert main(["topic", "create", "t", "--replicas", "2", "--command-config", str(client)]) == 0
+        assert main(["cluster", "status", "--command-config", str(client), "--format", "json"]) == 0
+        assert main(["secure", "user", "add", "alice", "--dir", str(folder)]) == 0
+        lines = (folder / "users" / "alice" / "librdkafka.properties").read_text().splitlines()
+        producer = Producer(dict(line.split("=", 1) for line in lines))
+        producer.produce("t", b"x")
+        assert producer.flush(30) == 0
+        assert main(["topic", "list", "-b", servers]) == 1
+        capsys.readouterr()
+        assert up.end()[0] == 0
 
 
 @pytest.mark.parametrize(

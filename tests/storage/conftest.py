@@ -1,27 +1,5 @@
-"""Gives storage's tests a folder in memory: they open and write small files ten thousands of times.
+"""Gives storage's tests a folder in memory."""
 
-What a disk keeps when its power is cut is tested on simulated disks, and test_real_disks.py mounts its own.
-"""
+from tests.in_memory import tmp_path
 
-from __future__ import annotations
-
-import shutil
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-MEMORY = Path("/dev/shm")
-ROOM = 4 << 30
-"""The free bytes without which tests use the disk: containers often have a few megabytes there."""
-
-
-@pytest.fixture
-def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < ROOM:
-        yield tmp_path_factory.mktemp("storage")
-        return
-    folder = Path(tempfile.mkdtemp(prefix="ottla-", dir=MEMORY))
-    yield folder
-    shutil.rmtree(folder)
+__all__ = ["tmp_path"]

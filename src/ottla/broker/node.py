@@ -59,6 +59,7 @@ from ottla.storage.directory.directory import HeldLock
 
 if TYPE_CHECKING:
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.requests.rights import Rights
     from ottla.config.broker import BrokerConfig
     from ottla.kernel.errors import ErrorCode
     from ottla.storage.log import Log
@@ -217,6 +218,7 @@ class Node:
             endpoints=self.endpoints,
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),
+            rights=_rights(around),
         )
 
     # Calls for parts that are built before the part they call.
@@ -388,6 +390,15 @@ class Node:
                 replica = self.replicas.by_id.get((topic.topic_id, partition.partition))
                 if replica is not None:
                     self.replicas.configure(replica, partition, config)
+
+
+def _rights(around: Environment) -> Rights | None:
+    """The part that limits clients, where `authorizer.class.name` asks for it."""
+    if not around.config.authorizer_class_name:
+        return None
+    from ottla.broker.requests.rights import Rights
+
+    return Rights(around.config, lambda: around.metadata)
 
 
 def _upkeep(config: BrokerConfig) -> Upkeep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import platform
 import socket
 import sys
@@ -10,12 +11,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.cli import doctor_security
 from ottla.cli.command import Command, bad, counted, dim, good, print_json, wants_json
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.doctor_clock import findings
 from ottla.cli.doctor_disks import troubles
+from ottla.cli.doctor_security import SecurityFinding
 from ottla.cli.faults import Misuse
-from ottla.cli.options import Given
+from ottla.cli.options import Given, Option
 from ottla.cli.waiting import LeaderlessPartition, waiting_partitions
 from ottla.client.admin.troubles import record_decoders, replica_troubles
 from ottla.client.blocking.admin import Admin
@@ -47,6 +50,13 @@ class DoctorReport:
     def note(self, text: str) -> None:
         self.lines.append(("note", text, ""))
 
+    def add(self, found: Iterable[SecurityFinding]) -> None:
+        for one in found:
+            if one.advice:
+                self.wrong(one.what, one.advice)
+            else:
+                self.fine(one.what)
+
     @property
     def healthy(self) -> bool:
         return all(kind != "wrong" for kind, _, _ in self.lines)
@@ -68,6 +78,10 @@ def _doctor(given: Given) -> int:
     path = given.text("command-config")
     settings = client_settings(read_properties(path) if path else {})
     report.note(f"this command: ottla {__version__}, Python {platform.python_version()}")
+    if (config := given.text("config")) is not None:
+        report.add(doctor_security.of_file(config, _now()))
+        if given.origin != "-b":
+            return _end(given, report)
     try:
         addresses = parse_bootstrap(given.need("bootstrap-server"))
     except ValueError as fault:
@@ -75,6 +89,10 @@ def _doctor(given: Given) -> int:
     reached = [address for address in addresses if _try(address, settings, report)]
     if reached:
         _look_at_cluster(given.need("bootstrap-server"), settings, reached, report)
+    return _end(given, report)
+
+
+def _end(given: Given, report: DoctorReport) -> int:
     if wants_json(given):
         print_json(
             {
@@ -112,6 +130,8 @@ def _try(address: Destination, settings: ClientSettings, report: DoctorReport) -
     report.note(f"the broker serves {len(connection.api_versions)} APIs")
     if missing:
         report.note(f"it does not serve {', '.join(missing)}")
+    if (tls := connection.tls()) is not None:
+        report.add(doctor_security.of_connection(f"bootstrap {address}", *tls, _now()))
     connection.close()
     return True
 
@@ -132,6 +152,7 @@ def _look_at_cluster(
             _look_at_broker(broker, settings, reached, report)
         for what, advice in troubles(cluster):
             report.wrong(what, advice)
+        report.add(doctor_security.of_brokers(cluster))
         for one in findings(cluster):
             if one.wrong:
                 report.wrong(one.what, one.advice)
@@ -249,6 +270,17 @@ def _resolved(host: str) -> set[str]:
         return set()
 
 
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 COMMAND = Command(
-    "ottla doctor [-b HOST:PORT]", "Explain what a client sees of a cluster, and what is wrong with it.", _doctor
+    "ottla doctor [-b HOST:PORT] [--config FILE]",
+    "Explain what a client sees of a cluster, and what is wrong with it.",
+    _doctor,
+    [
+        Option(
+            "config", "A server.properties: say what is open, weak or expires. With -b look at the cluster too.", "FILE"
+        )
+    ],
 )

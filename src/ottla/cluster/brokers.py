@@ -52,7 +52,9 @@ CONSUMER_GROUPS = 5
 """The level from which on every broker coordinates groups of the consumer protocol (KIP-848)."""
 SECURITY = 6
 """The level from which on users are kept in the metadata."""
-LATEST_METADATA_VERSION = SECURITY
+ACLS = 7
+"""The level from which on ACLs are kept in the metadata."""
+LATEST_METADATA_VERSION = ACLS
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _PRODUCER_IDS_LOST = 1 << 40

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.kernel.acls import Acl, AclFilter
 from ottla.kernel.credentials import ScramKeys
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata.state import HeldDirectory, Listener
@@ -263,6 +264,36 @@ class EditScramKeys(NamedTuple):
         return EVERYTHING
 
 
+class CreateAcls(NamedTuple):
+    """Add these ACLs; those that are there already stay."""
+
+    acls: tuple[Acl, ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class DeleteAcls(NamedTuple):
+    """Remove the ACLs that one of these filters takes."""
+
+    filters: tuple[AclFilter, ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class AddFirstUsers(NamedTuple):
+    """Set keys of users by (user, mechanism), where the cluster has no user with a password yet; else do nothing."""
+
+    keys: tuple[tuple[str, int, ScramKeys], ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
 class RegisterBroker(NamedTuple):
     """A broker has recovered its logs and wants to act; this ends all leaderships of its last incarnation (rule A8)."""
 
@@ -435,6 +466,9 @@ Command = (
     | EditConfigs
     | AllocateProducerIds
     | EditScramKeys
+    | CreateAcls
+    | DeleteAcls
+    | AddFirstUsers
 )
 
 

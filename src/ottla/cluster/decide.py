@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.cluster import brokers, configs, features, partitions, reassign, topics, users
+from ottla.cluster import acls, brokers, configs, features, partitions, reassign, topics, users
 from ottla.cluster.commands import (
+    AddFirstUsers,
     AllocateProducerIds,
     AlterReassignment,
     BalanceLeaders,
@@ -18,8 +19,10 @@ from ottla.cluster.commands import (
     ChangeInSync,
     Command,
     CommandWriter,
+    CreateAcls,
     CreatePartitions,
     CreateTopic,
+    DeleteAcls,
     DeleteTopic,
     DeposeShortLeader,
     DrainBroker,
@@ -83,5 +86,8 @@ _DECISIONS: dict[type, Decision] = {
     UpdateFeatures: _without_writer(features.update),
     UnregisterBroker: _without_writer(brokers.unregister),
     EditScramKeys: _without_writer(users.edit_scram_keys),
+    CreateAcls: _without_writer(acls.create),
+    DeleteAcls: _without_writer(acls.delete),
+    AddFirstUsers: _without_writer(users.add_first_users),
 }
 """Each command with its decision; RegisterBroker and UnfenceBroker come before, from brokers that may not act yet."""

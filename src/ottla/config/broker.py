@@ -22,6 +22,8 @@ _HOURS_MOST = 1_000_000
 """114 years."""
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 PLAIN_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_OLD_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 
 
 _ASSIGNORS = some_of("uniform", "range")
@@ -46,6 +48,23 @@ def _listener_addresses(value: Value) -> str | None:
         host, colon, port = address.rpartition(":")
         if not (name and separator and colon and _is_port(port) and " " not in host):
             return f"{listener} is not NAME://HOST:PORT"
+    return None
+
+
+def _authorizer(value: Value) -> str | None:
+    """Kafka's own names alone: a class from a configuration is never loaded."""
+    if value in ("", STANDARD_AUTHORIZER):
+        return None
+    if value == _OLD_AUTHORIZER:
+        return f"it kept its ACLs in ZooKeeper, and Kafka 4 has it no more; set {STANDARD_AUTHORIZER}"
+    return f"there is only {STANDARD_AUTHORIZER}"
+
+
+def _principals(value: Value) -> str | None:
+    for principal in str(value).split(";"):
+        kind, colon, name = principal.strip().partition(":")
+        if principal.strip() and not (kind and colon and name):
+            return f"{principal.strip()} is not User:NAME; semicolons stand between principals"
     return None
 
 
@@ -308,6 +327,27 @@ class BrokerConfig(OptionSet):
         "zookeeper.digest", None, OptionKind.PASSWORD, check=_user_and_password,
         doc="ottla's own: USER:PASSWORD by which the brokers keep their nodes in ZooKeeper to themselves.",
     )
+    first_users: str | None = option(
+        "ottla.first.users", None, OptionKind.STRING,
+        doc="ottla's own: a file with keys of users, as `ottla secure init` makes it. They are taken at a start where "
+        "no user of the cluster has a password.",
+    )
+    insecure: bool = option(
+        "ottla.insecure", False, OptionKind.BOOLEAN,
+        doc="ottla's own: start even if a listener that other machines reach asks nobody who they are.",
+    )
+    http_host: str = option(
+        "ottla.http.host", "127.0.0.1", OptionKind.STRING,
+        doc="ottla's own: where /metrics and /health listen, on the port of --http-port.",
+    )
+    http_tls: bool = option(
+        "ottla.http.tls", False, OptionKind.BOOLEAN,
+        doc="ottla's own: serve /metrics and /health by HTTPS, with the ssl.* options of the broker.",
+    )
+    http_users: str | None = option(
+        "ottla.http.users", None, OptionKind.STRING,
+        doc="ottla's own: a file of lines NAME=PASSWORD, one of which /metrics and /health ask for.",
+    )
     broker_heartbeat_interval_ms: int = option(
         "broker.heartbeat.interval.ms", 2000, OptionKind.INT, check=at_least(10), status=OptionStatus.NO_EFFECT,
         doc="A broker renews its lease six times in each broker.session.timeout.ms.",
@@ -423,11 +463,20 @@ class BrokerConfig(OptionSet):
         "transactional.id.expiration.ms", 7 * DAY_MS, OptionKind.INT, check=at_least(1),
         doc="Forget a transactional id that nobody has used for this long.",
     )
-    # What would change who may do what is refused rather than ignored.
     authorizer_class_name: str = option(
-        "authorizer.class.name", "", OptionKind.STRING, status=OptionStatus.REFUSED,
-        doc="There is no access control yet; running open while a file asks for it would be worse than not running.",
+        "authorizer.class.name", "", OptionKind.STRING, check=_authorizer,
+        doc=f"{STANDARD_AUTHORIZER} limits clients by ACLs, which are kept in the metadata; empty: everybody may do "
+        "everything.",
     )
+    super_users: str = option(
+        "super.users", "", OptionKind.STRING, check=_principals,
+        doc="Users that may do everything, as User:NAME with semicolons between.",
+    )
+    allow_everyone_if_no_acl_found: bool = option(
+        "allow.everyone.if.no.acl.found", False, OptionKind.BOOLEAN,
+        doc="Open every resource that no ACL is about.",
+    )
+    # What would change who may do what is refused rather than ignored.
     config_providers: tuple[str, ...] = option(
         "config.providers", (), OptionKind.LIST, status=OptionStatus.REFUSED,
         doc="Values are taken as they stand; ${...} references are not filled in.",

@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ottla.config.broker import BrokerConfig
+from ottla.config.broker import STANDARD_AUTHORIZER, BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import (
     listeners_at_odds,
@@ -280,6 +280,11 @@ def _at_odds(config: BrokerConfig) -> list[str]:
         problems.append(
             "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent "
             "frequent changes in ISR"
+        )
+    if not config.authorizer_class_name and (config.super_users or config.allow_everyone_if_no_acl_found):
+        problems.append(
+            "super.users and allow.everyone.if.no.acl.found limit nobody without an authorizer: set "
+            f"authorizer.class.name={STANDARD_AUTHORIZER} too, or take them out"
         )
     for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
         value = _number(config, f"group.consumer.{name}")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.config.jaas import Jaas, WrongJaas, parse_jaas
+from ottla.config.listeners import named_as_kafka_does, without
 from ottla.config.option import ConfigError, OptionKind, OptionSet, Scope, at_least, nearest, one_of, option
 from ottla.tls.settings import TlsSettings, tls_settings
 
@@ -149,6 +150,13 @@ def protocol_of(name: str, texts: Mapping[str, str]) -> str:
     """A listener's protocol; empty where it has none that is known."""
     said = protocols(texts).get(name, name if name in PROTOCOLS else "")
     return said if said in PROTOCOLS else ""
+
+
+def client_listeners(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(name, HOST:PORT) of each listener for clients, as a file says them."""
+    given = tuple(each.strip() for each in texts.get("listeners", "").split(",") if "://" in each)
+    kept = without(texts.get("controller.listener.names", ""), named_as_kafka_does(given))
+    return [(each.partition("://")[0], each.partition("://")[2]) for each in kept]
 
 
 def texts_of(texts: Mapping[str, str], listener: str) -> dict[str, str]:

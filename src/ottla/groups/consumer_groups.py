@@ -109,7 +109,7 @@ class ConsumerGroups:
         if outcome.moved:
             self._watch_revocation(group.group_id, outcome.member, turn.now)
         if outcome.wants_regex or self._regexes.is_due(group, turn.now):
-            self._regexes.want(group.group_id, turn.now)
+            self._regexes.want(group.group_id, turn.caller.sees, turn.now)
 
     def _begin(self, upgraded: ConsumerGroup, turn: Turn) -> None:
         """Write a group that was made from a classic one, in one batch with the entries that follow."""

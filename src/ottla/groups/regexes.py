@@ -1,5 +1,7 @@
 """The topics that the regular expressions of a group match; names are looked up in slices.
 
+A run sees the topics that the member sees whose heartbeat began it (KIP-848); the result serves the whole group.
+
 A run takes one regular expression after the other and goes over all topic names with each. Every slice of names is a
 step of its own, and compiles one expression at most: a group may have as many of them as members, and no group may keep
 the others waiting. Its result is written as records; if it differs from the one before, the group begins a new epoch.
@@ -43,13 +45,16 @@ class RegexRuns:
         self._topics = topics
         self._refresh_interval_ms = refresh_interval_ms
         self._running: dict[str, _Run] = {}
+        self._seen: dict[str, Matcher] = {}
+        """The topics that a run may match, by the member that began it."""
         self._ended: dict[str, tuple[int, int]] = {}
         """The time of a group's last run, and the version of the topics that it looked at."""
 
-    def want(self, group_id: str, now: Moment) -> None:
+    def want(self, group_id: str, sees: Matcher, now: Moment) -> None:
         """Begin a run now, unless one is under way."""
         key = DeadlineKey(DeadlineKind.REGEX, group_id)
         if self._deadlines.at(key) is None:
+            self._seen[group_id] = sees
             self._deadlines.set(key, now.mono_ms)
 
     def is_due(self, group: ConsumerGroup, now: Moment) -> bool:
@@ -67,7 +72,7 @@ class RegexRuns:
         run = self._running.get(group.group_id)
         if run is None:
             run = self._running[group.group_id] = self._begin(group)
-        _step(run)
+        _step(run, self._seen[group.group_id])
         if run.left:
             self._deadlines.set(DeadlineKey(DeadlineKind.REGEX, group.group_id), now.mono_ms)
             return
@@ -80,6 +85,7 @@ class RegexRuns:
     def forget(self, group_id: str) -> None:
         self._deadlines.cancel(DeadlineKey(DeadlineKind.REGEX, group_id))
         self._running.pop(group_id, None)
+        self._seen.pop(group_id, None)
         self._ended.pop(group_id, None)
 
     def _begin(self, group: ConsumerGroup) -> _Run:
@@ -101,7 +107,7 @@ class RegexRuns:
             out.write(entry)
 
 
-def _step(run: _Run) -> None:
+def _step(run: _Run, sees: Matcher) -> None:
     """Match the next names with one of the expressions."""
     if not run.left:
         return
@@ -110,7 +116,7 @@ def _step(run: _Run) -> None:
         run.matches = _compiled(regex)
     names = run.names[run.place : run.place + _NAMES_PER_TURN]
     run.place += len(names)
-    run.matched.setdefault(regex, []).extend(filter(run.matches, names))
+    run.matched.setdefault(regex, []).extend(name for name in names if run.matches(name) and sees(name))
     if run.place >= len(run.names):
         run.left.pop()
         run.matches, run.place = None, 0

@@ -48,6 +48,11 @@ __all__ = [
 ]
 
 
+def everything(name: str) -> bool:
+    """The view of a client that may know of every topic."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The asking client, as DescribeGroups will show it, and its version of the API."""
@@ -55,6 +60,8 @@ class Caller:
     client_id: str
     client_host: str
     version: int
+    sees: Callable[[str], bool] = everything
+    """Tells of a topic's name whether this client may know of the topic."""
 
 
 @dataclass(frozen=True, slots=True)

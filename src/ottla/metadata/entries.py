@@ -242,6 +242,33 @@ class ScramKeysRemoved:
     mechanism: int = field(Int8)
 
 
+@struct()
+class AclEntry:
+    """One ACL; the numbers are those of Kafka's protocol."""
+
+    resource_type: int = field(Int8)
+    name: str = field(String)
+    pattern_type: int = field(Int8)
+    principal: str = field(String)
+    host: str = field(String)
+    operation: int = field(Int8)
+    permission: int = field(Int8)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class AclsAdded:
+    """New ACLs. They count from this entry on."""
+
+    acls: list[AclEntry] = field(Array(AclEntry))
+
+
+@message(versions=(0, 0), flexible_since=0)
+class AclsRemoved:
+    """ACLs that do not count any more."""
+
+    acls: list[AclEntry] = field(Array(AclEntry))
+
+
 Body = (
     BrokerRegistered
     | BrokerFenced
@@ -259,6 +286,8 @@ Body = (
     | ClusterCreated
     | ScramKeysSet
     | ScramKeysRemoved
+    | AclsAdded
+    | AclsRemoved
 )
 
 ENTRY_TYPES: dict[int, type[Body]] = {
@@ -278,6 +307,8 @@ ENTRY_TYPES: dict[int, type[Body]] = {
     14: ProducerIdsAllocated,
     15: ScramKeysSet,
     16: ScramKeysRemoved,
+    17: AclsAdded,
+    18: AclsRemoved,
 }
 """The types by their numbers, which never change."""
 _NUMBERS = {kind: number for number, kind in ENTRY_TYPES.items()}

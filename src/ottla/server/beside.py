@@ -21,18 +21,20 @@ class BesideFailed(Exception):
 class ProcessBeside:
     """One process beside a broker: a command of `ottla` on its address."""
 
-    def __init__(self, command: Sequence[str], name: str, address: str, port: int) -> None:
-        """`command`: its words, as `registry start`; `name`: the words for it in a sentence."""
+    def __init__(self, command: Sequence[str], name: str, address: str, port: int, client: str | None = None) -> None:
+        """`command`: its words; `name`: the words for it in a sentence; `client`: its file of client options."""
         self._command = command
         self._name = name
         self._address = address
         self._port = port
+        self._client = client
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> str:
         """Start the process and return its URL; BesideFailed if it does not start."""
         pipe = asyncio.subprocess.PIPE
         command = [sys.executable, "-m", "ottla.cli.main", *self._command, "--with-parent"]
+        command += [] if self._client is None else ["--command-config", self._client]
         self._process = await asyncio.create_subprocess_exec(
             *command, "-b", self._address, "--port", str(self._port), stdin=pipe, stdout=pipe
         )

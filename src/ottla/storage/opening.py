@@ -22,15 +22,9 @@ from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.deleted_segments import deleted_in
 from ottla.storage.segment.index_witness import IndexWitness
+from ottla.storage.segment.names import LOG, SUFFIXES, bases_in, segment_path
 from ottla.storage.segment.scan import ScannedHeader, first_header, scan_headers
-from ottla.storage.segment.segment import (
-    LOG,
-    MAX_RELATIVE_OFFSET,
-    SUFFIXES,
-    Segment,
-    bases_in,
-    segment_path,
-)
+from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Segment
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 from ottla.storage.values import Cost, Known
 

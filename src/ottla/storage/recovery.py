@@ -37,18 +37,18 @@ from ottla.storage.producers.replay import replay_producers
 from ottla.storage.producers.snapshot import BadSnapshot, put_snapshot, snapshot_offsets, snapshot_path
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, headers_around
-from ottla.storage.segment.scan import scan_headers
-from ottla.storage.segment.segment import (
+from ottla.storage.segment.names import (
     ABORTED_INDEX,
     CLEANED,
     FETCHED,
     LOG,
     SUFFIXES,
     SWAP,
-    Segment,
     base_offset_of,
     segment_path,
 )
+from ottla.storage.segment.scan import scan_headers
+from ottla.storage.segment.segment import Segment
 from ottla.storage.values import FULL_DISK, Cost, Known, Recovered
 
 _AGAIN_BYTES = 1 << 20

@@ -146,3 +146,17 @@ class FollowedContext:
             except OSError:
                 seen.append((0, 0, 0))
         return tuple(seen)
+
+
+def following_context(settings: TlsSettings, complain: Callable[[str], None]) -> ssl.SSLContext:
+    """A listener's context for servers that take one for good: each handshake has the files as they are then."""
+    followed = FollowedContext(settings, server_context, complain)
+    first = followed.context
+
+    def begun(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        followed.follow()
+        if followed.context is not first:
+            connection.context = followed.context
+
+    first.sni_callback = begun
+    return first

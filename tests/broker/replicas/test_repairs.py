@@ -21,8 +21,8 @@ from ottla.records.batch import iterate_batches
 from ottla.storage.directory.refetch import Refetched
 from ottla.storage.maintenance.scrub import ScrubFinding, check_all
 from ottla.storage.segment.closed import ClosedSegment
+from ottla.storage.segment.names import LOG
 from ottla.storage.segment.scan import scan_headers
-from ottla.storage.segment.segment import LOG
 from ottla.storage.syncing import CHECKPOINT_BYTES
 
 PLACES = {"base offset": 7, "length": 9, "epoch": 13, "magic": 16, "crc": 18, "count": 58, "records": 70, "last": -1}

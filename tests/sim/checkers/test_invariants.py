@@ -33,7 +33,7 @@ from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.disk import SimDisk
 from ottla.storage.checkpoint import write_partition_metadata
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 
 TOPIC = "t"
 KEY = (topic_id(TOPIC), 0)

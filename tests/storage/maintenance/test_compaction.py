@@ -45,7 +45,7 @@ from ottla.storage.maintenance.compaction import (
     plan_compaction,
 )
 from ottla.storage.producers.snapshot import snapshot_offsets
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, LogRead, Origin
 

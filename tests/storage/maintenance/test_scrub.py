@@ -22,7 +22,7 @@ from ottla.storage.maintenance.scrub import (
     encode_segments,
 )
 from ottla.storage.segment.closed import ClosedSegment, check
-from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.names import INDEX, LOG, TIME_INDEX
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, LogRead
 

@@ -18,7 +18,7 @@ from ottla.storage.maintenance.scrub import ScrubFinding, check_all, decode_segm
 from ottla.storage.producers.producers import Guard
 from ottla.storage.segment.aborted import ENTRY, seal_of
 from ottla.storage.segment.closed import ClosedSegment
-from ottla.storage.segment.segment import ABORTED_INDEX, LOG
+from ottla.storage.segment.names import ABORTED_INDEX, LOG
 from ottla.storage.values import Appended, LogRead, Origin
 
 PATH, NOTE = "/data/t-0", f"/data/t-0/{ABORTED}"

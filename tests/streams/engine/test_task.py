@@ -12,7 +12,7 @@ from tests.streams.topologies import TOPOLOGIES, built
 
 from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topology, TopologyError
 from ottla.streams.engine.task import Task
-from ottla.streams.stores.disk import Database
+from ottla.streams.stores.disk import StoreDatabase
 from ottla.streams.values import Input, Place
 
 NAMES = [
@@ -51,7 +51,7 @@ def test_stores_on_disk_give_the_results_and_the_changes_of_stores_in_memory(
 ) -> None:
     topology = built(name)
     records = inputs(rows, topology.topics())
-    memory, disk = Task(topology), Task(topology, rows=Database(recent_rows=2))
+    memory, disk = Task(topology), Task(topology, rows=StoreDatabase(recent_rows=2))
     for batch, part in enumerate((records[:cut], records[cut:])):
         expected, found = memory.run(batch, part), disk.run(batch, part)
         assert found == expected

@@ -19,7 +19,7 @@ from ottla.streams.stores import (
     VersionedStore,
     WindowStore,
 )
-from ottla.streams.stores.disk import Database, database
+from ottla.streams.stores.disk import StoreDatabase, database
 from ottla.streams.stores.memory import FRESH, SortedKeys
 from ottla.streams.values import Windowed
 
@@ -45,14 +45,14 @@ def said(store: Any, name: str, arguments: tuple[Any, ...]) -> Any:
 
 def check_alike(make: Callable[[], Store], wanted: list[tuple[str, tuple[Any, ...]]]) -> None:
     memory, disk = make(), make()
-    disk.keep_in(Database(recent_rows=RECENT_ROWS))
+    disk.keep_in(StoreDatabase(recent_rows=RECENT_ROWS))
     for name, arguments in wanted:
         assert said(disk, name, arguments) == said(memory, name, arguments), name
     assert list(disk.changes.take().items()) == list(memory.changes.take().items())
     assert sorted(disk.entries()) == sorted(memory.entries())
     assert len(disk) == len(memory)
     again = make()
-    again.keep_in(Database(recent_rows=RECENT_ROWS))
+    again.keep_in(StoreDatabase(recent_rows=RECENT_ROWS))
     for key, entry in disk.entries():
         again.restore(key, entry)
     assert sorted(again.entries()) == sorted(memory.entries())
@@ -123,7 +123,7 @@ def test_rows_that_wait_are_alike_in_memory_and_on_disk(wanted: list[Any]) -> No
 def test_the_row_that_a_walk_gave_last_may_be_removed(on_disk: bool) -> None:
     store = OrderedStore("s", "text to text")
     if on_disk:
-        store.keep_in(Database(recent_rows=RECENT_ROWS))
+        store.keep_in(StoreDatabase(recent_rows=RECENT_ROWS))
     for number in range(1_000):
         store.put(number // 3, b"%d" % number, b"")
     seen = []
@@ -136,7 +136,7 @@ def test_the_row_that_a_walk_gave_last_may_be_removed(on_disk: bool) -> None:
 
 
 def test_a_disk_that_fails_is_said_with_the_place_of_the_stores() -> None:
-    kept = Database()
+    kept = StoreDatabase()
     store = KeyValueStore("s", TEXT, TEXT)
     store.keep_in(kept)
     kept.run("PRAGMA max_page_count = 8")

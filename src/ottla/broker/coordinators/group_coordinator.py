@@ -100,6 +100,9 @@ class Asking(Protocol):
     @property
     def client_host(self) -> str: ...
 
+    @property
+    def sees(self) -> Callable[[str], bool]: ...
+
 
 def caller_of(call: Asking) -> Caller:
-    return Caller(call.client_id, call.client_host, call.api_version)
+    return Caller(call.client_id, call.client_host, call.api_version, call.sees)

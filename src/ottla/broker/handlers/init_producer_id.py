@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transaction_coordinator import fenced_as
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_PRODUCER_ID
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -25,6 +26,8 @@ _KNOWS_FENCED_SINCE = 4
 
 
 async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    if error := _without_right(call, request):
+        return _refused(error)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
@@ -54,6 +57,21 @@ async def _transactional(call: Call, request: InitProducerIdRequest, transaction
     if answer.error:
         return _refused(fenced_as(answer.error, known=call.api_version >= _KNOWS_FENCED_SINCE))
     return InitProducerIdResponse(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+
+
+def _without_right(call: Call, request: InitProducerIdRequest) -> ErrorCode:
+    """NONE if the caller may have a producer id: for a transactional id by name, else with any topic to write to."""
+    name, rights = request.transactional_id, call.node.rights
+    if name is not None:
+        may = call.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name) and (
+            not request.enable2_pc or call.may(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, name)
+        )
+        return ErrorCode.NONE if may else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if call.may(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, told=False):
+        return ErrorCode.NONE
+    assert rights is not None
+    may = rights.may_on_any(call, Operation.WRITE, ResourceType.TOPIC)
+    return ErrorCode.NONE if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def _refusal(call: Call, request: InitProducerIdRequest, transactional_id: str) -> ErrorCode:

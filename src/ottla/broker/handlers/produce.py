@@ -35,6 +35,11 @@ Pending = tuple[list[Any], int, Partition, Appended]
 async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
     node = call.node
     acks = request.acks
+    refused: list[ProducedTopic] = []
+    if node.rights is not None:
+        from ottla.broker.requests.produce_rights import within_rights
+
+        request, refused = within_rights(call, request)
     cleared: ClearedProduce | None = None
     if request.transactional_id is not None:
         from ottla.broker.requests.produce_in_transaction import clear
@@ -83,7 +88,15 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
         if error:
             failed = True
             partitions[place] = not_produced(partitions[place][0], error)
-    if acks == 0:
+    return _answer(
+        call, request, [*answers, *refused] if refused else answers, explained, failed=failed or bool(refused)
+    )
+
+
+def _answer(
+    call: Call, request: Produce, answers: list[ProducedTopic], explained: list[RefusedAt], *, failed: bool
+) -> list[Part] | ProduceResponse:
+    if request.acks == 0:
         if failed:
             call.connection.close()
         return []

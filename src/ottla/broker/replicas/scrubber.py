@@ -20,7 +20,8 @@ from ottla.storage.maintenance.index_scrub import RebuiltIndexes
 from ottla.storage.maintenance.scrub import ScrubFinding, check_all
 from ottla.storage.segment.aborted import seal_of
 from ottla.storage.segment.closed import CheckedBytes, ClosedSegment
-from ottla.storage.segment.segment import LOG, Segment
+from ottla.storage.segment.names import LOG
+from ottla.storage.segment.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment

@@ -98,6 +98,9 @@ def produce_again(
     timing: RequestTiming | None = None,
 ) -> bool:
     """True if the request was taken; False leaves it untouched, for the story to answer."""
+    rights = services.rights
+    if rights is not None and rights.version() != shape.allowed_at:
+        return False
     replicas = services.replicas
     partition = (replicas.by_id if shape.by_id else replicas.by_name).get((shape.topic, index))  # type: ignore[arg-type]
     if partition is None or partition.is_internal:

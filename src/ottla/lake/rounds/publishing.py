@@ -100,11 +100,12 @@ class TablePublisher:
         self._shape = shape
         self._url = url
         self._loader = loader
+        self._tables: dict[str, LakeTable] = {}
 
     def begin(self, topic: str) -> None:
         if f"{topic}/" in (HOME, "_delta_log/"):
             raise LakeRefused(f"topic {topic} cannot be a table: a folder of this name has another meaning in a lake")
-        if topic_table(self._url, self._shape, topic).standings():
+        if self._table(topic).standings():
             raise LakeRefused(
                 f"the table of {topic} holds rounds of which the lake's state knows nothing: its rows would be there "
                 f"twice. Where the state was lost, remove what is left of {self._url}/_ottla and name all topics of "
@@ -114,13 +115,13 @@ class TablePublisher:
     def check(self, publication: Publication, before: Commit) -> None:
         for topic, columns in _known(publication, before):
             if not self._shape.debezium and met(columns.names, table=True):
-                _check_held(topic, columns, topic_table(self._url, self._shape, topic).columns(), self._shape)
+                _check_held(topic, columns, self._table(topic).columns(), self._shape)
         after = before.after(publication)
         for topic in sorted({count.span.topic for count in publication.counts}):
             if topic in before.topic_ids and publication.columns.get(topic) == before.columns.get(topic):
                 continue
             try:
-                topic_table(self._url, self._shape, topic).check(self._round(topic, publication, after))
+                self._table(topic).check(self._round(topic, publication, after))
             except CannotWiden as fault:
                 raise CannotWiden(fault.column, f"{fault} (topic {topic}). {_NOTHING}", topic) from fault
             except LakeRefused as fault:
@@ -128,12 +129,17 @@ class TablePublisher:
 
     def show(self, publication: Publication, after: Commit) -> None:
         for topic in sorted({count.span.topic for count in publication.counts}):
-            table = topic_table(self._url, self._shape, topic)
+            table = self._table(topic)
             done = self._round(topic, publication, after)
             if self._shape.key:
                 table.commit_keyed(done, key_columns(row_names(_columns(topic, publication), self._shape), self._shape))
             else:
                 table.commit(done)
+
+    def _table(self, topic: str) -> LakeTable:
+        if topic not in self._tables:
+            self._tables[topic] = topic_table(self._url, self._shape, topic)
+        return self._tables[topic]
 
     def _round(self, topic: str, publication: Publication, after: Commit) -> TableRound:
         return TableRound(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from weakref import WeakValueDictionary
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -19,7 +21,10 @@ from pyiceberg.exceptions import (
     ValidationError,
     ValidationException,
 )
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableUpdate
+from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from ottla.lake.stores import catalog_url, local_path
@@ -29,6 +34,9 @@ from ottla.lake.tables.attempts import CommitConflict, CommitUnknown
 CATALOG_NAME = "ottla"
 """The name under which a SQL catalog keeps its tables, and under which the library looks for settings of its own
 (`PYICEBERG_CATALOG__OTTLA__TOKEN` and the like), where credentials of a REST catalog belong."""
+
+_OPEN: WeakValueDictionary[tuple[tuple[str, str], ...], Catalog] = WeakValueDictionary()
+"""Catalogs that a table of this process has open, by their properties: opening one costs as much as a commit."""
 
 
 class CatalogPlace:
@@ -51,7 +59,7 @@ class CatalogPlace:
 
     def catalog(self) -> Catalog:
         if self._catalog is None:
-            self._catalog = load_catalog(CATALOG_NAME, **self._properties)
+            self._catalog = _opened(self._properties)
         return self._catalog
 
     def load(self) -> Table | None:
@@ -75,6 +83,36 @@ class CatalogPlace:
             self.catalog().create_namespace_if_not_exists(self.identifier[:-1])
         except NamespaceAlreadyExistsError:
             return
+
+
+def _opened(properties: dict[str, str]) -> Catalog:
+    """The catalog of these properties, which all tables of a load share."""
+    key = tuple(sorted(properties.items()))
+    catalog = _OPEN.get(key)
+    if catalog is None:
+        catalog = load_catalog(CATALOG_NAME, **properties)
+        if isinstance(catalog, SqlCatalog):
+            # A connection is closed after each use: a pool would hold one to a file that was replaced meanwhile.
+            catalog.engine.dispose()
+            catalog.engine = create_engine(properties["uri"], poolclass=NullPool)
+        _OPEN[key] = catalog
+    return catalog
+
+
+class Change(Transaction):
+    """A transaction that makes the metadata of its updates once.
+
+    The library makes it anew at each of a dozen questions in a commit, with a deep copy of every snapshot.
+    """
+
+    _made: tuple[TableMetadata, tuple[TableUpdate, ...], TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        base, updates = self._table.metadata, self._updates
+        if self._made is None or self._made[0] is not base or self._made[1] is not updates:
+            self._made = (base, updates, super().table_metadata)
+        return self._made[2]
 
 
 def catalog_properties(catalog: str, lake_url: str) -> dict[str, str]:

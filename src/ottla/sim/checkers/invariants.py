@@ -23,7 +23,7 @@ from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches, checkpointed, first_offset, holds_topic, homes, is_synced, newest_epoch
 from ottla.storage.checkpoint import LOG_START
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 
 if TYPE_CHECKING:
     from ottla.coordination.memory import MemoryStore

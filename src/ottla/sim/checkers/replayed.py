@@ -25,7 +25,8 @@ from ottla.storage.disk.memory import MemoryDisk
 from ottla.storage.maintenance import cleaning
 from ottla.storage.maintenance.compaction import CompactionPlan, LastOfProducer, last_of_producers
 from ottla.storage.segment.aborted import AbortedEntry
-from ottla.storage.segment.segment import ABORTED_INDEX, CLEANED, LOG, Segment
+from ottla.storage.segment.names import ABORTED_INDEX, CLEANED, LOG
+from ottla.storage.segment.segment import Segment
 from ottla.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:

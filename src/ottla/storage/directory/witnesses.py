@@ -16,8 +16,8 @@ from ottla.kernel.seams import Disk
 from ottla.storage.checkpoint import ASIDE, LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs, read_small
 from ottla.storage.directory.remembered import Trust
 from ottla.storage.segment.deleted_segments import deleted_in, start_without_deleted
+from ottla.storage.segment.names import LOG, bases_in, segment_path
 from ottla.storage.segment.scan import ScannedHeader, scan_headers
-from ottla.storage.segment.segment import LOG, bases_in, segment_path
 
 log = logging.getLogger("ottla.storage")
 

@@ -21,8 +21,9 @@ from ottla.records.faults import CorruptRecords
 from ottla.records.reader import Record, read_records
 from ottla.storage.maintenance.compaction import CompactionPlan, CompactionResult
 from ottla.storage.segment.aborted import AbortedEntry
+from ottla.storage.segment.names import CLEANED, LOG, SUFFIXES
 from ottla.storage.segment.scan import scan_batches
-from ottla.storage.segment.segment import CLEANED, LOG, SUFFIXES, Segment, counted_timestamp
+from ottla.storage.segment.segment import Segment, counted_timestamp
 
 _LONG_KEY = 24
 """Longer keys are remembered by a 16-byte digest."""

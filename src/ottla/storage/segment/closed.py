@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.segment.index import OFFSET_ENTRY
+from ottla.storage.segment.names import INDEX, LOG, segment_path
 from ottla.storage.segment.scan import ScannedHeader, first_header
-from ottla.storage.segment.segment import INDEX, LOG, segment_path
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 
 _UNREADABLE = (errno.EIO, errno.EUCLEAN, errno.EBADMSG)

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
+from ottla.storage.segment.names import DELETED, LOG, base_offset_of, bases_in, segment_path
 from ottla.storage.segment.scan import ScannedHeader, parse_header, scan_batches, scan_headers
-from ottla.storage.segment.segment import DELETED, LOG, Segment, base_offset_of, bases_in, segment_path
+from ottla.storage.segment.segment import Segment
 
 log = logging.getLogger("ottla.storage")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,33 +16,20 @@ from ottla.kernel.seams import Buffer, Disk, OpenFile
 from ottla.records.batch import Batch
 from ottla.storage.segment.aborted import AbortedIndex
 from ottla.storage.segment.index import SparseIndex, offset_index, time_index
+from ottla.storage.segment.names import (
+    ABORTED_INDEX,
+    INDEX,
+    LOG,
+    SUFFIXES,
+    TIME_INDEX,
+    segment_path,
+)
 from ottla.storage.segment.scan import ScannedHeader, scan_headers
 
-LOG, INDEX, TIME_INDEX, ABORTED_INDEX = ".log", ".index", ".timeindex", ".txnindex"
-DELETED, CLEANED, FETCHED, SWAP = ".deleted", ".cleaned", ".fetched", ".swap"
-SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT = 4096
 """The boundaries remembered; the older half is dropped at twice as many."""
 LOOK_BYTES = 8192
-
-
-def segment_path(directory: str, base_offset: int, suffix: str) -> str:
-    name = f"{base_offset:020d}{suffix}"
-    return f"{directory}/{name}" if directory else name
-
-
-def base_offset_of(name: str, suffix: str = LOG) -> int | None:
-    """The base offset in a file's name; None for other names."""
-    digits = name[:20]
-    return int(digits) if len(name) == 20 + len(suffix) and name.endswith(suffix) and digits.isdecimal() else None
-
-
-def bases_in(names: Iterable[str]) -> list[int]:
-    """Base offsets of the segments among the names in a log's folder, rising."""
-    return sorted(
-        base for name in names if name.endswith(LOG) and len(name) == 24 and (base := base_offset_of(name)) is not None
-    )
 
 
 def counted_timestamp(batch: ScannedHeader | Batch) -> int:

@@ -42,13 +42,13 @@ def check_stores(stores: str) -> None:
         raise TopologyError(f"stores={stores!r} is not known{nearest(stores, (MEMORY, DISK))}")
 
 
-def database(stores: str) -> Database | None:
+def database(stores: str) -> StoreDatabase | None:
     """The place of a task's rows, by the option `stores`; None for memory."""
     check_stores(stores)
-    return Database() if stores == DISK else None
+    return StoreDatabase() if stores == DISK else None
 
 
-class Database:
+class StoreDatabase:
     """The rows of all stores of a task."""
 
     def __init__(self, *, recent_rows: int = RECENT_ROWS) -> None:
@@ -97,7 +97,9 @@ def _failed(fault: Exception) -> TopologyError:
 class DiskRows:
     """Rows of one store. `_recent` has those used last, as they are now; None stands for a row that is not there."""
 
-    def __init__(self, database: Database, table: str, times: int, form: Form, *, by_time: bool, recent: int) -> None:
+    def __init__(
+        self, database: StoreDatabase, table: str, times: int, form: Form, *, by_time: bool, recent: int
+    ) -> None:
         self._database, self._table, self._most = database, table, recent
         self._pack, self._unpack = _PACKED[form], _READ[form]
         self._columns = ("data", "at", "also")[: 1 + times]

@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.connect.config_def import ConfigDef
@@ -21,9 +22,10 @@ from ottla.connect.plugins.base import (
     SourceTask,
 )  # fmt: skip
 from ottla.connect.plugins.capture.beginning import Beginning, SlotState, beginning, place_of
-from ottla.connect.plugins.capture.envelope import SOURCE, VERSION, Events
+from ottla.connect.plugins.capture.envelope import POSTGRES, VERSION, Events
 from ottla.connect.plugins.capture.options import OPTIONS, checked
 from ottla.connect.plugins.capture.pgoutput import Relation, decoded
+from ottla.connect.plugins.capture.rows import records
 from ottla.connect.plugins.capture.session import connected, known
 from ottla.connect.plugins.capture.shapes import Shape, Shapes
 from ottla.connect.plugins.capture.stream import Stream
@@ -50,7 +52,7 @@ class PostgresConnector(SourceConnector):
     @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
         """One task: a slot has one reader."""
-        Shapes(checked(config), config, SOURCE)
+        Shapes(checked(config), config, POSTGRES)
         return [dict(config)]
 
     @classmethod
@@ -73,7 +75,7 @@ class PostgresTask(SourceTask):
 
     def __init__(self, options: dict[str, Any], config: Config) -> None:
         self._options = options
-        self._shapes = Shapes(options, config, SOURCE)
+        self._shapes = Shapes(options, config, POSTGRES)
         self._events = Events(options, str(uuid.uuid4()))
         self._seen: dict[str, Shape] = {}
         self._told: set[tuple[str, str]] = set()
@@ -102,6 +104,8 @@ class PostgresTask(SourceTask):
                     self._tell()
                     return rows
                 self._snapshot = None
+                assert self._catalog is not None
+                await self._catalog.connection.execute("COMMIT")
             if self._options["snapshot.mode"] == "initial_only":
                 return None
             return await self._changes()
@@ -170,8 +174,10 @@ class PostgresTask(SourceTask):
             exported, lsn = made.snapshot, made.consistent_lsn
         if first.snapshot:
             self._look(shapes)
-            view = await snapshot.take(self._catalog.connection, exported, lsn)
-            self._snapshot = snapshot.records(self._catalog.connection, view, shapes, self._options, self._events)
+            connection, statements = self._catalog.connection, self._options["statements"]
+            view = await snapshot.take(connection, exported, lsn)
+            rows = partial(snapshot.rows, connection, statements=statements)
+            self._snapshot = records(rows, view, shapes, self._options, self._events)
         kept = first.kept if first.kept and "lsn_commit" in first.kept else None
         self._stream = Stream(self._shapes, self._events, lsn if first.kept is None else place_of(first.kept), kept)
 
