@@ -94,7 +94,9 @@ def _next(query: PageQuery, found: list[ShownRecord], chosen: list[int], *, newe
 
 def command(desk: Desk, topic: str, query: PageQuery, place: str) -> str:
     """The command that prints the same records."""
-    start = {"newest": f"-{query.text('count', '50')}", "oldest": "beginning", "live": "end"}.get(place)
+    is_search = any(query.given.get(name) for name in ("key", "text", "header", "where"))
+    newest = "beginning" if is_search else f"-{query.text('count', '50')}"
+    start = {"newest": newest, "oldest": "beginning", "live": "end"}.get(place)
     if start is None:
         start = query.text("offset", "0") if place == "offset" else query.text("since", "-1h")
     words = ["ottla", "consume", "-b", desk.setting.bootstrap, topic, "--from", start]
