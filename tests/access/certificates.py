@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
@@ -81,3 +81,13 @@ def _signed(name: str, by: Signed | None, *, days: int, names: list[x509.General
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return Signed(builder.sign(key if by is None else by.key, hashes.SHA256()), key)
+
+
+def an_rsa_certificate(bits: int) -> str:
+    """A certificate with an RSA key of so many bits, as PEM."""
+    key = rsa.generate_private_key(65537, bits)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rsa")])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now - DAY).not_valid_after(now + DAY)
+    return builder.sign(key, hashes.SHA256()).public_bytes(_PEM).decode()

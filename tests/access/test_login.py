@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, MAY_BEGIN, OTHER, Login, Mechanism, Stage
-from ottla.access.mechanisms.base import Proved, Refused
+from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, MAY_BEGIN, OTHER, Login, LoginStage, Mechanism
+from ottla.access.mechanisms.base import PeerRefused, Proved
 from ottla.access.mechanisms.plain import PlainClient, PlainServer
 from ottla.kernel.errors import ErrorCode
 
@@ -38,7 +38,7 @@ def test_a_login_in_kafkas_order_gives_a_principal() -> None:
     assert one.handshake("PLAIN", 1, 0).mechanisms == ("PLAIN", "OTHER")
     assert one.principal is None
     assert one.token(ALICE, 0, 0).lifetime_ms == 0
-    assert (one.principal, one.stage) == ("User:alice", Stage.PROVEN)
+    assert (one.principal, one.stage) == ("User:alice", LoginStage.PROVEN)
     assert one.may_begin(OTHER)
     assert one.may_begin(API_VERSIONS)
 
@@ -52,18 +52,18 @@ def test_api_versions_may_come_once_before_the_proof_unless_it_was_refused() -> 
 
 
 def test_every_state_lets_only_its_requests_begin() -> None:
-    for stage, request in product(Stage, (API_VERSIONS, HANDSHAKE, AUTHENTICATE, OTHER)):
+    for stage, request in product(LoginStage, (API_VERSIONS, HANDSHAKE, AUTHENTICATE, OTHER)):
         one = login()
         one.stage = stage
         assert one.may_begin(request) == (request in MAY_BEGIN[stage])
-    assert [stage for stage in Stage if OTHER in MAY_BEGIN[stage]] == [Stage.PROVEN]
+    assert [stage for stage in LoginStage if OTHER in MAY_BEGIN[stage]] == [LoginStage.PROVEN]
 
 
 def test_an_unknown_mechanism_ends_the_connection_and_names_those_there_are() -> None:
     one = login()
     answer = one.handshake("GSSAPI", 1, 0)
     assert (answer.code, answer.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ("PLAIN", "OTHER"))
-    assert one.stage is Stage.ENDED
+    assert one.stage is LoginStage.ENDED
 
 
 def test_a_wrong_password_ends_the_connection_without_a_principal() -> None:
@@ -71,7 +71,7 @@ def test_a_wrong_password_ends_the_connection_without_a_principal() -> None:
     one.handshake("PLAIN", 1, 0)
     answer = one.token(WRONG, 0, 0)
     assert (answer.code, answer.message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, "Invalid username or password")
-    assert (one.stage, one.principal) == (Stage.ENDED, None)
+    assert (one.stage, one.principal) == (LoginStage.ENDED, None)
 
 
 def test_a_session_expires_and_is_renewed_by_the_same_principal() -> None:
@@ -106,10 +106,10 @@ def test_nobody_else_goes_on_with_a_session() -> None:
     one = proven(reauth_ms=5000)
     one.handshake("PLAIN", 1, 2000)
     assert one.token(BOB, 2000, 0).code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert (one.stage, one.principal) == (Stage.ENDED, "User:alice")
+    assert (one.stage, one.principal) == (LoginStage.ENDED, "User:alice")
     one = proven(reauth_ms=5000)
     assert one.handshake("OTHER", 1, 2000).code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert one.stage is Stage.ENDED
+    assert one.stage is LoginStage.ENDED
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_no_order_of_requests_lets_anything_else_begin_without_a_proof(events) -
 def test_a_side_that_raises_a_refusal_without_words_tells_nothing() -> None:
     class Closed:
         def step(self, data: bytes) -> bytes:
-            raise Refused("the secret reason")
+            raise PeerRefused("the secret reason")
 
     one = Login({"X": Mechanism(Closed)})
     one.handshake("X", 1, 0)

@@ -12,7 +12,7 @@ from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import run_story
 from ottla.sim.loop import SimLoop
-from ottla.sim.machine import Incarnation, Machine
+from ottla.sim.machine import Machine, MachineRun
 from ottla.sim.network import Network, Wire
 from ottla.sim.peer import PATIENT_MS, Peer
 
@@ -78,7 +78,7 @@ class SimBroker:
         self.start()
 
     @property
-    def here(self) -> Incarnation:
+    def here(self) -> MachineRun:
         current = self.machine.current
         assert current is not None
         return current

@@ -12,7 +12,7 @@ from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot, run_story
 from ottla.sim.loop import SimLoop
-from ottla.sim.machine import PORT, Incarnation, Machine
+from ottla.sim.machine import PORT, Machine, MachineRun
 from ottla.sim.network import Network
 from ottla.sim.peer import PATIENT_MS, Peer
 
@@ -46,7 +46,7 @@ class SimCluster:
             self.start(number)
         self.until(lambda: all(len(self.node(each).metadata.live_brokers()) == brokers for each in self.machines))
 
-    def find(self, host: str, port: int) -> Incarnation | None:
+    def find(self, host: str, port: int) -> MachineRun | None:
         at = {(machine.host, PORT): machine.serving for machine in self.machines.values()}
         return at.get((host, port))
 

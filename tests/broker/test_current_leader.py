@@ -6,7 +6,7 @@ import pytest
 from one_topic import create, state
 from sim_cluster import SimCluster
 
-from ottla.broker.requests.produce_again import Waiting
+from ottla.broker.requests.produce_again import WaitingProduce
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import run_story
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -128,8 +128,8 @@ def test_a9_producers_that_wait_when_leadership_goes_are_told_who_leads_now(vers
     silent = 3
     place.cluster.network.block(f"broker-{silent}", f"broker-{LEADS}")
     quick = []
-    fill = Waiting.fill
-    monkeypatch.setattr(Waiting, "fill", lambda self, value: (quick.append(value), fill(self, value))[1])
+    fill = WaitingProduce.fill
+    monkeypatch.setattr(WaitingProduce, "fill", lambda self, value: (quick.append(value), fill(self, value))[1])
     peer = place.cluster.peer(LEADS)
     assert place.cluster.wait_for(peer.connect())
     waiting = [peer._send(place.a_produce(version), version, 30_000) for _ in range(3)]

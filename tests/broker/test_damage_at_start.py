@@ -8,7 +8,7 @@ import pytest
 from three_replicas import BATCHES, ThreeReplicas, a_fetch, a_produce, alone, everything
 
 from ottla.kernel.errors import ErrorCode
-from ottla.storage.segment.segment import DELETED, LOG
+from ottla.storage.segment.names import DELETED, LOG
 
 
 def test_the_only_replica_serves_what_is_sound_around_damage_and_counts_it(caplog):

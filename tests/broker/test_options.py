@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.options import Options
+from ottla.broker.options import BrokerOptions
 from ottla.config.describe import describe_topic
 from ottla.config.resolve import Layers
 from ottla.kernel.ids import BrokerId, TopicId
@@ -30,7 +30,7 @@ def is_set(resource_type: int, resource_name: str, **options: str) -> ConfigsSet
 
 
 def test_what_is_set_for_one_broker_goes_before_what_is_set_for_all_and_both_before_the_start() -> None:
-    options = Options(Layers({"log.cleaner.backoff.ms": "1", "log.retention.ms": "1", "num.partitions": "3"}))
+    options = BrokerOptions(Layers({"log.cleaner.backoff.ms": "1", "log.retention.ms": "1", "num.partitions": "3"}))
     metadata = a_metadata(
         is_set(BROKER_RESOURCE, ALL_BROKERS, log_cleaner_backoff_ms="2", log_retention_ms="2"),
         is_set(BROKER_RESOURCE, "1", log_cleaner_backoff_ms="3"),
@@ -43,7 +43,7 @@ def test_what_is_set_for_one_broker_goes_before_what_is_set_for_all_and_both_bef
 
 
 def test_a_topics_options_are_made_once_and_again_when_those_of_the_broker_change() -> None:
-    options, metadata = Options(Layers()), a_metadata()
+    options, metadata = BrokerOptions(Layers()), a_metadata()
     topic = metadata.topics[TOPIC_ID]
     before = options.topic_config(topic)
     assert options.topic_config(topic) is before
@@ -53,7 +53,7 @@ def test_a_topics_options_are_made_once_and_again_when_those_of_the_broker_chang
 
 
 def test_a_topics_own_options_are_followed_as_they_are_set() -> None:
-    options, metadata = Options(Layers()), a_metadata()
+    options, metadata = BrokerOptions(Layers()), a_metadata()
     assert options.topic_config(metadata.topics[TOPIC_ID]).retention_ms != 9
     metadata.apply(metadata.version + 1, is_set(TOPIC_RESOURCE, "t", retention_ms="9"))
     assert options.topic_config(metadata.topics[TOPIC_ID]).retention_ms == 9
@@ -61,7 +61,7 @@ def test_a_topics_own_options_are_followed_as_they_are_set() -> None:
 
 def test_stored_values_that_this_version_refuses_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
     """A broker of another version took them; this one must come up all the same."""
-    options = Options(Layers({"log.cleaner.backoff.ms": "1"}))
+    options = BrokerOptions(Layers({"log.cleaner.backoff.ms": "1"}))
     metadata = a_metadata(
         is_set(BROKER_RESOURCE, ALL_BROKERS, ottla_scrub_interval_hours="NaN", log_retention_ms="2"),
         is_set(BROKER_RESOURCE, "1", log_cleaner_backoff_ms="soon"),
@@ -78,7 +78,7 @@ def test_stored_values_that_this_version_refuses_are_left_out(caplog: pytest.Log
 
 
 def test_a_deleted_topic_is_forgotten() -> None:
-    options, metadata = Options(Layers()), a_metadata()
+    options, metadata = BrokerOptions(Layers()), a_metadata()
     before = options.topic_config(metadata.topics[TOPIC_ID])
     options.forget(TOPIC_ID)
     assert options.topic_config(metadata.topics[TOPIC_ID]) is not before

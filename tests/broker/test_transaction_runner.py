@@ -15,7 +15,7 @@ from ottla.groups.shard import GroupShard
 from ottla.groups.values import GroupSettings
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.kernel.shards import Writer
+from ottla.kernel.shards import TransactionalWriter
 from ottla.kernel.story import Slot
 from ottla.messages.offset_fetch import OffsetFetchRequestGroup
 from ottla.messages.txn_offset_commit import (
@@ -93,7 +93,7 @@ class Place(PartitionDesk):
         request = TxnOffsetCommitRequest(group_id="g", topics=topics)
         return self.runner.ask(
             lambda shard, ticket, now: shard.commit_in_transaction(
-                request, {"t": TOPIC_ID}, Writer(7, 0, guard), ticket, now
+                request, {"t": TOPIC_ID}, TransactionalWriter(7, 0, guard), ticket, now
             )
         )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ottla.config.profiles import (
-    Chosen,
+    ChosenAddress,
     Profile,
     ProfileError,
     Profiles,
@@ -60,15 +60,15 @@ def test_a_file_of_profiles_that_cannot_be_read_says_why(text: str, reason: str)
 
 
 def test_a_named_profile_goes_before_variables_and_these_before_the_profile_in_use(home: dict[str, str]) -> None:
-    assert bootstrap_servers(home) == Chosen("localhost:9092", "the default")
-    assert registry_url(home) == Chosen("http://localhost:8081", "the default")
+    assert bootstrap_servers(home) == ChosenAddress("localhost:9092", "the default")
+    assert registry_url(home) == ChosenAddress("http://localhost:8081", "the default")
     write_profiles(home, Profiles({"a": Profile("a:1", "http://a"), "b": Profile("b:1")}, "a"))
-    assert bootstrap_servers(home) == Chosen("a:1", "profile a, in use")
+    assert bootstrap_servers(home) == ChosenAddress("a:1", "profile a, in use")
     said = {**home, "OTTLA_BOOTSTRAP_SERVERS": "v:1", "OTTLA_REGISTRY": "http://v"}
-    assert bootstrap_servers(said) == Chosen("v:1", "OTTLA_BOOTSTRAP_SERVERS")
-    assert registry_url(said) == Chosen("http://v", "OTTLA_REGISTRY")
-    assert bootstrap_servers({**said, "OTTLA_PROFILE": "b"}) == Chosen("b:1", "profile b")
-    assert bootstrap_servers({**said, "OTTLA_PROFILE": "b"}, "a") == Chosen("a:1", "profile a")
+    assert bootstrap_servers(said) == ChosenAddress("v:1", "OTTLA_BOOTSTRAP_SERVERS")
+    assert registry_url(said) == ChosenAddress("http://v", "OTTLA_REGISTRY")
+    assert bootstrap_servers({**said, "OTTLA_PROFILE": "b"}) == ChosenAddress("b:1", "profile b")
+    assert bootstrap_servers({**said, "OTTLA_PROFILE": "b"}, "a") == ChosenAddress("a:1", "profile a")
     with pytest.raises(ProfileError, match="profile b has no registry"):
         registry_url(said, "b")
     with pytest.raises(ProfileError, match="there is no profile 'c'"):

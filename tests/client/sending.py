@@ -9,7 +9,7 @@ from tests.client.stories import VirtualTime, topic_led_by
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.model import Broker, ClientSettings, Produced
 from ottla.client.produce.accumulator import Accumulator, OutgoingBatch
-from ottla.client.produce.producing import Ended, Sender
+from ottla.client.produce.producing import Sender, StoryEnded
 from ottla.client.produce.settings import ProducerSettings
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -49,7 +49,7 @@ class World(VirtualTime):
         """Send what may leave until nothing more may; the outcomes of all attempts, which are settled."""
         outcomes: dict[OutgoingBatch, Produced | Exception] = {}
         while stories := self.sender.begin(flush=True):
-            ended: list[Ended] = [self.run(story) for story in stories]
+            ended: list[StoryEnded] = [self.run(story) for story in stories]
             for each in ended:
                 outcomes.update(each.outcomes)
             self.sender.settle(ended)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.cluster.commands import Command, CreateTopic, NewCluster, RegisterBroker, Writer
+from ottla.cluster.commands import Command, CommandWriter, CreateTopic, NewCluster, RegisterBroker
 from ottla.cluster.decide import decide
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId
@@ -39,10 +39,10 @@ class Decisions:
         assert isinstance(decided, ApiError), decided
         return decided
 
-    def writer(self, by: int | None) -> Writer:
+    def writer(self, by: int | None) -> CommandWriter:
         broker_id = BrokerId(by) if by is not None else self.state.caretaker()
         broker = self.state.brokers.get(broker_id)
-        return Writer(broker_id, broker.epoch if broker is not None else BrokerEpoch(-1))
+        return CommandWriter(broker_id, broker.epoch if broker is not None else BrokerEpoch(-1))
 
     def partition(self, name: str, partition: int = 0) -> PartitionState:
         topic = self.state.topic(name)

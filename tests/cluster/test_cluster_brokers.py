@@ -6,12 +6,13 @@ import pytest
 from clusters import Decisions, a_cluster, create, register, topic_id
 
 from ottla.cluster import brokers
-from ottla.cluster.caretaker import EARLY_PATIENCE_MS, PATIENCE_MS, Caretaker, Incarnation
+from ottla.cluster.caretaker import EARLY_PATIENCE_MS, PATIENCE_MS, BrokerIncarnation, Caretaker
 from ottla.cluster.commands import (
     AllocateProducerIds,
     BringOnline,
     ChangeInSync,
     Command,
+    CommandWriter,
     DeposeShortLeader,
     DrainBroker,
     ElectLeader,
@@ -22,7 +23,6 @@ from ottla.cluster.commands import (
     UnfenceBroker,
     UnregisterBroker,
     WithdrawReplica,
-    Writer,
     may_share_append,
 )
 from ottla.cluster.decide import decide
@@ -268,9 +268,9 @@ def test_a_fence_of_another_incarnation_is_refused():
 
 def test_who_is_not_registered_or_is_fenced_decides_nothing():
     decisions = replicated(2)
-    stranger = Writer(9, 1)
+    stranger = CommandWriter(9, 1)
     assert isinstance(decide(create("new"), decisions.state, stranger), ApiError)
-    old = Writer(1, decisions.epoch(1))
+    old = CommandWriter(1, decisions.epoch(1))
     decisions.do(register(1))
     assert isinstance(decide(create("new"), decisions.state, old), ApiError)
     fence(decisions, 2)
@@ -590,7 +590,7 @@ def test_the_level_is_raised_once_every_registered_broker_knows_it():
 def test_nobody_is_fenced_early_while_a_broker_is_left_that_does_not_know_of_it():
     decisions = of_releases(1, 2, 2)
     state, everybody = decisions.state, frozenset({1, 2, 3})
-    refusing = frozenset({Incarnation(1, decisions.epoch(1))})
+    refusing = frozenset({BrokerIncarnation(1, decisions.epoch(1))})
     assert Caretaker(2).turn(state, everybody, decisions.epoch(2), 0, refusing) == []
     early = FenceBroker(1, decisions.epoch(1), early=True)
     assert decisions.refused(early, by=2).code == ErrorCode.UNSUPPORTED_VERSION
@@ -598,7 +598,7 @@ def test_nobody_is_fenced_early_while_a_broker_is_left_that_does_not_know_of_it(
     decisions.do(register(1), by=2)
     for command in raised(decisions):
         decisions.do(command, by=2)
-    refusing = frozenset({Incarnation(1, decisions.epoch(1))})
+    refusing = frozenset({BrokerIncarnation(1, decisions.epoch(1))})
     early = FenceBroker(1, decisions.epoch(1), early=True)
     assert Caretaker(2).turn(state, everybody, decisions.epoch(2), 0, refusing) == [early]
     decisions.do(early, by=2)
@@ -644,7 +644,7 @@ def test_only_commands_that_do_not_meet_share_an_append():
 def test_a_broker_that_refuses_is_fenced_early_by_the_first_who_is_left():
     decisions = a_cluster(1, 2, 3)
     state, everybody = decisions.state, frozenset({1, 2, 3})
-    refusing = frozenset({Incarnation(1, decisions.epoch(1))})
+    refusing = frozenset({BrokerIncarnation(1, decisions.epoch(1))})
     early = [FenceBroker(1, decisions.epoch(1), early=True)]
     assert Caretaker(2).turn(state, everybody, decisions.epoch(2), 0, refusing) == early
     third, epoch = Caretaker(3), decisions.epoch(3)
@@ -654,7 +654,7 @@ def test_a_broker_that_refuses_is_fenced_early_by_the_first_who_is_left():
 
 def test_who_refuses_and_has_lost_its_session_is_fenced_as_ever():
     decisions = a_cluster(1, 2, 3)
-    refusing = frozenset({Incarnation(3, decisions.epoch(3))})
+    refusing = frozenset({BrokerIncarnation(3, decisions.epoch(3))})
     fences = Caretaker(1).turn(decisions.state, frozenset({1, 2}), decisions.epoch(1), 0, refusing)
     assert fences == [FenceBroker(3, decisions.epoch(3))]
 
@@ -671,7 +671,7 @@ def test_an_early_fence_is_remembered_until_the_broker_is_back():
 
 def test_neither_a_draining_broker_nor_one_that_has_come_up_anew_is_fenced_early():
     decisions = a_cluster(1, 2, 3)
-    old = Incarnation(3, decisions.epoch(3) - 1)
+    old = BrokerIncarnation(3, decisions.epoch(3) - 1)
     decisions.do(DrainBroker(2, decisions.epoch(2)), by=2)
-    refusing = frozenset({old, Incarnation(2, decisions.epoch(2))})
+    refusing = frozenset({old, BrokerIncarnation(2, decisions.epoch(2))})
     assert Caretaker(1).turn(decisions.state, frozenset({1, 2, 3}), decisions.epoch(1), 0, refusing) == []

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from ottla.config.describe import (
-    Described,
+    DescribedOption,
     describe_broker,
     describe_broker_defaults,
     describe_group,
     describe_topic,
 )
 from ottla.config.known import broker_options
-from ottla.config.option import Kind
-from ottla.config.resolve import Layers, Source
+from ottla.config.option import OptionKind
+from ottla.config.resolve import ConfigLayer, Layers
 from ottla.config.topic import TopicConfig
 
 
-def one(described: list[Described], name: str) -> Described:
+def one(described: list[DescribedOption], name: str) -> DescribedOption:
     (found,) = [each for each in described if each.name == name]
     return found
 
@@ -34,8 +34,12 @@ def test_only_the_options_that_were_named_are_described():
 
 def test_a_default_says_so_and_names_the_brokers_default():
     described = one(describe_topic({}, Layers()), "segment.bytes")
-    assert (described.value, described.source, described.kind) == ("1073741824", Source.DEFAULT_CONFIG, Kind.INT)
-    assert described.synonyms == (("log.segment.bytes", "1073741824", Source.DEFAULT_CONFIG),)
+    assert (described.value, described.source, described.kind) == (
+        "1073741824",
+        ConfigLayer.DEFAULT_CONFIG,
+        OptionKind.INT,
+    )
+    assert described.synonyms == (("log.segment.bytes", "1073741824", ConfigLayer.DEFAULT_CONFIG),)
     assert not described.read_only
 
 
@@ -49,7 +53,7 @@ def test_a_topics_own_value_comes_first_then_all_that_it_hides():
         ("log.segment.bytes", "2", "STATIC_BROKER_CONFIG"),
         ("log.segment.bytes", "1073741824", "DEFAULT_CONFIG"),
     ]
-    assert (described.value, described.source) == ("5000000", Source.DYNAMIC_TOPIC_CONFIG)
+    assert (described.value, described.source) == ("5000000", ConfigLayer.DYNAMIC_TOPIC_CONFIG)
 
 
 def _all(layers: Layers) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
@@ -65,13 +69,13 @@ def test_a_value_and_its_synonym_are_told_as_they_are_understood():
         ("cleanup.policy", "compact,delete"),
     ):
         assert one(described, name).value == text
-        assert one(described, name).synonyms[0] == (name, text, Source.DYNAMIC_TOPIC_CONFIG)
+        assert one(described, name).synonyms[0] == (name, text, ConfigLayer.DYNAMIC_TOPIC_CONFIG)
 
 
 def test_a_time_in_a_coarser_unit_is_the_value_and_a_synonym():
     described = one(describe_topic({}, Layers({"log.retention.hours": "2"})), "retention.ms")
-    assert (described.value, described.source) == ("7200000", Source.STATIC_BROKER_CONFIG)
-    assert described.synonyms[0] == ("log.retention.hours", "2", Source.STATIC_BROKER_CONFIG)
+    assert (described.value, described.source) == ("7200000", ConfigLayer.STATIC_BROKER_CONFIG)
+    assert described.synonyms[0] == ("log.retention.hours", "2", ConfigLayer.STATIC_BROKER_CONFIG)
 
 
 def test_without_any_setting_a_time_has_no_synonyms_as_in_kafka():
@@ -96,13 +100,13 @@ def test_the_defaults_of_all_brokers_are_those_that_were_set():
     layers = Layers({"num.partitions": "3"}, {"log.retention.ms": "5"}, {"log.retention.ms": "6"})
     (described,) = describe_broker_defaults(layers)
     assert (described.name, described.value, described.source) == (
-        "log.retention.ms", "5", Source.DYNAMIC_DEFAULT_BROKER_CONFIG,
+        "log.retention.ms", "5", ConfigLayer.DYNAMIC_DEFAULT_BROKER_CONFIG,
     )  # fmt: skip
 
 
 def test_a_groups_option_has_the_groups_source():
     described = describe_group({"consumer.session.timeout.ms": "50000"}, Layers())
-    assert one(described, "consumer.session.timeout.ms").source == Source.GROUP_CONFIG
+    assert one(described, "consumer.session.timeout.ms").source == ConfigLayer.GROUP_CONFIG
     assert one(described, "share.auto.offset.reset").synonyms == (
-        ("share.auto.offset.reset", "latest", Source.DEFAULT_CONFIG),
+        ("share.auto.offset.reset", "latest", ConfigLayer.DEFAULT_CONFIG),
     )

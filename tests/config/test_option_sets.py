@@ -12,7 +12,7 @@ import ottla
 from ottla.config.broker import RACK_AWARE, BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.known import broker_options
-from ottla.config.option import ConfigError, Kind, Option, Status, nearest
+from ottla.config.option import ConfigError, Option, OptionKind, OptionStatus, nearest
 from ottla.config.topic import TopicConfig
 
 SOURCE = Path(ottla.__file__).parent
@@ -63,13 +63,13 @@ def test_a_replica_selector_that_is_not_here_is_refused_by_its_name():
 @pytest.mark.parametrize("text", ["", " ", "+", "-", "1_000", "١", "0x10", "9" * 50, "1e3", "2147483648"])
 def test_what_is_no_number_is_refused(text):
     with pytest.raises(ConfigError, match="Not a number of type INT"):
-        Option("x", 1, Kind.INT).parse(text)
+        Option("x", 1, OptionKind.INT).parse(text)
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "1_0", "٣", "", "0x10"])
 def test_what_java_does_not_read_as_a_double_is_refused(text):
     with pytest.raises(ConfigError, match="Not a number of type DOUBLE"):
-        Option("x", 1.0, Kind.DOUBLE).parse(text)
+        Option("x", 1.0, OptionKind.DOUBLE).parse(text)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_is_said_to_be_honoured_is_read_somewhere_and_the_rest_is_not():
     source = "\n".join(path.read_text(encoding="utf-8") for path in rooms)
     for declared in (*TopicConfig.OPTIONS, *BrokerConfig.OPTIONS):
         read = f".{declared.attribute}" in source or f'"{declared.name}"' in source
-        if declared.status is Status.HONOURED:
+        if declared.status is OptionStatus.HONOURED:
             assert read, f"nobody reads {declared.name}: it is refused, or has no effect"
-        elif declared.status is Status.NO_EFFECT:
+        elif declared.status is OptionStatus.NO_EFFECT:
             assert f".{declared.attribute}" not in source, f"{declared.name} is read: it is honoured"

@@ -118,10 +118,24 @@ def test_a_follower_may_not_wait_for_longer_than_it_is_waited_for(other):
         read_static(command_line={"replica.fetch.wait.max.ms": "301", other: "300"})
 
 
+AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+
+
+def test_the_authorizer_is_taken_by_the_name_that_kafka_gives_it():
+    given = {**AUTHORIZER, "super.users": "User:admin;User:CN=ops,O=here"}
+    assert read_static(command_line=given).texts["super.users"] == "User:admin;User:CN=ops,O=here"
+    with pytest.raises(ConfigError, match=r"Kafka 4 has it no more; set org\.apache\.kafka\.metadata"):
+        read_static(command_line={"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+
+
 @pytest.mark.parametrize(
     "texts",
     [
-        {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+        {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
+        {"authorizer.class.name": "com.example.MyAuthorizer"},
+        {"super.users": "User:admin"},
+        {"allow.everyone.if.no.acl.found": "true"},
+        {**AUTHORIZER, "super.users": "admin"},
         {"config.providers": "env"},
         {"remote.log.storage.system.enable": "true"},
         {"listeners": "SSL://:9093"},

@@ -1,7 +1,8 @@
-"""A PostgreSQL server for the tests of connectors, where the distribution's package is."""
+"""A PostgreSQL and a MariaDB server for the tests of connectors, where the distribution's packages are."""
 
 import pytest
-from tests.conftest import NO_POSTGRES
+from tests.conftest import NO_MARIADB, NO_POSTGRES
+from tests.connect import mariadb_server
 from tests.connect.postgres_server import a_server, programs
 
 
@@ -16,3 +17,11 @@ def postgres_server():
 @pytest.fixture(scope="session")
 def postgres(postgres_server):
     return postgres_server.url
+
+
+@pytest.fixture(scope="session")
+def mariadb():
+    if not mariadb_server.is_here():
+        pytest.skip(NO_MARIADB)
+    with mariadb_server.a_server() as server:
+        yield server

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.connect.machine.decide import create, delete, set_target
 from ottla.connect.machine.records import Target
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.worker import Worker, WorkerSettings
 from ottla.testing import TestBroker
 
@@ -68,7 +68,7 @@ def test_a_worker_runs_pauses_stops_and_deletes_a_connector(broker, settings, tm
             assert await worker.offsets(found) == [
                 {"partition": {"filename": str(file)}, "offset": {"position": 8}},
             ]
-            with pytest.raises(Refused, match="must be in the STOPPED state"):
+            with pytest.raises(CallRefused, match="must be in the STOPPED state"):
                 await worker.alter_offsets(found, None)
             await worker.write(lambda: set_target(worker.configs, "src", Target.PAUSED))
             await until(lambda: state(worker, "src") == ("PAUSED", {0: "PAUSED"}))

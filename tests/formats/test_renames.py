@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.formats.decoder import Decoder, Evolution
+from ottla.formats.decoder import Decoder, SchemaGrowth
 from ottla.formats.evolution import aliases, widened
 from ottla.formats.faults import Unresolvable
 from ottla.formats.renames import Rename, Renames
@@ -75,7 +75,7 @@ def test_a_field_that_gets_its_old_name_back_stays_where_it_is():
 
 
 def test_a_field_that_must_stay_keeps_its_name_and_its_values():
-    stays = Evolution(stays=lambda path: path == ("name",))
+    stays = SchemaGrowth(stays=lambda path: path == ("name",))
     known = pa.schema([("name", pa.string())])
     found, target = decoded({1: OLD, 2: NEW}, column((1, A), (2, B)), evolution=stays, target=known)
     assert target.names == ["name"] and [row["name"] for row in found.table.to_pylist()] == ["a", "b"]
@@ -95,7 +95,7 @@ def test_a_protobuf_field_of_the_same_number_continues_its_column_and_an_option_
     values = column((1, b"\0\n\x01a"), (2, b"\0\n\x01b"))
     found, target = decoded(schemas, values, kind="protobuf")
     assert target.names == ["name"] and [row["name"] for row in found.table.to_pylist()] == ["a", "b"]
-    found, target = decoded(schemas, values, kind="protobuf", evolution=Evolution(renames("name=full_name")))
+    found, target = decoded(schemas, values, kind="protobuf", evolution=SchemaGrowth(renames("name=full_name")))
     assert target.names == ["full_name"] and [row["full_name"] for row in found.table.to_pylist()] == ["a", "b"]
 
 
@@ -103,7 +103,7 @@ def test_an_option_renames_members_of_objects_through_arrays():
     item = {"type": "record", "name": "I", "fields": [text("sku")]}
     lines = avro({"name": "items", "type": {"type": "array", "items": item}})
     found, target = decoded(
-        {1: lines}, column((1, b"\x02\x02a\x00")), evolution=Evolution(renames("items.sku=items.code"))
+        {1: lines}, column((1, b"\x02\x02a\x00")), evolution=SchemaGrowth(renames("items.sku=items.code"))
     )
     assert target.field("items").type.value_type == pa.struct([("code", pa.string())])
     assert found.table.to_pylist() == [{"items": [{"code": "a"}]}]
@@ -111,7 +111,7 @@ def test_an_option_renames_members_of_objects_through_arrays():
 
 def test_a_schema_that_has_a_field_under_both_names_is_not_read():
     schemas = {1: OLD, 2: avro(text("name"), text("label"))}
-    found, target = decoded(schemas, column((1, A), (2, A + B)), evolution=Evolution(renames("name=label")))
+    found, target = decoded(schemas, column((1, A), (2, A + B)), evolution=SchemaGrowth(renames("name=label")))
     assert found.table.to_pylist() == [{"label": "a"}] and target.names == ["label"]
     assert found.faults == [(1, "schema 2 cannot be read: label: there are label and name, which a rename makes one")]
 

@@ -31,6 +31,9 @@ OF_TRANSACTIONS = {
 }
 NEVER_CAPTURED = {
     "AlterUserScramCredentials",
+    "CreateAcls",
+    "DeleteAcls",
+    "DescribeAcls",
     "DescribeUserScramCredentials",
     "OffsetForLeaderEpoch",
     "AlterReplicaLogDirs",
@@ -40,7 +43,7 @@ NEVER_CAPTURED = {
     "ConsumerGroupHeartbeat",
     *OF_TRANSACTIONS,
 }
-"""APIs that a single broker without transactions, users and changes of leaders does not receive."""
+"""APIs that a single broker without transactions, users, ACLs and changes of leaders does not receive."""
 
 
 class Frame(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from tests.groups.consumer_desk import ConsumerDesk, Owned
 
 from ottla.client.consume.group_protocol import (
-    Subscription,
+    MemberSubscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -103,7 +103,7 @@ class ClassicClient:
     def _join(self) -> None:
         if not self.cooperative:
             self.owned, self._told = {}, {}
-        said = Subscription(self.topics, owned=tuple(_places(self.owned)), generation=self.generation)
+        said = MemberSubscription(self.topics, owned=tuple(_places(self.owned)), generation=self.generation)
         offered = [JoinGroupRequestProtocol(name=self.protocol, metadata=encode_subscription(said))]
         self._syncs = False
         self._waiting = self.desk.join(self.member_id, instance=self.instance, protocols=offered)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.groups.group_desk import Desk
@@ -10,7 +10,7 @@ from tests.groups.group_desk import Desk
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.shard import GroupShard
 from ottla.groups.topics import TopicShape
-from ottla.groups.values import Caller, ConsumerSettings
+from ottla.groups.values import Caller, ConsumerGroupSettings, everything
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_describe import DescribedGroup
 from ottla.messages.consumer_group_heartbeat import (
@@ -62,8 +62,10 @@ class SomeTopics:
 class ConsumerDesk(Desk):
     """Plays the broker to a shard with consumer groups. Targets are computed at once unless a test says otherwise."""
 
-    def __init__(self, *, consumer: ConsumerSettings | None = None, topics: SomeTopics | None = None, **settings: Any):
-        self.consumer_settings = consumer or ConsumerSettings(assignment_interval_ms=0)
+    def __init__(
+        self, *, consumer: ConsumerGroupSettings | None = None, topics: SomeTopics | None = None, **settings: Any
+    ):
+        self.consumer_settings = consumer or ConsumerGroupSettings(assignment_interval_ms=0)
         self.topics = topics or SomeTopics(t=4)
         super().__init__(**settings)
 
@@ -93,6 +95,7 @@ class ConsumerDesk(Desk):
         assignor: str | None = None,
         version: int = 1,
         client: str = "c",
+        sees: Callable[[str], bool] = everything,
     ) -> ConsumerGroupHeartbeatResponse:
         slot = self.ticket()
         request = ConsumerGroupHeartbeatRequest(
@@ -112,7 +115,7 @@ class ConsumerDesk(Desk):
                 for name, indexes in owned.items()
             ],
         )
-        self.carry_out(self.shard.consumer_heartbeat(request, Caller(client, "/h", version), slot, self.now))
+        self.carry_out(self.shard.consumer_heartbeat(request, Caller(client, "/h", version, sees), slot, self.now))
         return slot.result()  # type: ignore[no-any-return]
 
     def join_consumer(self, member_id: str, *topics: str, **options: Any) -> ConsumerGroupHeartbeatResponse:

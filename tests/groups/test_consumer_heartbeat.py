@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.groups.consumer_desk import ConsumerDesk, SomeTopics, error_of
 
-from ottla.groups.values import ConsumerSettings
+from ottla.groups.values import ConsumerGroupSettings
 from ottla.kernel.errors import ErrorCode
 
 # Contradictory requests
@@ -203,7 +203,7 @@ def test_the_last_member_leaves_an_empty_group():
 
 
 def test_a_topic_that_is_no_longer_subscribed_to_is_given_up_before_a_new_target_is_known():
-    desk = ConsumerDesk(topics=SomeTopics(t=2, u=2), consumer=ConsumerSettings(assignment_interval_ms=1_000))
+    desk = ConsumerDesk(topics=SomeTopics(t=2, u=2), consumer=ConsumerGroupSettings(assignment_interval_ms=1_000))
     assert desk.told(desk.join_consumer("m", "t", "u")) == {"t": {0, 1}, "u": {0, 1}}
     trimmed = desk.beat("m", 2, topics=["t"], owned={"t": {0, 1}, "u": {0, 1}})
     assert (trimmed.member_epoch, desk.told(trimmed)) == (2, {"t": {0, 1}})
@@ -213,7 +213,7 @@ def test_a_topic_that_is_no_longer_subscribed_to_is_given_up_before_a_new_target
 
 
 def test_targets_are_not_computed_more_often_than_the_interval_says():
-    desk = ConsumerDesk(consumer=ConsumerSettings(assignment_interval_ms=1_000))
+    desk = ConsumerDesk(consumer=ConsumerGroupSettings(assignment_interval_ms=1_000))
     desk.join_consumer("a")
     assert desk.join_consumer("b").member_epoch == 2, "the target of before does not know it"
     assert (desk.group().epoch, desk.group().assignment_epoch) == (3, 2)
@@ -223,7 +223,7 @@ def test_targets_are_not_computed_more_often_than_the_interval_says():
 
 
 def test_a_wall_clock_set_back_does_not_stop_assignments():
-    desk = ConsumerDesk(consumer=ConsumerSettings(assignment_interval_ms=1_000))
+    desk = ConsumerDesk(consumer=ConsumerGroupSettings(assignment_interval_ms=1_000))
     desk.join_consumer("a")
     desk.wall_start_ms -= 3_600_000
     desk.join_consumer("b")

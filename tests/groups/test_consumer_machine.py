@@ -15,7 +15,7 @@ from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics, state_o
 
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_values import MemberState
-from ottla.groups.values import ConsumerSettings
+from ottla.groups.values import ConsumerGroupSettings
 from ottla.kernel.errors import ErrorCode
 
 NAMES = ("a", "b", "c", "d")
@@ -36,7 +36,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @initialize(interval_ms=st.sampled_from([0, 1_000]), assignor=st.sampled_from(["uniform", "range"]))
     def begin(self, interval_ms: int, assignor: str) -> None:
         self.desk = ConsumerDesk(
-            consumer=ConsumerSettings(assignment_interval_ms=interval_ms),
+            consumer=ConsumerGroupSettings(assignment_interval_ms=interval_ms),
             topics=SomeTopics(t=3, u=2),
             consumer_assignors=(assignor,),
         )

@@ -8,7 +8,7 @@ from tests.groups.consumer_desk import ConsumerDesk, SomeTopics
 from ottla.groups.consumer_values import MemberState
 from ottla.groups.values import Caller
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.shards import Writer
+from ottla.kernel.shards import TransactionalWriter
 from ottla.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -63,7 +63,7 @@ class OffsetDesk(ConsumerDesk):
             topics=[TxnOffsetCommitRequestTopic(name="t", partitions=places)],
         )
         ids = {"t": self.topics.id_of("t")}
-        self.carry_out(self.shard.commit_in_transaction(request, ids, Writer(5, 0, None), slot, self.now))
+        self.carry_out(self.shard.commit_in_transaction(request, ids, TransactionalWriter(5, 0, None), slot, self.now))
         answer = slot.result()
         return answer if isinstance(answer, ErrorCode) else ErrorCode(answer.topics[0].partitions[0].error_code)
 

@@ -147,3 +147,25 @@ def test_an_expression_that_was_not_resolved_before_the_coordinator_changed_is_r
     desk.beat("m", epoch)
     desk.pass_ms(0)
     assert desk.told(desk.beat("m", epoch)) == {"ta": {0}}
+
+
+def test_a_run_matches_only_what_the_member_that_began_it_may_see():
+    desk = ConsumerDesk(topics=SomeTopics(ta=1, tb=1))
+    epoch = desk.join_consumer("m", regex="t.*", sees=lambda name: name != "tb").member_epoch
+    desk.pass_ms(0)
+    assert desk.told(desk.beat("m", epoch)) == {"ta": {0}}
+    assert desk.group().regexes["t.*"].topics == {"ta"}
+
+
+def test_rights_that_have_changed_since_count_in_the_next_run():
+    hidden = {"tb"}
+    desk = ConsumerDesk(topics=SomeTopics(ta=1, tb=1))
+    epoch = desk.join_consumer("m", regex="t.*", sees=lambda name: name not in hidden).member_epoch
+    desk.pass_ms(0)
+    epoch = desk.beat("m", epoch).member_epoch
+    hidden.add("ta")
+    desk.topics.version += 1
+    desk.pass_ms(regexes.REST_MS)
+    desk.beat("m", epoch, owned={"ta": {0}}, sees=lambda name: name not in hidden)
+    desk.pass_ms(0)
+    assert desk.group().regexes["t.*"].topics == frozenset()

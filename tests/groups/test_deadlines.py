@@ -1,10 +1,10 @@
-from ottla.groups.deadlines import STOOD_STILL_MS, DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import STOOD_STILL_MS, DeadlineKey, DeadlineKind, KeyedDeadlines
 
 A = DeadlineKey(DeadlineKind.SESSION, "g", "a")
 B = DeadlineKey(DeadlineKind.SESSION, "g", "b")
 
 
-def taken(deadlines: Deadlines, now_ms: int) -> list[DeadlineKey]:
+def taken(deadlines: KeyedDeadlines, now_ms: int) -> list[DeadlineKey]:
     keys = []
     while (key := deadlines.take(now_ms)) is not None:
         keys.append(key)
@@ -12,7 +12,7 @@ def taken(deadlines: Deadlines, now_ms: int) -> list[DeadlineKey]:
 
 
 def test_deadlines_come_due_in_order_of_time_and_only_once():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 20)
     deadlines.set(B, 10)
     assert deadlines.next_ms() == 10
@@ -23,7 +23,7 @@ def test_deadlines_come_due_in_order_of_time_and_only_once():
 
 
 def test_a_deadline_moved_later_does_not_come_due_at_its_old_time():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 10)
     deadlines.set(A, 30)
     assert taken(deadlines, 29) == []
@@ -32,7 +32,7 @@ def test_a_deadline_moved_later_does_not_come_due_at_its_old_time():
 
 
 def test_a_deadline_moved_earlier_comes_due_at_its_new_time():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 30)
     deadlines.set(A, 10)
     assert taken(deadlines, 10) == [A]
@@ -40,7 +40,7 @@ def test_a_deadline_moved_earlier_comes_due_at_its_new_time():
 
 
 def test_a_deadline_moved_back_and_forth_comes_due_once():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     for at_ms in (10, 30, 10, 30, 20):
         deadlines.set(A, at_ms)
     assert taken(deadlines, 19) == []
@@ -48,7 +48,7 @@ def test_a_deadline_moved_back_and_forth_comes_due_once():
 
 
 def test_a_cancelled_deadline_never_comes_due_and_may_be_set_again():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 10)
     deadlines.cancel(A)
     assert deadlines.next_ms() is None
@@ -57,7 +57,7 @@ def test_a_cancelled_deadline_never_comes_due_and_may_be_set_again():
 
 
 def test_heartbeats_do_not_make_the_heap_grow():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     for now_ms in range(10_000):
         deadlines.set(A, now_ms + 100)
     assert len(deadlines._by_all._heap) == 1
@@ -66,7 +66,7 @@ def test_heartbeats_do_not_make_the_heap_grow():
 
 
 def test_postponing_moves_what_is_set_and_not_what_is_set_afterwards():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 10)
     deadlines.postpone(50)
     deadlines.set(B, 40)
@@ -76,7 +76,7 @@ def test_postponing_moves_what_is_set_and_not_what_is_set_afterwards():
 
 
 def test_a_busy_process_postpones_a_deadline_by_its_own_timeout_in_all():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 1000, timeout_ms=1000)
     deadlines.set(B, 1000)
     for _ in range(100):
@@ -90,7 +90,7 @@ def test_a_busy_process_postpones_a_deadline_by_its_own_timeout_in_all():
 
 
 def test_a_heartbeat_is_forgiven_anew():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 1000, timeout_ms=1000)
     for _ in range(100):
         deadlines.postpone(60)
@@ -100,7 +100,7 @@ def test_a_heartbeat_is_forgiven_anew():
 
 
 def test_a_process_that_stood_still_postpones_by_all_of_it_however_long():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 1000, timeout_ms=1000)
     deadlines.postpone(30_000)
     for _ in range(100):
@@ -113,7 +113,7 @@ def test_a_process_that_stood_still_postpones_by_all_of_it_however_long():
 
 
 def test_a_bounded_deadline_that_was_taken_or_cancelled_comes_due_no_second_time():
-    deadlines = Deadlines()
+    deadlines = KeyedDeadlines()
     deadlines.set(A, 10, timeout_ms=10)
     deadlines.set(B, 10, timeout_ms=10)
     deadlines.cancel(B)

@@ -15,7 +15,7 @@ from ottla.groups.entries import (
     partition_for,
     subscribed_topics,
 )
-from ottla.groups.values import Entry
+from ottla.groups.values import GroupEntry
 from ottla.messages.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -116,7 +116,7 @@ def test_a_member_of_a_consumer_group_is_written_as_kafka_writes_it(
         server_assignor="",
         classic_member_metadata=classic,
     )
-    entry = Entry(ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), value, 0)
+    entry = GroupEntry(ConsumerGroupMemberMetadataKey(group_id="g", member_id="m"), value, 0)
     key, body = encode_entry(entry)
     assert body is not None and body[2:].hex(" ") == f"{CONSUMER_MEMBER} {written}"
     assert decode_entry(key, body) == entry
@@ -125,7 +125,7 @@ def test_a_member_of_a_consumer_group_is_written_as_kafka_writes_it(
 def test_a_member_without_a_word_about_the_classic_protocol_is_of_the_consumer_protocol():
     group = ConsumerGroup("g")
     key = ConsumerGroupMemberMetadataKey(group_id="g", member_id="m")
-    read = decode_entry(encode_entry(Entry(key, None, 0))[0], b"\0\0" + bytes.fromhex(CONSUMER_MEMBER + "00"))
+    read = decode_entry(encode_entry(GroupEntry(key, None, 0))[0], b"\0\0" + bytes.fromhex(CONSUMER_MEMBER + "00"))
     assert read is not None
     apply(group, key, read.value)
     assert group.members["m"].classic is None

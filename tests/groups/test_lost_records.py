@@ -8,7 +8,7 @@ import pytest
 from tests.groups.classic_client import ClassicClient
 from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics
 
-from ottla.groups.values import ConsumerSettings, MigrationPolicy
+from ottla.groups.values import ConsumerGroupSettings, MigrationPolicy
 
 STEPS = 40
 
@@ -24,7 +24,7 @@ def step(client: Client | ClassicClient) -> None:
 def a_history(chance: random.Random) -> tuple[ConsumerDesk, list[Client | ClassicClient]]:
     """Members of both protocols join, leave, grow topics and commit in one group; the log has what they left."""
     desk = ConsumerDesk(
-        consumer=ConsumerSettings(assignment_interval_ms=0),
+        consumer=ConsumerGroupSettings(assignment_interval_ms=0),
         topics=SomeTopics(t=3, u=2),
         migration_policy=MigrationPolicy.BIDIRECTIONAL,
     )

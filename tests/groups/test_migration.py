@@ -13,7 +13,7 @@ from tests.groups.group_desk import offers, subscription
 from ottla.client.consume.group_protocol import decode_assignment
 from ottla.groups.entries import decode_entry
 from ottla.groups.group import GroupState
-from ottla.groups.values import Caller, ConsumerSettings, MigrationPolicy
+from ottla.groups.values import Caller, ConsumerGroupSettings, MigrationPolicy
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -339,7 +339,7 @@ def test_the_group_becomes_classic_when_the_last_consumer_member_is_not_heard_of
 
 
 def test_members_are_not_called_back_while_the_next_target_has_to_wait():
-    desk = ConsumerDesk(consumer=ConsumerSettings(assignment_interval_ms=10_000))
+    desk = ConsumerDesk(consumer=ConsumerGroupSettings(assignment_interval_ms=10_000))
     desk.join_consumer("m")
     joined = desk.join("x", protocols=_offered()).result()
     assert joined.generation_id == 2, "the target of the first member still stands"

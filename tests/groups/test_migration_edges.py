@@ -11,7 +11,7 @@ from tests.groups.group_desk import offers, subscription
 
 from ottla.client.consume.group_protocol import decode_assignment
 from ottla.groups.group import GroupState
-from ottla.groups.values import ConsumerSettings
+from ottla.groups.values import ConsumerGroupSettings
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.join_group import JoinGroupRequestProtocol
 
@@ -76,7 +76,7 @@ def test_a_static_member_that_returns_right_after_a_downgrade_does_not_hide_it()
 
 
 def test_a_member_gives_up_topics_though_the_next_target_has_to_wait():
-    desk = ConsumerDesk(consumer=ConsumerSettings(assignment_interval_ms=60_000), topics=SomeTopics(t=2, u=2))
+    desk = ConsumerDesk(consumer=ConsumerGroupSettings(assignment_interval_ms=60_000), topics=SomeTopics(t=2, u=2))
     classic = ClassicClient(desk, "t", "u", cooperative=True)
     live(desk, classic, rounds=8)
     desk.join_consumer("m", "u")

@@ -14,7 +14,7 @@ from tests.groups.classic_client import ClassicClient, places
 from tests.groups.consumer_desk import Client, ConsumerDesk, SomeTopics, state_of
 
 from ottla.groups.group import Group, GroupState
-from ottla.groups.values import ConsumerSettings, MigrationPolicy
+from ottla.groups.values import ConsumerGroupSettings, MigrationPolicy
 from ottla.kernel.errors import ErrorCode
 
 NAMES = ("a", "b", "c", "d")
@@ -41,7 +41,7 @@ class MixedGroupMachine(RuleBasedStateMachine):
     def begin(self, policy: MigrationPolicy, cooperative: bool, interval_ms: int) -> None:
         self.cooperative = cooperative
         self.desk = ConsumerDesk(
-            consumer=ConsumerSettings(assignment_interval_ms=interval_ms),
+            consumer=ConsumerGroupSettings(assignment_interval_ms=interval_ms),
             topics=SomeTopics(t=3, u=2),
             migration_policy=policy,
         )

@@ -2,7 +2,7 @@ import pytest
 from group_desk import TOPIC_ID, Desk, offers
 
 from ottla.groups.entries import offset_entry
-from ottla.groups.values import Decision
+from ottla.groups.values import GroupDecision
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import Moment
 from ottla.messages.group_records import OffsetCommitValue
@@ -328,7 +328,7 @@ def test_an_offset_expires_in_the_millisecond_to_which_its_commit_kept_it():
     (group,) = desk.shard.groups.values()
     offsets, until_ms = desk.shard.offsets, desk.now.wall_ms + DAY_MS
     for wall_ms, tombstones in ((until_ms - 1, 0), (until_ms, 1)):
-        out = Decision()
+        out = GroupDecision()
         assert offsets.expire(group, Moment(0, wall_ms), out) is bool(tombstones)
         assert len(out.entries) == tombstones
 

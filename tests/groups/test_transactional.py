@@ -4,7 +4,7 @@ import pytest
 from group_desk import Desk
 
 from ottla.kernel.errors import ErrorCode
-from ottla.kernel.shards import Writer
+from ottla.kernel.shards import TransactionalWriter
 from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -21,7 +21,7 @@ def commit(desk: Desk, offset: int = 8, *, group: str = "g", metadata: str = "",
     topics = [TxnOffsetCommitRequestTopic(name="t", partitions=[place])]
     request = TxnOffsetCommitRequest(group_id=group, topics=topics, **member)
     slot = desk.ticket()
-    writer = Writer(producer, 0, None)
+    writer = TransactionalWriter(producer, 0, None)
     desk.carry_out(desk.shard.commit_in_transaction(request, {"t": TOPIC_ID}, writer, slot, desk.now))
     answer = slot.result()
     return answer if isinstance(answer, ErrorCode) else ErrorCode(answer.topics[0].partitions[0].error_code)

@@ -8,7 +8,7 @@ from ottla.jobs.letter_filter import Condition, WrongCondition, condition
 from ottla.jobs.letters import (
     REDRIVEN,
     Cause,
-    Letter,
+    DeadLetter,
     Style,
     UnreadableLetter,
     error_headers,
@@ -29,7 +29,7 @@ CONNECTS = Cause(
 def test_headers_of_either_style_are_read_back_and_taken_off() -> None:
     for cause, style in ((OURS, Style.OTTLA), (CONNECTS, Style.CONNECT)):
         letter = read_letter([*OWN, *error_headers(cause, style)])
-        assert letter == Letter(cause, tuple(OWN))
+        assert letter == DeadLetter(cause, tuple(OWN))
 
 
 def test_a_reason_that_is_not_unicode_is_written_all_the_same() -> None:
@@ -97,11 +97,11 @@ def test_reasons_that_differ_in_values_alone_are_of_one_kind() -> None:
 )
 def test_conditions_choose_letters(text: str, holds: bool) -> None:
     now_ms = 1_800_000_000_000
-    assert condition(text, now_ms).holds(Letter(CONNECTS, ()), now_ms - 60_000) is holds
+    assert condition(text, now_ms).holds(DeadLetter(CONNECTS, ()), now_ms - 60_000) is holds
 
 
 def test_a_letter_without_the_value_passes_only_what_is_negated() -> None:
-    nowhere = Letter(Cause(), ())
+    nowhere = DeadLetter(Cause(), ())
     for text, holds in (("offset<9", False), ("offset=0", False), ("stage!=X", True), ("reason!~x", True)):
         assert condition(text, 0).holds(nowhere, 0) is holds
 
@@ -124,5 +124,5 @@ def test_a_condition_that_is_not_understood_is_refused_with_a_remedy(text: str, 
 
 
 def test_the_time_of_a_letter_is_that_of_its_record() -> None:
-    dated = Letter(Cause(timestamp=5), ())
+    dated = DeadLetter(Cause(timestamp=5), ())
     assert Condition("time", "=", (5,)).holds(dated, 1_000)

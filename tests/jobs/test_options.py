@@ -6,20 +6,20 @@ import argparse
 
 import pytest
 
-from ottla.jobs.options import HIDDEN, JobOption, Kind, OptionRefused, Options, add_flag, typed, value_of
+from ottla.jobs.options import HIDDEN, JobOption, JobOptionKind, JobOptions, OptionRefused, add_flag, typed, value_of
 
-MIRROR = Options(
+MIRROR = JobOptions(
     "ottla.mirror.copy",
     (
-        JobOption("topics", Kind.NAMES, "", "the topics to copy", metavar="NAMES"),
-        JobOption("codec", Kind.TEXT, "zstd", "the compression", choices=("zstd", "none"), aliases=("plain",)),
-        JobOption("target_size", Kind.SIZE, 64 << 20, "the size of a request"),
-        JobOption("sync_every", Kind.DURATION, 60_000, "the time between two looks at groups"),
-        JobOption("tasks_max", Kind.COUNT, 1, "the most tasks"),
-        JobOption("metrics_port", Kind.PORT, None, "the port of metrics"),
-        JobOption("follow", Kind.FLAG, True, "go on when all is copied"),
-        JobOption("rename", Kind.LIST, (), "OLD=NEW"),
-        JobOption("password", Kind.SECRET, "", "the password of the source"),
+        JobOption("topics", JobOptionKind.NAMES, "", "the topics to copy", metavar="NAMES"),
+        JobOption("codec", JobOptionKind.TEXT, "zstd", "the compression", choices=("zstd", "none"), aliases=("plain",)),
+        JobOption("target_size", JobOptionKind.SIZE, 64 << 20, "the size of a request"),
+        JobOption("sync_every", JobOptionKind.DURATION, 60_000, "the time between two looks at groups"),
+        JobOption("tasks_max", JobOptionKind.COUNT, 1, "the most tasks"),
+        JobOption("metrics_port", JobOptionKind.PORT, None, "the port of metrics"),
+        JobOption("follow", JobOptionKind.FLAG, True, "go on when all is copied"),
+        JobOption("rename", JobOptionKind.LIST, (), "OLD=NEW"),
+        JobOption("password", JobOptionKind.SECRET, "", "the password of the source"),
     ),
     beside=("source", "target"),
 )
@@ -88,10 +88,10 @@ def test_a_value_that_is_not_allowed_is_refused(name: str, value: object) -> Non
 
 
 def test_a_secret_is_shown_nowhere() -> None:
-    secret = JobOption("password", Kind.SECRET, "changeit", "the password")
+    secret = JobOption("password", JobOptionKind.SECRET, "changeit", "the password")
     with pytest.raises(TypeError) as refused:
         value_of(secret, 1234)
     assert "1234" not in str(refused.value)
-    shown = Options("job", [secret]).text()
+    shown = JobOptions("job", [secret]).text()
     assert "changeit" not in shown
     assert HIDDEN in shown

@@ -9,8 +9,8 @@ import sys
 import threading
 
 from ottla.client.errors import BrokerUnreachable
-from ottla.jobs.running import JOB_STATE, Run, Running, error_fault
-from ottla.jobs.states import Event, RestartPolicy, State
+from ottla.jobs.running import JOB_STATE, JobRun, Running, error_fault
+from ottla.jobs.states import Event, JobState, RestartPolicy
 
 AT_ONCE = RestartPolicy(delay_ms=0)
 
@@ -18,7 +18,7 @@ AT_ONCE = RestartPolicy(delay_ms=0)
 def test_work_that_is_done_ends_the_job_with_status_0() -> None:
     job = Running("load", lambda run: run.began())
     assert job.run() == 0
-    assert job.status.state is State.STOPPED
+    assert job.status.state is JobState.STOPPED
 
 
 def test_work_is_done_again_after_a_fault_that_may_pass_and_not_after_a_final_one() -> None:
@@ -39,7 +39,7 @@ def _raise(error: Exception) -> None:
 def test_a_job_that_is_paused_goes_on_when_it_is_resumed_and_ends_when_it_is_stopped() -> None:
     under_way, attempts = threading.Semaphore(0), []
 
-    def work(run: Run) -> None:
+    def work(run: JobRun) -> None:
         attempts.append(run)
         run.began()
         under_way.release()
@@ -60,7 +60,7 @@ def test_a_job_that_is_paused_goes_on_when_it_is_resumed_and_ends_when_it_is_sto
 
 
 def test_work_that_was_told_to_end_before_it_was_begun_is_not_begun() -> None:
-    begun: list[Run] = []
+    begun: list[JobRun] = []
     job = Running("load", begun.append)
     job.ask(Event.RESUME)
     job.ask(Event.STOP)
@@ -71,7 +71,7 @@ def test_work_that_was_told_to_end_before_it_was_begun_is_not_begun() -> None:
 def test_a_wait_for_the_next_attempt_ends_when_the_job_is_stopped() -> None:
     failed = threading.Event()
 
-    def work(_: Run) -> None:
+    def work(_: JobRun) -> None:
         failed.set()
         raise TimeoutError("nobody answers")
 
@@ -81,7 +81,7 @@ def test_a_wait_for_the_next_attempt_ends_when_the_job_is_stopped() -> None:
     failed.wait()
     job.ask(Event.STOP)
     thread.join()
-    assert job.status.state is State.STOPPED
+    assert job.status.state is JobState.STOPPED
 
 
 def test_an_error_of_the_system_about_a_file_is_final() -> None:

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from ottla.jobs.running_async import Run, Running
-from ottla.jobs.states import Event, RestartPolicy, State
+from ottla.jobs.running_async import AsyncJobRun, RunningAsync
+from ottla.jobs.states import Event, JobState, RestartPolicy
 
 AT_ONCE = RestartPolicy(delay_ms=0)
 
 
-async def until(running: Running, state: State) -> None:
+async def until(running: RunningAsync, state: JobState) -> None:
     while running.status.state is not state:
         await asyncio.sleep(0)
 
@@ -16,12 +16,12 @@ async def until(running: Running, state: State) -> None:
 def test_work_that_fails_for_a_passing_reason_is_begun_again():
     attempts = []
 
-    async def work(run: Run) -> None:
+    async def work(run: AsyncJobRun) -> None:
         attempts.append(run)
         if len(attempts) < 3:
             raise ConnectionError("away")
 
-    running = Running("copy", work, policy=AT_ONCE)
+    running = RunningAsync("copy", work, policy=AT_ONCE)
     assert asyncio.run(running.run()) == 0
     assert len(attempts) == 3
     assert running.status.restarts == 2
@@ -30,11 +30,11 @@ def test_work_that_fails_for_a_passing_reason_is_begun_again():
 def test_a_final_fault_is_the_exit_status_and_is_told_with_its_reason():
     seen = []
 
-    async def work(run: Run) -> None:
+    async def work(run: AsyncJobRun) -> None:
         raise ValueError("no such column")
 
-    assert asyncio.run(Running("copy", work, on_state=seen.append).run()) == 1
-    assert [status.state for status in seen] == [State.STARTING, State.FAILED]
+    assert asyncio.run(RunningAsync("copy", work, on_state=seen.append).run()) == 1
+    assert [status.state for status in seen] == [JobState.STARTING, JobState.FAILED]
     assert seen[-1].fault is not None
     assert seen[-1].fault.reason == "no such column"
 
@@ -42,19 +42,19 @@ def test_a_final_fault_is_the_exit_status_and_is_told_with_its_reason():
 def test_a_paused_job_works_on_after_its_resume_and_ends_at_its_stop():
     begun = []
 
-    async def work(run: Run) -> None:
+    async def work(run: AsyncJobRun) -> None:
         begun.append(run)
         run.began()
         await run.ending.wait()
 
     async def story() -> int:
-        running = Running("copy", work)
+        running = RunningAsync("copy", work)
         task = asyncio.create_task(running.run())
-        await until(running, State.RUNNING)
+        await until(running, JobState.RUNNING)
         running.ask(Event.PAUSE)
-        await until(running, State.PAUSED)
+        await until(running, JobState.PAUSED)
         running.ask(Event.RESUME)
-        await until(running, State.RUNNING)
+        await until(running, JobState.RUNNING)
         running.ask(Event.STOP)
         return await task
 
@@ -63,14 +63,14 @@ def test_a_paused_job_works_on_after_its_resume_and_ends_at_its_stop():
 
 
 def test_work_that_does_not_end_in_time_is_cancelled():
-    async def work(run: Run) -> None:
+    async def work(run: AsyncJobRun) -> None:
         run.began()
         await asyncio.Event().wait()
 
     async def story() -> int:
-        running = Running("copy", work, grace_ms=1)
+        running = RunningAsync("copy", work, grace_ms=1)
         task = asyncio.create_task(running.run())
-        await until(running, State.RUNNING)
+        await until(running, JobState.RUNNING)
         running.ask(Event.STOP)
         return await task
 
@@ -78,13 +78,13 @@ def test_work_that_does_not_end_in_time_is_cancelled():
 
 
 def test_a_job_that_begins_paused_does_nothing_until_it_is_resumed():
-    async def work(run: Run) -> None:
+    async def work(run: AsyncJobRun) -> None:
         raise AssertionError("the work was begun")
 
     async def story() -> int:
-        running = Running("copy", work)
+        running = RunningAsync("copy", work)
         task = asyncio.create_task(running.run(Event.PAUSE))
-        await until(running, State.PAUSED)
+        await until(running, JobState.PAUSED)
         running.ask(Event.STOP)
         return await task
 
@@ -92,7 +92,7 @@ def test_a_job_that_begins_paused_does_nothing_until_it_is_resumed():
 
 
 def test_clean_up_that_does_not_end_is_cancelled_too():
-    async def work(run: Run) -> None:
+    async def work(run: AsyncJobRun) -> None:
         run.began()
         try:
             await asyncio.Event().wait()
@@ -100,9 +100,9 @@ def test_clean_up_that_does_not_end_is_cancelled_too():
             await asyncio.Event().wait()
 
     async def story() -> int:
-        running = Running("copy", work, grace_ms=1)
+        running = RunningAsync("copy", work, grace_ms=1)
         task = asyncio.create_task(running.run())
-        await until(running, State.RUNNING)
+        await until(running, JobState.RUNNING)
         running.ask(Event.STOP)
         return await task
 

@@ -16,13 +16,13 @@ import pytest
 from ottla import lake
 from ottla.lake.notes.plans import Commit, LoadPlan
 from ottla.lake.rounds.attempt import publishable
-from ottla.lake.rounds.progress import Progress
+from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher, topic_table
 from ottla.lake.rounds.settings import load_settings
 from ottla.lake.stores import open_store
 from ottla.rows.arrow import row_schema
 from ottla.rows.plan import OffsetRange
-from ottla.rows.read import Decoded
+from ottla.rows.read import DecodedRange
 from ottla.rows.workers import Here
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
@@ -75,7 +75,7 @@ class Rounds:
                 spans.append(OffsetRange(TOPIC, partition, begin, len(held)))
         plan = LoadPlan(self.committed.number + 1, tuple(spans))
         folder = lambda: f"_ottla/tmp/{plan.number}-{next(self._attempts)}/"  # noqa: E731
-        quiet = Progress("", 0, None, lambda _: None)
+        quiet = RoundProgress("", 0, None, lambda _: None)
         made = publishable(self.settings, plan, self.committed, folder, Here(2), self._publisher, quiet)
         assert all(count.adds_up for count in made.counts)
         after = self.committed.after(made)
@@ -106,7 +106,7 @@ class Rounds:
 
     def _read(
         self, span: OffsetRange, kafka: object, *, columns: tuple[str, ...] = COLUMNS, **_: object
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[DecodedRange]:
         """Pieces of at most five records, so that columns also change between the pieces of a round."""
         records = self.partitions[span.partition]
         for begin in range(span.start, span.end, 5):
@@ -121,7 +121,7 @@ class Rounds:
             }
             schema = row_schema(columns)
             arrays = [pa.array(whole[each.name], each.type) for each in schema]
-            yield Decoded(pa.RecordBatch.from_arrays(arrays, schema=schema), records=len(offsets))
+            yield DecodedRange(pa.RecordBatch.from_arrays(arrays, schema=schema), records=len(offsets))
 
 
 Make = Callable[..., Rounds]

@@ -18,13 +18,13 @@ from ottla.lake.columns import values
 from ottla.lake.notes.plans import Commit, LoadPlan
 from ottla.lake.rounds import attempt, write
 from ottla.lake.rounds.attempt import publishable
-from ottla.lake.rounds.progress import Progress
+from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher
 from ottla.lake.rounds.settings import load_settings
 from ottla.lake.stores import open_store
 from ottla.rows.arrow import TYPES
 from ottla.rows.plan import OffsetRange
-from ottla.rows.read import Decoded
+from ottla.rows.read import DecodedRange
 from ottla.rows.workers import Here
 
 TOPIC = "t"
@@ -84,7 +84,7 @@ class Load:
                 lambda: f"_ottla/tmp/{number}-{next(self._attempts)}/",
                 Here(),
                 self._publisher,
-                Progress("", 0, None, lambda _: None),
+                RoundProgress("", 0, None, lambda _: None),
             )
         except BaseException:
             del self._log[begin:]
@@ -94,7 +94,9 @@ class Load:
         self.committed = after
         self.letters += [reason for name in done.dead for reason in self._reasons(name)]
 
-    def _read(self, span: OffsetRange, *_: object, columns: Sequence[str] = NAMES, **__: object) -> Iterator[Decoded]:
+    def _read(
+        self, span: OffsetRange, *_: object, columns: Sequence[str] = NAMES, **__: object
+    ) -> Iterator[DecodedRange]:
         mine = list(range(span.start, span.end))
         held: dict[str, list[Any]] = {
             "key": [b"k%d" % at for at in mine],
@@ -105,7 +107,7 @@ class Load:
             "timestamp": [AT for _ in mine],
         }
         arrays = [pa.array(held[name], TYPES[name]) for name in columns]
-        yield Decoded(pa.RecordBatch.from_arrays(arrays, list(columns)), len(mine))
+        yield DecodedRange(pa.RecordBatch.from_arrays(arrays, list(columns)), len(mine))
 
     def _reasons(self, name: str) -> list[str]:
         return list(pa.ipc.open_file(self.store.open_input(name)).read_all().column("reason").to_pylist())

@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.ports import free_port
 
-from ottla.lake.stores import Move, Store
+from ottla.lake.stores import FinishedFile, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -196,9 +196,9 @@ def _wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.05)
 
 
-def written(store: Store, name: str, body: bytes) -> Move:
+def written(store: Store, name: str, body: bytes) -> FinishedFile:
     """A finished output under a temporary name, and the move that reveals it as `name`."""
     temporary = f"_ottla/tmp/{os.urandom(4).hex()}"
     output = store.open_output(temporary)
     output.sink.write(body)
-    return Move(temporary, name, output.finish())
+    return FinishedFile(temporary, name, output.finish())

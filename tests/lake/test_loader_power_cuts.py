@@ -18,7 +18,7 @@ import pytest
 from sim_files import SimFiles
 
 from ottla.kernel.ids import TopicId, TopicPartition
-from ottla.lake.notes.plans import Held, LoadPlan, Publication, RangeCount, WrittenFile, counted, named_files
+from ottla.lake.notes.plans import HeldRows, LoadPlan, Publication, RangeCount, WrittenFile, counted, named_files
 from ottla.lake.notes.state import LakeState
 from ottla.lake.rounds import attempt, loader
 from ottla.lake.rounds.loader import Loader
@@ -96,7 +96,7 @@ class InThisProcess:
         output = self.store.open_output(name)
         rows = "".join(f"{span.topic_partition}:{offset}\n" for offset in range(span.start, span.end))
         output.sink.write(rows.encode())
-        held = Held(span.partition, span.size, span.start, span.end - 1)
+        held = HeldRows(span.partition, span.size, span.start, span.end - 1)
         return WrittenFile(span.topic, name, ("1970-01-01",), span.size, output.finish(), (held,))
 
 

@@ -38,6 +38,16 @@ PARTITIONS = st.lists(
     ),
     max_size=4,
 )
+ACLS = st.builds(
+    log.AclEntry,
+    resource_type=st.integers(2, 7),
+    name=NAMES,
+    pattern_type=st.integers(3, 4),
+    principal=NAMES,
+    host=NAMES,
+    operation=st.integers(2, 15),
+    permission=st.integers(2, 3),
+)
 BODIES: dict[type[Body], st.SearchStrategy[Body]] = {
     log.ClusterCreated: st.builds(log.ClusterCreated, cluster_id=NAMES, secret=st.binary(max_size=40)),
     log.FeatureLevelSet: st.builds(log.FeatureLevelSet, name=NAMES, level=st.integers(0, 99)),
@@ -74,6 +84,8 @@ BODIES: dict[type[Body], st.SearchStrategy[Body]] = {
         server_key=st.binary(max_size=64),
     ),
     log.ScramKeysRemoved: st.builds(log.ScramKeysRemoved, user=NAMES, mechanism=st.integers(1, 2)),
+    log.AclsAdded: st.builds(log.AclsAdded, acls=st.lists(ACLS, max_size=3)),
+    log.AclsRemoved: st.builds(log.AclsRemoved, acls=st.lists(ACLS, max_size=3)),
 }
 
 

@@ -1,4 +1,4 @@
-"""Columns: Arrow's view of the buffers, rows that are left out, and encoding."""
+"""RecordColumns: Arrow's view of the buffers, rows that are left out, and encoding."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ottla.records.batch import Batch, check_batch, scan_records
 from ottla.records.builder import build_batch
 from ottla.records.columns import (
     BinaryColumn,
-    Columns,
     HeaderColumn,
+    RecordColumns,
     TimeUnit,
     decode_columns,
     encode_columns,
@@ -44,7 +44,7 @@ def binary(column: BinaryColumn, rows: int, kind: pa.DataType) -> pa.Array:
     return array
 
 
-def as_arrow(columns: Columns) -> list[Record]:
+def as_arrow(columns: RecordColumns) -> list[Record]:
     """The rows as Arrow reads them out of the buffers."""
     rows = columns.rows
     key, value = (binary(column, rows, pa.binary()).to_pylist() for column in (columns.key, columns.value))

@@ -16,7 +16,7 @@ from ottla.client.model import EARLIEST, LATEST
 from ottla.kernel.ids import TopicPartition
 from ottla.records.reader import Record, read_run
 from ottla.registry import decide
-from ottla.registry.decide import Proposal
+from ottla.registry.decide import SchemaProposal
 from ottla.registry.records import SchemaKey, SchemaValue, decode_key, decode_value
 from ottla.registry.service import Registry
 from ottla.registry.topic import pairs
@@ -99,14 +99,14 @@ def free_of_rules(url: str) -> None:
 async def a_stale_append(bootstrap: str, topic: str) -> None:
     """Append what a stopped process decided long ago: the append must be refused."""
     async with Registry(bootstrap, topic=topic) as zombie, Registry(bootstrap, topic=topic) as living:
-        await zombie.write(lambda state: decide.register(state, "a", Proposal('"int"')))
+        await zombie.write(lambda state: decide.register(state, "a", SchemaProposal('"int"')))
         await zombie.topic.catch_up()
-        stale = decide.register(zombie.state, "b", Proposal('"long"'))
+        stale = decide.register(zombie.state, "b", SchemaProposal('"long"'))
         place = zombie.topic._place
         for kind in ("string", "bytes", "double"):
-            proposal = Proposal(f'"{kind}"')
+            proposal = SchemaProposal(f'"{kind}"')
             await living.write(lambda state, proposal=proposal: decide.register(state, proposal.schema, proposal))
         zombie.topic._place = place
         assert not await zombie.topic.append(pairs(stale.records))
-        value = await zombie.write(lambda state: decide.register(state, "b", Proposal('"long"')))
+        value = await zombie.write(lambda state: decide.register(state, "b", SchemaProposal('"long"')))
         assert value.id == 5

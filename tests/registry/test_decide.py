@@ -10,12 +10,12 @@ import pytest
 from tests.registry.http_client import record
 
 from ottla.registry import decide_settings as other
-from ottla.registry.decide import Decision, Proposal, check, look_up, register
+from ottla.registry.decide import RegistryDecision, SchemaProposal, check, look_up, register
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import (
     CLEAR_SUBJECT,
     MOST,
-    Cleared,
+    ClearedSubject,
     Record,
     Reference,
     SchemaKey,
@@ -38,7 +38,7 @@ class Desk:
         self.state = RegistryState()
         self.log: list[tuple[bytes, bytes | None]] = []
 
-    def do(self, decision: Decision[T]) -> T:
+    def do(self, decision: RegistryDecision[T]) -> T:
         for key, value in decision.records:
             self.log.append((encode_key(key), encode_value(key, value)))
             self.state.apply(key, value)
@@ -46,7 +46,7 @@ class Desk:
 
     def register(self, subject: str, schema: Any, **more: Any) -> SchemaValue:
         text = schema if isinstance(schema, str) else json.dumps(schema)
-        return self.do(register(self.state, subject, Proposal(text, **more)))
+        return self.do(register(self.state, subject, SchemaProposal(text, **more)))
 
 
 def replayed(log: list[tuple[bytes, bytes | None]]) -> RegistryState:
@@ -118,7 +118,7 @@ def test_a_subject_starts_anew_after_permanent_deletion_but_ids_do_not() -> None
     desk.do(other.delete_subject(desk.state, "a", permanent=False))
     assert desk.do(other.delete_subject(desk.state, "a", permanent=True)) == [1]
     fresh = replayed(compacted(desk.log))
-    assert register(fresh, "b", Proposal('"string"')).answer.id == 2
+    assert register(fresh, "b", SchemaProposal('"string"')).answer.id == 2
     again = desk.register("a", record("S", "x"))
     assert (again.version, again.id) == (1, 2)
 
@@ -238,7 +238,7 @@ def test_import_takes_a_schema_as_it_is() -> None:
     desk.register("b", '"long"', id=2)
     second = desk.register("a", '"long"', id=2)
     assert (second.version, second.metadata) == (2, None)
-    assert refused(lambda: desk.do(register(desk.state, "a", Proposal(None, id=3)))) == 42201
+    assert refused(lambda: desk.do(register(desk.state, "a", SchemaProposal(None, id=3)))) == 42201
 
 
 def test_metadata_is_taken_over_and_merged() -> None:
@@ -253,10 +253,12 @@ def test_metadata_is_taken_over_and_merged() -> None:
 def test_a_lookup_without_metadata_finds_any() -> None:
     desk = Desk()
     value = desk.register("a", '"int"', metadata={"properties": {"k": "v"}})
-    assert look_up(desk.state, "a", Proposal('"int"')) == value
-    assert refused(lambda: look_up(desk.state, "a", Proposal('"int"', metadata={"properties": {"k": "w"}}))) == 40403
-    assert refused(lambda: look_up(desk.state, "a", Proposal('"long"'))) == 40403
-    assert refused(lambda: look_up(desk.state, "b", Proposal('"int"'))) == 40401
+    assert look_up(desk.state, "a", SchemaProposal('"int"')) == value
+    assert (
+        refused(lambda: look_up(desk.state, "a", SchemaProposal('"int"', metadata={"properties": {"k": "w"}}))) == 40403
+    )
+    assert refused(lambda: look_up(desk.state, "a", SchemaProposal('"long"'))) == 40403
+    assert refused(lambda: look_up(desk.state, "b", SchemaProposal('"int"'))) == 40401
 
 
 def test_a_normal_lookup_finds_another_spelling() -> None:
@@ -264,8 +266,8 @@ def test_a_normal_lookup_finds_another_spelling() -> None:
     text = '{"type":"record","name":"R","namespace":"n","fields":[{"name":"a","type":"int","p":1,"o":2}]}'
     value = desk.register("a", text)
     other_text = '{"type":"record","name":"n.R","fields":[{"o":2,"p":1,"name":"a","type":{"type":"int"}}]}'
-    assert refused(lambda: look_up(desk.state, "a", Proposal(other_text))) == 40403
-    assert look_up(desk.state, "a", Proposal(other_text), normalize=True) == value
+    assert refused(lambda: look_up(desk.state, "a", SchemaProposal(other_text))) == 40403
+    assert look_up(desk.state, "a", SchemaProposal(other_text), normalize=True) == value
 
 
 def test_an_alias_stands_for_its_subject() -> None:
@@ -333,7 +335,7 @@ def test_deleted_versions_before_a_cleared_scope_are_gone(scope: str | None) -> 
     desk.register(":.lab:a", record("Old", "x"))
     desk.register(":.lab:a", record("Old", "x", y=1))
     desk.do(other.delete_version(desk.state, ":.lab:a", 1, permanent=False))
-    desk.state.apply(SubjectKey(CLEAR_SUBJECT, scope), Cleared())
+    desk.state.apply(SubjectKey(CLEAR_SUBJECT, scope), ClearedSubject())
     assert [each.version for each in desk.state.versions(":.lab:a", deleted=True)] == [2]
     assert desk.state.holders(".lab", 1) == []
     desk.state.apply(SchemaKey(":.lab:b", 1), SchemaValue(":.lab:b", 1, 1, '"int"'))
@@ -345,7 +347,7 @@ def test_other_scopes_keep_their_deleted_versions(scope: str) -> None:
     desk = Desk()
     desk.register(":.lab:a", record("Old", "x"))
     desk.do(other.delete_subject(desk.state, ":.lab:a", permanent=False))
-    desk.state.apply(SubjectKey(CLEAR_SUBJECT, scope), Cleared())
+    desk.state.apply(SubjectKey(CLEAR_SUBJECT, scope), ClearedSubject())
     assert len(desk.state.versions(":.lab:a", deleted=True)) == 1
 
 
@@ -362,7 +364,7 @@ def test_a_stored_schema_that_cannot_be_parsed_does_not_end_a_normal_lookup() ->
     desk = Desk()
     odd = SchemaValue("a", 1, 1, '{"type":"record","name":"R","fields":[{"name":"x","type":"int","default":"no"}]}')
     desk.state.apply(SchemaKey("a", 1), odd)
-    assert refused(lambda: look_up(desk.state, "a", Proposal('"int"'), normalize=True)) == 40403
+    assert refused(lambda: look_up(desk.state, "a", SchemaProposal('"int"'), normalize=True)) == 40403
 
 
 def test_a_reference_to_the_latest_version_stays_with_that_version() -> None:
@@ -373,13 +375,13 @@ def test_a_reference_to_the_latest_version_stays_with_that_version() -> None:
     value = desk.register("outer", outer, references=latest)
     assert value.references == (Reference("In", "inner", 1),)
     assert refused(lambda: other.delete_subject(desk.state, "inner", permanent=False)) == 42206
-    assert look_up(desk.state, "outer", Proposal(json.dumps(outer), references=latest)) == value
+    assert look_up(desk.state, "outer", SchemaProposal(json.dumps(outer), references=latest)) == value
 
 
 def test_a_check_of_all_versions_looks_at_the_same_group_alone() -> None:
     desk = Desk()
     desk.do(other.change_settings(desk.state, "a", {"compatibilityGroup": "major"}))
     desk.register("a", record("R", "x"), metadata={"properties": {"major": "1"}})
-    proposal = Proposal('"int"', metadata={"properties": {"major": "2"}})
+    proposal = SchemaProposal('"int"', metadata={"properties": {"major": "2"}})
     assert check(desk.state, "a", proposal, desk.state.versions("a")) == []
-    assert check(desk.state, "a", Proposal('"int"'), desk.state.versions("a")) != []
+    assert check(desk.state, "a", SchemaProposal('"int"'), desk.state.versions("a")) != []

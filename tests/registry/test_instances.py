@@ -17,11 +17,11 @@ from tests.registry.registry_process import RegistryProcess
 
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
-from ottla.jobs.state_topic import PRODUCER_ID, Place
+from ottla.jobs.state_topic import PRODUCER_ID, NextAppend
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.registry import decide
-from ottla.registry.decide import Proposal
+from ottla.registry.decide import SchemaProposal
 from ottla.registry.server import RegistryThread
 from ottla.registry.service import Registry
 from ottla.testing import TestBroker
@@ -98,7 +98,7 @@ def test_a_writer_whose_place_the_broker_does_not_accept_begins_an_epoch(
 
     async def scene() -> None:
         async with Registry(bootstrap, topic=topic) as registry:
-            await registry.write(lambda state: decide.register(state, "a", Proposal('"int"')))
+            await registry.write(lambda state: decide.register(state, "a", SchemaProposal('"int"')))
             ahead = build_batch(
                 [Record(0, 0, b'{"keytype":"NOOP","magic":0}', None)],
                 producer_id=PRODUCER_ID,
@@ -108,8 +108,8 @@ def test_a_writer_whose_place_the_broker_does_not_accept_begins_an_epoch(
             with Cluster(bootstrap) as cluster:
                 cluster.produce(topic, 0, ahead)
             await registry.topic.catch_up()
-            registry.topic._place = Place(3, 77)
-            value = await registry.write(lambda state: decide.register(state, "b", Proposal('"long"')))
+            registry.topic._place = NextAppend(3, 77)
+            value = await registry.write(lambda state: decide.register(state, "b", SchemaProposal('"long"')))
             assert value.id == 2
             assert registry.topic._place.epoch == 4
 

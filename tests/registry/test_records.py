@@ -6,7 +6,7 @@ import pytest
 
 from ottla.registry.identity import fingerprint, guid
 from ottla.registry.records import (
-    Cleared,
+    ClearedSubject,
     ContextKey,
     ContextValue,
     DeletedThrough,
@@ -18,9 +18,9 @@ from ottla.registry.records import (
     Reference,
     SchemaKey,
     SchemaValue,
-    Settings,
+    SubjectConfig,
     SubjectKey,
-    UnreadableRecord,
+    UnreadableRegistryRecord,
     Value,
     decode_key,
     decode_value,
@@ -56,15 +56,15 @@ def test_keys_of_karapace_are_understood() -> None:
 
 
 VALUES: list[tuple[Key, bytes, Value]] = [
-    (SubjectKey("CONFIG", None), b'{"compatibilityLevel":"FULL"}', Settings({"compatibilityLevel": "FULL"})),
+    (SubjectKey("CONFIG", None), b'{"compatibilityLevel":"FULL"}', SubjectConfig({"compatibilityLevel": "FULL"})),
     (
         SubjectKey("CONFIG", "a"),
         b'{"subject":"a","normalize":true,"compatibilityLevel":"FULL"}',
-        Settings({"normalize": True, "compatibilityLevel": "FULL"}),
+        SubjectConfig({"normalize": True, "compatibilityLevel": "FULL"}),
     ),
     (SubjectKey("MODE", "a"), b'{"subject":"a","mode":"READONLY"}', ModeValue("READONLY")),
     (SubjectKey("DELETE_SUBJECT", "a"), b'{"subject":"a","version":3}', DeletedThrough(3)),
-    (SubjectKey("CLEAR_SUBJECT", "a"), b'{"subject":"a"}', Cleared()),
+    (SubjectKey("CLEAR_SUBJECT", "a"), b'{"subject":"a"}', ClearedSubject()),
     (ContextKey(".lab"), b'{"tenant":"default","context":".lab"}', ContextValue()),
     (NoopKey(), b'{"greatestIds":{".":7}}', GreatestIds({".": 7})),
     (
@@ -120,12 +120,12 @@ def test_unknown_keys_are_left_alone(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\x00\x01", b"[]", b'"x"'])
 def test_what_is_no_record_is_said_to_be_none(content: bytes) -> None:
-    with pytest.raises(UnreadableRecord):
+    with pytest.raises(UnreadableRegistryRecord):
         decode_key(content)
 
 
 def test_a_schema_without_id_is_unreadable() -> None:
-    with pytest.raises(UnreadableRecord):
+    with pytest.raises(UnreadableRegistryRecord):
         decode_value(SchemaKey("a", 1), b'{"subject":"a","version":1,"schema":"{}"}')
 
 
@@ -154,5 +154,5 @@ def test_the_guid_covers_references_metadata_and_rules() -> None:
 )
 def test_odd_records_are_unreadable(value: bytes) -> None:
     """Such a record must be left out: an instance that fails at it never starts again."""
-    with pytest.raises(UnreadableRecord):
+    with pytest.raises(UnreadableRegistryRecord):
         decode_value(SchemaKey("a", 1), value)

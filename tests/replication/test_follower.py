@@ -8,16 +8,16 @@ from ottla.kernel.errors import ErrorCode
 from ottla.replication.follower import (
     Answered,
     Append,
-    Asked,
     BackOff,
     Failed,
     FollowerReplica,
+    SentFetch,
     Stale,
     StartOver,
     Truncate,
 )
 
-ASKED = Asked(1, 5, 10, 4)
+ASKED = SentFetch(1, 5, 10, 4)
 
 
 def a_follower(*, high_watermark=0, epoch_ends=lambda asked: (asked, 10), **fields):
@@ -40,7 +40,9 @@ def test_a11_an_answer_to_what_was_asked_is_appended():
     assert a_follower().on_answer(ASKED, answered(), end_offset=10, last_epoch=4) == Append()
 
 
-@pytest.mark.parametrize("asked", [Asked(2, 5, 10, 4), Asked(1, 4, 10, 4), Asked(1, 5, 9, 4), Asked(1, 5, 10, 3)])
+@pytest.mark.parametrize(
+    "asked", [SentFetch(2, 5, 10, 4), SentFetch(1, 4, 10, 4), SentFetch(1, 5, 9, 4), SentFetch(1, 5, 10, 3)]
+)
 def test_a11_an_answer_of_another_leader_epoch_or_place_is_left_alone(asked):
     assert a_follower().on_answer(asked, answered(), end_offset=10, last_epoch=4) == Stale()
 
@@ -51,7 +53,7 @@ def test_a11_an_answer_that_was_overtaken_does_not_cut_back_what_came_after_the_
     diverging = answered(diverging=(4, 9))
     assert follower.on_answer(ASKED, diverging, end_offset=10, last_epoch=4) == Truncate(9)
     receipt = follower.ask(synced_through=10, end_offset=10, last_epoch=5)
-    assert receipt == Asked(1, 5, 10, 5)
+    assert receipt == SentFetch(1, 5, 10, 5)
     assert follower.on_answer(ASKED, diverging, end_offset=10, last_epoch=5) == Stale()
 
 
@@ -141,10 +143,10 @@ def test_a_follower_of_an_uncleanly_elected_leader_cuts_what_was_committed_until
     assert not follower.keeps_committed
     assert follower.on_answer(ASKED, answered(diverging=(4, 7)), end_offset=10, last_epoch=4) == Truncate(7)
     assert follower.high_watermark == 7
-    assert follower.on_answer(Asked(1, 5, 7, 4), answered(high_watermark=7), end_offset=7, last_epoch=4) == Append()
+    assert follower.on_answer(SentFetch(1, 5, 7, 4), answered(high_watermark=7), end_offset=7, last_epoch=4) == Append()
     assert follower.on_high_watermark(7, synced_through=7) is None
     assert follower.keeps_committed
-    again = follower.on_answer(Asked(1, 5, 7, 4), answered(diverging=(4, 3)), end_offset=7, last_epoch=4)
+    again = follower.on_answer(SentFetch(1, 5, 7, 4), answered(diverging=(4, 3)), end_offset=7, last_epoch=4)
     assert isinstance(again, Failed), "there is no second history to come to"
 
 

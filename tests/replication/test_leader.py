@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.kernel.errors import ErrorCode
-from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKey
+from ottla.replication.leader import Diverged, FetchRefused, LeaderReplica, ReplicaKey
 
 
 def one_epoch(asked):
@@ -68,19 +68,19 @@ def test_the_own_disk_may_be_the_slowest():
 
 def test_a_fetch_of_an_earlier_incarnation_is_no_receipt():
     leader = a_leader(in_sync=(1, 2), synced_through=10)
-    assert fetched(leader, 2, 10, broker_epoch=19) == Refused(ErrorCode.STALE_BROKER_EPOCH)
+    assert fetched(leader, 2, 10, broker_epoch=19) == FetchRefused(ErrorCode.STALE_BROKER_EPOCH)
     assert leader.high_watermark == 0
 
 
 def test_a_fetch_of_another_leader_epoch_is_no_receipt():
     leader = a_leader(in_sync=(1, 2), synced_through=10)
-    assert fetched(leader, 2, 10, epoch=4) == Refused(ErrorCode.FENCED_LEADER_EPOCH)
+    assert fetched(leader, 2, 10, epoch=4) == FetchRefused(ErrorCode.FENCED_LEADER_EPOCH)
     assert leader.high_watermark == 0
 
 
 def test_a_broker_that_is_no_replica_gives_no_receipt():
     leader = a_leader(in_sync=(1, 2), synced_through=10)
-    assert fetched(leader, 3, 10) == Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    assert fetched(leader, 3, 10) == FetchRefused(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def test_too_few_in_sync_hold_the_high_watermark():
@@ -131,7 +131,7 @@ def test_the_high_watermark_never_falls_and_never_passes_a_disk(events):
 
 def test_a1_a_fetch_of_a_later_epoch_is_no_receipt():
     leader = a_leader(in_sync=(1, 2), synced_through=10)
-    assert fetched(leader, 2, 10, epoch=6) == Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    assert fetched(leader, 2, 10, epoch=6) == FetchRefused(ErrorCode.UNKNOWN_LEADER_EPOCH)
     assert leader.high_watermark == 0
 
 
@@ -151,12 +151,12 @@ def test_a1_a_follower_of_an_epoch_that_we_never_had_gives_no_receipt():
 def test_a1_a_follower_beyond_our_end_gives_no_receipt():
     leader = a_leader(in_sync=(1, 2), synced_through=10, epoch_ends=lambda asked: (5, 10))
     assert fetched(leader, 2, 11, end_offset=10) == Diverged(5, 10)
-    assert fetched(leader, 2, 11, last_epoch=-1, end_offset=10) == Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert fetched(leader, 2, 11, last_epoch=-1, end_offset=10) == FetchRefused(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 def test_a1_nobody_gives_receipts_in_the_name_of_the_leader():
     leader = a_leader(in_sync=(1, 2))
-    assert fetched(leader, 1, 10) == Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    assert fetched(leader, 1, 10) == FetchRefused(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def test_a3_a_replica_that_leaves_counts_until_its_leaving_is_applied():
@@ -195,7 +195,7 @@ def test_a8_what_a_former_incarnation_held_counts_no_more():
     fetched(leader, 2, 5)
     leader.on_registered({2: 21, 3: 30}, now_ms=2)
     assert leader.held[2].through == 0
-    assert fetched(leader, 2, 6) == Refused(ErrorCode.STALE_BROKER_EPOCH)
+    assert fetched(leader, 2, 6) == FetchRefused(ErrorCode.STALE_BROKER_EPOCH)
     assert fetched(leader, 2, 6, broker_epoch=21) == 6
 
 

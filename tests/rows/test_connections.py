@@ -16,7 +16,7 @@ from ottla.rows.connections import client_settings
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.spark import sender
 from ottla.spark.batch import plan_batch
-from ottla.spark.marker import Task
+from ottla.spark.marker import SparkTask
 from ottla.spark.once import write_once
 from ottla.spark.options import sink_options, source_options
 from ottla.spark.reader import read_ranges
@@ -96,14 +96,14 @@ def test_a_query_that_has_written_before_waits_for_brokers_that_are_away(bootstr
     rows = pa.RecordBatch.from_pydict({"value": pa.array([b"a"], pa.binary())})
     to = {"kafka.bootstrap.servers": bootstrap, "topic": topic}
     options, once = sink_options(to), sink_options({**to, "delivery": "exactly-once"})
-    write_once(once, Task("q", 0, 0), iter([rows]))
+    write_once(once, SparkTask("q", 0, 0), iter([rows]))
     away()
     with pytest.raises(BrokerUnreachable):
         write_rows(options, iter([rows]))
     away()
     assert write_rows(options, iter([rows]), patient=True).rows == 1
     away()
-    assert write_once(once, Task("q", 1, 0), iter([rows])).rows == 1
+    assert write_once(once, SparkTask("q", 1, 0), iter([rows])).rows == 1
 
 
 def test_a_broker_that_is_connected_has_the_time_to_answer_that_the_options_say() -> None:

@@ -8,8 +8,8 @@ from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.rows.plan import (
     DataLoss,
     Edge,
-    Layout,
     OffsetRange,
+    RangeOptions,
     SourceOffset,
     SpecificOffsets,
     Timestamps,
@@ -38,7 +38,7 @@ def test_a_stream_offset_is_sparks_json_beside_the_identity_of_its_topics():
 
 
 def test_a_stream_offset_keeps_the_layout_of_its_batch_and_where_new_partitions_begin():
-    offset = SourceOffset({A0: 3}, {"a": OLD}, {}, "q", Layout(None, 7, 20), {A0: 1})
+    offset = SourceOffset({A0: 3}, {"a": OLD}, {}, "q", RangeOptions(None, 7, 20), {A0: 1})
     stored = json.loads(json.dumps(offset.to_json()))
     assert stored["/ottla"]["layout"] == [None, 7, 20] and stored["/ottla"]["begins"] == {"a": {"0": 1}}
     assert SourceOffset.from_json(stored) == offset

@@ -15,13 +15,15 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.rows.plan import SourceOffset
 from ottla.rows.selection import Selection
-from ottla.rows.survey import Retries, Survey
+from ottla.rows.survey import FetchRetries, Survey
 
 SETTINGS = ClientSettings(bootstrap_timeout_ms=50)
 
 
 def survey(cluster: Cluster) -> Survey:
-    return Survey(cluster, Selection(topics=("t",)), read_committed=False, retries=Retries(attempts=3, interval_ms=1))
+    return Survey(
+        cluster, Selection(topics=("t",)), read_committed=False, retries=FetchRetries(attempts=3, interval_ms=1)
+    )
 
 
 def test_a_cluster_that_has_never_answered_is_asked_once() -> None:

@@ -21,7 +21,7 @@ from tests.ports import first_of_free, free_port
 from up_process import Up, alive
 
 from ottla.cli.main import main
-from ottla.client.admin.broker_table import Line
+from ottla.client.admin.broker_table import BrokerLine
 from ottla.client.admin.overview import overview_of
 from ottla.client.model import Broker, PartitionView
 from ottla.server import broker_child, cluster_ports
@@ -141,8 +141,8 @@ def test_a_port_that_is_taken_before_its_broker_binds_it_is_left_to_its_owner(tm
 
     with socket.socket() as owner:
 
-        def choose_and_lose(directories, base):
-            chosen = give_ports(directories, base)
+        def choose_and_lose(directories, base, listener):
+            chosen = give_ports(directories, base, listener)
             owner.bind(("127.0.0.1", usual))
             owner.listen()
             return chosen
@@ -209,6 +209,25 @@ def test_machines_read_an_object_a_line(tmp_path):
             assert wrong.process.wait(60) == 2
 
 
+def test_a_secure_cluster_lets_in_the_user_of_its_folder_alone(tmp_path, capsys):
+    with Up(tmp_path / "c", "--brokers", "2", "--secure", *own_ports(2)) as up:
+        servers = up.wait_for_all(2)
+        folder = tmp_path / "c" / "secure"
+        client = folder / "users" / "admin" / "client.properties"
+        until(lambda: f"bootstrap.servers={servers}\n" in client.read_text())
+        assert main(["topic", "create", "t", "--replicas", "2", "--command-config", str(client)]) == 0
+        assert main(["cluster", "status", "--command-config", str(client), "--format", "json"]) == 0
+        assert main(["secure", "user", "add", "alice", "--dir", str(folder)]) == 0
+        assert main(["acl", "grant", "alice", "write", "--topic", "t", "--command-config", str(client)]) == 0
+        lines = (folder / "users" / "alice" / "librdkafka.properties").read_text().splitlines()
+        producer = Producer(dict(line.split("=", 1) for line in lines))
+        producer.produce("t", b"x")
+        assert producer.flush(30) == 0
+        assert main(["topic", "list", "-b", servers]) == 1
+        capsys.readouterr()
+        assert up.end()[0] == 0
+
+
 @pytest.mark.parametrize(
     ("brokers", "replicas", "least"), [(1, "1", None), (2, "2", None), (3, "3", "2"), (5, "3", "2")]
 )
@@ -227,7 +246,7 @@ def test_what_is_seen_counts_brokers_that_are_gone():
     assert seen.caretaker == 1
     assert {number: tuple(share) for number, share in seen.shares.items()} == {1: (1, 2, 1), 2: (0, 2, 1)}
     assert seen.summary == "1 topic, 2 partitions, 1 without a leader, 2 under-replicated"
-    line = Line(1, "serving", "h:1", seen.shares[1], caretaker=True)
+    line = BrokerLine(1, "serving", "h:1", seen.shares[1], caretaker=True)
     assert plain(line) == "broker 1 serving h:1, leads 1, in sync 1 of 2, caretaker"
 
 

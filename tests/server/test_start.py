@@ -60,7 +60,7 @@ def test_stdout_carries_one_line_and_the_lines_to_paste_go_to_stderr(tmp_path: P
 
 
 def test_a_log_in_json_has_nothing_but_json(tmp_path: Path):
-    out, err = run("--listen", "0.0.0.0:0", "--http-port", "0", "--log-format", "json", cwd=tmp_path)
+    out, err = run("--listen", "0.0.0.0:0", "--insecure", "--http-port", "0", "--log-format", "json", cwd=tmp_path)
     lines = [json.loads(line) for line in err.splitlines()]
     assert {line["level"] for line in lines} >= {"info", "warning"}
     assert any(line["message"].startswith("ready: 127.0.0.1:") for line in lines)
@@ -266,7 +266,7 @@ def test_a_taken_http_port_is_a_warning(tmp_path: Path):
     assert "no /metrics" in err
 
 
-@pytest.mark.parametrize("option", ["--http-port", "--registry-port"])
+@pytest.mark.parametrize("option", ["--http-port", "--registry-port", "--console-port"])
 @pytest.mark.parametrize("port", ["-1", "65536"])
 def test_what_is_no_port_is_refused(tmp_path: Path, option: str, port: str):
     assert f"{option} {port} is not a port: ports are 0 to 65535" in refused(
@@ -274,8 +274,12 @@ def test_what_is_no_port_is_refused(tmp_path: Path, option: str, port: str):
     )
 
 
-def test_listening_to_everybody_is_a_warning(tmp_path: Path):
-    out, err = run("--listen", f"0.0.0.0:{free_port()}", "--http-port", "0", cwd=tmp_path)
+def test_listening_to_everybody_without_security_needs_a_word(tmp_path: Path):
+    anywhere = ("--listen", f"0.0.0.0:{free_port()}", "--http-port", "0", "--memory")
+    said = refused(*anywhere, cwd=tmp_path)
+    assert "asks nobody who they are" in said
+    assert "--insecure" in said
+    out, err = run(*anywhere, cwd=tmp_path, environment={"KAFKA_OTTLA_INSECURE": "true"})
     assert "asks nobody who they are" in err
     assert out.startswith("ottla 0.1.0 ready: 127.0.0.1:")
 

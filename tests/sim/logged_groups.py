@@ -9,8 +9,8 @@ from tests.groups.consumer_desk import ConsumerDesk
 
 from ottla.groups.entries import encode_entry
 from ottla.groups.offsets import NO_PRODUCER
-from ottla.groups.values import Decision, Entry
-from ottla.kernel.shards import Writer
+from ottla.groups.values import GroupDecision, GroupEntry
+from ottla.kernel.shards import TransactionalWriter
 from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -42,19 +42,19 @@ class LoggedDesk(ConsumerDesk):
         stable = min(self._first.values(), default=self.end_offset)
         return CoordinatorLog(list(self.batches), stable, list(self.aborted), {}, 1000)
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: GroupDecision) -> None:
         if decision.entries:
             self.put(decision.entries, decision.writer.producer_id if decision.writer else NO_PRODUCER)
         for ticket, answer in decision.replies:
             ticket.fill(answer)
 
-    def put(self, entries: Sequence[Entry], producer: int = NO_PRODUCER) -> None:
+    def put(self, entries: Sequence[GroupEntry], producer: int = NO_PRODUCER) -> None:
         """Append entries and apply them."""
         base = self.log_only(entries, producer)
         for place, entry in enumerate(entries):
             self.shard.apply(entry, base + place, producer)
 
-    def log_only(self, entries: Sequence[Entry], producer: int = NO_PRODUCER) -> int:
+    def log_only(self, entries: Sequence[GroupEntry], producer: int = NO_PRODUCER) -> int:
         """Append entries that the live shard does not hear of; return the offset of the first."""
         records = [Record(0, self.now.wall_ms, *encode_entry(entry)) for entry in entries]
         if producer == NO_PRODUCER:
@@ -69,7 +69,7 @@ class LoggedDesk(ConsumerDesk):
         request = TxnOffsetCommitRequest(
             group_id="g", topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[place])]
         )
-        writer = Writer(producer, 0, None)
+        writer = TransactionalWriter(producer, 0, None)
         ids = {"t": self.topics.id_of("t")}
         self.carry_out(self.shard.commit_in_transaction(request, ids, writer, self.ticket(), self.now))
 

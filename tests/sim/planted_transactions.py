@@ -7,7 +7,7 @@ from planted import A, B, C
 from ottla.sim.checkers.history import Event, LogKey
 from ottla.sim.checkers.transaction_history import (
     EndAsked,
-    Ended,
+    EndTxnAnswered,
     Owned,
     Put,
     PutDone,
@@ -53,7 +53,7 @@ def owned(epoch: int, producer: str = OWNER, *, takes_over: bool = True, at_us: 
 
 COMMIT = (owned(0), put(COMMITTED, A, B), PutDone(2, COMMITTED, LOG, (A, B), 0), EndAsked(3, COMMITTED, True))
 ABORT = (owned(1), put(ABORTED, C), PutDone(5, ABORTED, LOG, (C,), 3), EndAsked(6, ABORTED, False))
-ANSWERED = (Ended(4, COMMITTED, True), Ended(7, ABORTED, False))
+ANSWERED = (EndTxnAnswered(4, COMMITTED, True), EndTxnAnswered(7, ABORTED, False))
 BATCHES = (stored(0, A, B), marker(2, commits=True), stored(3, C, epoch=1), marker(4, commits=False, epoch=2))
 SCAN = scanned(*BATCHES, visible=((0, A), (1, B)))
 SOUND: tuple[Event, ...] = (*COMMIT, *ABORT, *ANSWERED, SCAN)

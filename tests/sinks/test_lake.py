@@ -10,7 +10,7 @@ from ottla.connect.errors import ConfigException
 from ottla.connect.machine.connector_options import WorkerView
 from ottla.connect.machine.decide import create, set_target
 from ottla.connect.machine.records import Target
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.validation import validated
 from ottla.connect.rest.plugins import listed
 from ottla.connect.worker import Worker, WorkerSettings
@@ -128,7 +128,7 @@ def test_a_lake_is_loaded_paused_resumed_and_keeps_its_offsets(tmp_path):
             assert await worker.offsets(found) == [
                 {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 4}}
             ]
-            with pytest.raises(Refused, match="keeps its own offsets: to load records again") as refused:
+            with pytest.raises(CallRefused, match="keeps its own offsets: to load records again") as refused:
                 await worker.alter_offsets(found, None)
             assert refused.value.status == 400
 

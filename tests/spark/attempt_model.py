@@ -11,17 +11,17 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from ottla.spark.attempt import Attempt, Do
-from ottla.spark.marker import Content, Marker, Task
+from ottla.spark.attempt import Do, TaskAttempt
+from ottla.spark.marker import BatchMarker, Content, SparkTask
 
 CONTENT = Content(3, 5)
 ENDED = (Do.FINISHED, Do.FAILED)
 NEVER_MS, LATE_MS = 0.0, 1e9
-Machine = Callable[[Task], Attempt]
+Machine = Callable[[SparkTask], TaskAttempt]
 
 
-def machine(task: Task) -> Attempt:
-    return Attempt(task, timeout_ms=1000)
+def machine(task: SparkTask) -> TaskAttempt:
+    return TaskAttempt(task, timeout_ms=1000)
 
 
 class Violated(AssertionError):
@@ -32,7 +32,7 @@ class Violated(AssertionError):
 class Running:
     """One attempt, and the epoch that it was given."""
 
-    attempt: Attempt
+    attempt: TaskAttempt
     epoch: int = -1
 
     def key(self) -> tuple[object, ...]:
@@ -40,7 +40,7 @@ class Running:
         found = None if mine.marker is None else mine.marker.batch
         return (mine.task.batch, mine.do.name, mine._unknown, found, self.epoch)
 
-    def told(self, tell: Callable[[Attempt], None], epoch: int | None = None) -> Running:
+    def told(self, tell: Callable[[TaskAttempt], None], epoch: int | None = None) -> Running:
         attempt = copy.copy(self.attempt)
         tell(attempt)
         return Running(attempt, self.epoch if epoch is None else epoch)
@@ -77,8 +77,8 @@ class World:
         assert self.open is not None
         return replace(self, topic=(*self.topic, self.open), marker=self.open, open=None)
 
-    def standing(self) -> Marker | None:
-        return None if self.marker is None else Marker(self.marker, CONTENT)
+    def standing(self) -> BatchMarker | None:
+        return None if self.marker is None else BatchMarker(self.marker, CONTENT)
 
 
 def judge(world: World) -> None:
@@ -93,7 +93,7 @@ def judge(world: World) -> None:
 def after(world: World, make: Machine, *, attempts: int, batches: int) -> Iterator[World]:
     """Every world that one step may lead to."""
     if world.started < attempts:
-        task = Task("q", world.batch, 0)
+        task = SparkTask("q", world.batch, 0)
         yield replace(world, running=(*world.running, Running(make(task))), started=world.started + 1)
     if world.reported and world.batch + 1 < batches:
         yield replace(world, batch=world.batch + 1, reported=False)
@@ -181,7 +181,7 @@ def explore(make: Machine = machine, *, attempts: int, batches: int) -> dict[obj
 
 def alone(world: World) -> World:
     """The world after a fresh attempt at Spark's batch, without faults and other attempts."""
-    mine = Running(machine(Task("q", world.batch, 0)))
+    mine = Running(machine(SparkTask("q", world.batch, 0)))
     for _ in range(20):
         if mine.attempt.do in ENDED:
             break

@@ -6,14 +6,14 @@ import pytest
 from attempt_model import ENDED, Violated, World, after, alone, explore, judge, machine
 
 from ottla.client.model import CommittedOffset
-from ottla.spark.attempt import Attempt, Do
-from ottla.spark.marker import Content, Marker, Task
+from ottla.spark.attempt import Do, TaskAttempt
+from ottla.spark.marker import BatchMarker, Content, SparkTask
 
 ROWS = Content(2, 7)
 
 
 def an_attempt(batch=3, index=1, **options):
-    return Attempt(Task("q", batch, index), timeout_ms=1000, **options)
+    return TaskAttempt(SparkTask("q", batch, index), timeout_ms=1000, **options)
 
 
 def after_reading(attempt, marker):
@@ -23,10 +23,10 @@ def after_reading(attempt, marker):
 
 
 def test_rows_are_written_and_committed_with_their_marker():
-    attempt = after_reading(an_attempt(), Marker(2, ROWS))
+    attempt = after_reading(an_attempt(), BatchMarker(2, ROWS))
     assert attempt.do is Do.WRITE
     attempt.wrote(ROWS)
-    assert (attempt.do, attempt.marker) == (Do.COMMIT, Marker(3, ROWS))
+    assert (attempt.do, attempt.marker) == (Do.COMMIT, BatchMarker(3, ROWS))
     attempt.committed()
     assert attempt.do is Do.FINISHED
 
@@ -39,38 +39,38 @@ def test_the_marker_is_read_only_after_older_attempts_are_fenced():
 
 
 def test_a_committed_batch_is_compared_and_skipped():
-    attempt = after_reading(an_attempt(), Marker(3, ROWS))
+    attempt = after_reading(an_attempt(), BatchMarker(3, ROWS))
     assert attempt.do is Do.COMPARE
     attempt.compared(ROWS)
     assert attempt.do is Do.FINISHED
 
 
 def test_a_committed_batch_that_comes_again_with_other_rows_fails_with_a_sentence():
-    attempt = after_reading(an_attempt(), Marker(3, ROWS))
+    attempt = after_reading(an_attempt(), BatchMarker(3, ROWS))
     attempt.compared(Content(3, 7))
     assert attempt.do is Do.FAILED
     assert "was committed before with 2 rows" in attempt.failure and "came again with 3 rows" in attempt.failure
 
 
-@pytest.mark.parametrize("own", [Marker(5, ROWS), None])
+@pytest.mark.parametrize("own", [BatchMarker(5, ROWS), None])
 def test_a_batch_before_those_of_the_markers_fails_with_a_sentence(own):
     """A later marker is no proof: after a checkpoint was deleted the same numbers mean other batches."""
     attempt = after_reading(an_attempt(), own)
     if own is None:
-        attempt.found_first(Marker(5, ROWS))
+        attempt.found_first(BatchMarker(5, ROWS))
     assert attempt.do is Do.FAILED
     assert "the marker of batch 5 already" in attempt.failure and "delivery.prefix" in attempt.failure
 
 
 def test_a_fenced_attempt_fails_where_the_query_has_gone_on_without_it():
-    attempt = after_reading(an_attempt(), Marker(2, ROWS))
+    attempt = after_reading(an_attempt(), BatchMarker(2, ROWS))
     attempt.superseded(50, open_for_ms=9)
-    attempt.found(Marker(4, ROWS), 60)
+    attempt.found(BatchMarker(4, ROWS), 60)
     assert attempt.do is Do.FAILED and "the marker of batch 4 already" in attempt.failure
 
 
 @pytest.mark.parametrize(
-    ("marker", "do"), [(None, Do.FINISHED), (Marker(2, ROWS), Do.FINISHED), (Marker(3, ROWS), Do.COMPARE)]
+    ("marker", "do"), [(None, Do.FINISHED), (BatchMarker(2, ROWS), Do.FINISHED), (BatchMarker(3, ROWS), Do.COMPARE)]
 )
 def test_a_task_without_rows_only_looks_whether_it_had_some(marker, do):
     attempt = an_attempt(empty=True, do=Do.READ_MARKER)
@@ -85,7 +85,7 @@ def test_the_first_batch_needs_no_marker():
 def test_a_task_that_is_new_to_the_query_writes_where_task_0_has_a_marker():
     attempt = after_reading(an_attempt(), None)
     assert attempt.do is Do.READ_FIRST_MARKER
-    attempt.found_first(Marker(2, ROWS))
+    attempt.found_first(BatchMarker(2, ROWS))
     assert attempt.do is Do.WRITE
 
 
@@ -103,56 +103,56 @@ def test_a_later_batch_without_any_marker_is_written_where_that_is_asked_for():
 
 
 def test_a_fenced_attempt_waits_for_the_commit_of_the_one_that_fenced_it():
-    attempt = after_reading(an_attempt(), Marker(2, ROWS))
+    attempt = after_reading(an_attempt(), BatchMarker(2, ROWS))
     attempt.superseded(50, open_for_ms=9)
-    attempt.found(Marker(2, ROWS), 1049)
+    attempt.found(BatchMarker(2, ROWS), 1049)
     assert attempt.do is Do.AWAIT_MARKER
-    attempt.found(Marker(3, ROWS), 1049)
+    attempt.found(BatchMarker(3, ROWS), 1049)
     attempt.compared(ROWS)
     assert attempt.do is Do.FINISHED
 
 
 def test_a_fenced_attempt_fails_where_nobody_commits():
-    attempt = after_reading(an_attempt(), Marker(2, ROWS))
+    attempt = after_reading(an_attempt(), BatchMarker(2, ROWS))
     attempt.superseded(50, open_for_ms=9)
-    attempt.found(Marker(2, ROWS), 1050)
+    attempt.found(BatchMarker(2, ROWS), 1050)
     assert attempt.do is Do.FAILED and "a newer attempt" in attempt.failure
 
 
 def test_a_fenced_attempt_fails_soon_where_nobody_writes_any_more():
-    attempt = after_reading(an_attempt(quiet_ms=100), Marker(2, ROWS))
+    attempt = after_reading(an_attempt(quiet_ms=100), BatchMarker(2, ROWS))
     attempt.superseded(50, open_for_ms=9)
     attempt.looked(100, busy=True)
     attempt.looked(190, busy=False)
-    attempt.found(Marker(2, ROWS), 199)
+    attempt.found(BatchMarker(2, ROWS), 199)
     assert attempt.do is Do.AWAIT_MARKER
-    attempt.found(Marker(2, ROWS), 200)
+    attempt.found(BatchMarker(2, ROWS), 200)
     assert attempt.do is Do.FAILED and "writes nothing any more" in attempt.failure
 
 
 def test_an_attempt_whose_transaction_was_open_for_too_long_says_so():
-    attempt = after_reading(an_attempt(), Marker(2, ROWS))
+    attempt = after_reading(an_attempt(), BatchMarker(2, ROWS))
     attempt.superseded(5000, open_for_ms=1000)
     assert attempt.do is Do.FAILED and "kafka.transaction.timeout.ms" in attempt.failure
 
 
 @pytest.mark.parametrize(("marker", "do"), [(2, Do.FAILED), (3, Do.COMPARE)])
 def test_a_commit_without_an_answer_is_settled_by_fencing_and_reading_again(marker, do):
-    attempt = after_reading(an_attempt(), Marker(2, ROWS))
+    attempt = after_reading(an_attempt(), BatchMarker(2, ROWS))
     attempt.wrote(ROWS)
     attempt.commit_unknown()
     assert attempt.do is Do.FENCE
-    assert after_reading(attempt, Marker(marker, ROWS)).do is do
+    assert after_reading(attempt, BatchMarker(marker, ROWS)).do is do
 
 
 def test_speculative_twins_both_succeed_though_one_fences_the_other():
     first, twin = an_attempt(), an_attempt()
-    after_reading(first, Marker(2, ROWS))
-    after_reading(twin, Marker(2, ROWS))
+    after_reading(first, BatchMarker(2, ROWS))
+    after_reading(twin, BatchMarker(2, ROWS))
     first.superseded(0, open_for_ms=9)
     twin.wrote(ROWS)
     twin.committed()
-    first.found(Marker(3, ROWS), 10)
+    first.found(BatchMarker(3, ROWS), 10)
     first.compared(ROWS)
     assert first.do is twin.do is Do.FINISHED
 
@@ -186,7 +186,7 @@ def test_random_walks_with_many_attempts_and_batches_keep_the_promise(seed):
     assert reached.running[0].attempt.do is Do.FINISHED
 
 
-class FencesLast(Attempt):
+class FencesLast(TaskAttempt):
     """Reads the marker, then fences, then writes."""
 
     def found(self, marker, now_ms):
@@ -204,24 +204,24 @@ class FencesLast(Attempt):
             self.do = Do.WRITE
 
 
-class SkipsItsOwnBatchOnly(Attempt):
+class SkipsItsOwnBatchOnly(TaskAttempt):
     def found(self, marker, now_ms):
         if marker is not None and marker.batch > self.task.batch:
             marker = None
         super().found(marker, now_ms)
 
 
-class TakesAnUnansweredCommitForDone(Attempt):
+class TakesAnUnansweredCommitForDone(TaskAttempt):
     def commit_unknown(self):
         self.do = Do.FINISHED
 
 
-class TakesBeingFencedForDone(Attempt):
+class TakesBeingFencedForDone(TaskAttempt):
     def superseded(self, now_ms, *, open_for_ms):
         self.do = Do.FINISHED
 
 
-class NeverReads(Attempt):
+class NeverReads(TaskAttempt):
     def fenced(self):
         if self._unknown:
             super().fenced()
@@ -248,10 +248,10 @@ def test_content_is_the_same_in_any_order():
 
 
 def test_a_marker_survives_the_way_through_a_group():
-    marker = Marker(41, Content(1000, 0xFEDC))
+    marker = BatchMarker(41, Content(1000, 0xFEDC))
     offset = marker.to_offset()
     assert offset.offset == 42
-    assert Marker.of(offset, "g") == marker
+    assert BatchMarker.of(offset, "g") == marker
 
 
 @pytest.mark.parametrize(
@@ -265,4 +265,4 @@ def test_a_marker_survives_the_way_through_a_group():
 )
 def test_an_offset_of_another_program_is_refused_with_a_sentence(offset):
     with pytest.raises(ValueError, match="no marker of this sink"):
-        Marker.of(offset, "g")
+        BatchMarker.of(offset, "g")

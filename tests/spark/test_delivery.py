@@ -8,16 +8,16 @@ from ottla.spark.delivery import (
     QUERY_ID,
     SORTED,
     STATELESS_ADAPTIVE,
-    Delivery,
+    SparkDelivery,
     batch_task,
     streaming_task,
 )
-from ottla.spark.marker import Task
+from ottla.spark.marker import SparkTask
 from ottla.spark.options import sink_options
 
 STREAM = {QUERY_ID: "q", BATCH_ID: "5", ADAPTIVE: "false"}
 EITHER = ({ADAPTIVE: "false"}, {STATELESS_ADAPTIVE: "false"}, {ADAPTIVE: "true", STATELESS_ADAPTIVE: "false"})
-DELIVERY = Delivery("p", "t")
+DELIVERY = SparkDelivery("p", "t")
 
 
 def understood(**more):
@@ -31,7 +31,7 @@ def test_rows_are_written_at_least_once_by_default():
 
 
 def test_exactly_once_has_defaults_for_all_but_the_topic():
-    assert understood(topic="t", delivery="exactly-once") == Delivery("ottla", "t")
+    assert understood(topic="t", delivery="exactly-once") == SparkDelivery("ottla", "t")
     given = understood(
         delivery="exactly-once",
         delivery__prefix="p",
@@ -40,7 +40,7 @@ def test_exactly_once_has_defaults_for_all_but_the_topic():
         delivery__query="q",
         delivery__batch="4",
     )
-    assert given == Delivery("p", "m", True, "q", 4)
+    assert given == SparkDelivery("p", "m", True, "q", 4)
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_transactions_may_be_open_for_as_long_as_kafka_is_told():
 
 
 def test_a_task_of_a_stream_is_named_after_its_query_and_batch():
-    assert streaming_task(DELIVERY, STREAM.get, 2) == Task("q", 5, 2, "p")
-    assert Task("q", 5, 2, "p").name == "p-q-2"
+    assert streaming_task(DELIVERY, STREAM.get, 2) == SparkTask("q", 5, 2, "p")
+    assert SparkTask("q", 5, 2, "p").name == "p-q-2"
 
 
 @pytest.mark.parametrize("settings", EITHER)
@@ -84,13 +84,13 @@ def test_a_stream_may_have_adaptive_execution_off_altogether_or_for_streams_alon
 
 def test_a_micro_batch_of_foreach_batch_must_have_it_off_altogether():
     with pytest.raises(ValueError, match=r"spark\.sql\.adaptive\.enabled=false"):
-        batch_task(Delivery("p", "t", query="q"), "job-1", {STATELESS_ADAPTIVE: "false"}.get, 0)
+        batch_task(SparkDelivery("p", "t", query="q"), "job-1", {STATELESS_ADAPTIVE: "false"}.get, 0)
 
 
 def test_a_task_of_a_job_has_a_name_of_its_own_unless_it_is_a_micro_batch():
-    assert batch_task(DELIVERY, "job-1", {}.get, 2) == Task("job-1", 0, 2, "p")
-    named = Delivery("p", "t", query="q", batch=9)
-    assert batch_task(named, "job-1", STREAM.get, 2) == Task("q", 9, 2, "p")
+    assert batch_task(DELIVERY, "job-1", {}.get, 2) == SparkTask("job-1", 0, 2, "p")
+    named = SparkDelivery("p", "t", query="q", batch=9)
+    assert batch_task(named, "job-1", STREAM.get, 2) == SparkTask("q", 9, 2, "p")
 
 
 @pytest.mark.parametrize("missing", [QUERY_ID, BATCH_ID])
@@ -112,4 +112,4 @@ def test_a_plan_that_may_deal_rows_out_anew_is_refused(settings, reason):
     with pytest.raises(ValueError, match=reason):
         streaming_task(DELIVERY, given.get, 0)
     with pytest.raises(ValueError, match=reason):
-        batch_task(Delivery("p", "t", query="q"), "job-1", given.get, 0)
+        batch_task(SparkDelivery("p", "t", query="q"), "job-1", given.get, 0)

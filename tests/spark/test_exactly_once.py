@@ -8,7 +8,7 @@ from committed import committed_rows, settled
 from ottla.kernel.ids import TopicPartition
 from ottla.spark import write_batch
 from ottla.spark.delivery import ADAPTIVE, STATELESS_ADAPTIVE
-from ottla.spark.marker import Marker, Task
+from ottla.spark.marker import BatchMarker, SparkTask
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -60,9 +60,9 @@ class Pipeline:
         return sorted(value for _, _, value in committed_rows(self.topics.cluster, self.bootstrap, self.target))
 
     def marker(self, query, index=0):
-        group, place = Task(query, 0, index).name, TopicPartition(self.target, 0)
+        group, place = SparkTask(query, 0, index).name, TopicPartition(self.target, 0)
         found = self.topics.cluster.committed_offsets(group, [place], require_stable=True)
-        return Marker.of(found[place], group) if place in found else None
+        return BatchMarker.of(found[place], group) if place in found else None
 
 
 @pytest.fixture

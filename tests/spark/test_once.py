@@ -11,7 +11,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.spark import once
 from ottla.spark.attempt import NotWritten
-from ottla.spark.marker import Content, Marker, Task
+from ottla.spark.marker import BatchMarker, Content, SparkTask
 from ottla.spark.once import write_once
 from ottla.spark.options import sink_options
 from ottla.spark.sender import TransactionalSender
@@ -44,7 +44,7 @@ class Rig:
         )
 
     def task(self, batch_id, index=0):
-        return Task(self.query, batch_id, index)
+        return SparkTask(self.query, batch_id, index)
 
     def write(self, batch_id, values, index=0, **options):
         return write_once(self.options(**options), self.task(batch_id, index), iter([batch(values)]))
@@ -60,7 +60,7 @@ class Rig:
     def marker(self, index=0):
         group, place = self.task(0, index).name, TopicPartition(self.topic, 0)
         found = self.topics.cluster.committed_offsets(group, [place], require_stable=True)
-        return Marker.of(found[place], group) if place in found else None
+        return BatchMarker.of(found[place], group) if place in found else None
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_a_commit_that_did_not_arrive_fails_and_is_done_by_the_next_attempt(rig,
 def test_task_0_leaves_a_marker_without_rows_and_the_others_nothing(rig):
     for index in (0, 1):
         assert write_once(rig.options(), rig.task(0, index), iter([batch([])])).rows == 0
-    assert rig.marker(0) == Marker(0, Content()) and rig.marker(1) is None
+    assert rig.marker(0) == BatchMarker(0, Content()) and rig.marker(1) is None
     rig.write(1, [b"a"], index=1)
     assert rig.values() == [b"a"]
 

@@ -14,7 +14,7 @@ from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
 from ottla.spark.attempt import NotWritten
-from ottla.spark.marker import Task
+from ottla.spark.marker import SparkTask
 from ottla.spark.once import write_once
 from ottla.spark.options import sink_options
 
@@ -41,10 +41,10 @@ class Spark:
         for index in range(TASKS):
             rows = [(b"%d" % index, b"%d-%d-%d" % (number, index, row)) for row in range(ROWS)]
             self.given += rows
-            self.task(Task("q", number, index), rows)
+            self.task(SparkTask("q", number, index), rows)
             if self.chance.random() < 0.4:
                 self.repeated += 1
-                self.task(Task("q", number, index), rows)
+                self.task(SparkTask("q", number, index), rows)
 
     def task(self, task, rows):
         halves = [rows[: ROWS // 2], rows[ROWS // 2 :]]

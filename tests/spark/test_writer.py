@@ -11,7 +11,7 @@ from ottla.client.produce import partitioners
 from ottla.kernel.errors import ApiError
 from ottla.rows.arrow import HEADERS, with_plain_types
 from ottla.spark import sender
-from ottla.spark.marker import Task
+from ottla.spark.marker import SparkTask
 from ottla.spark.once import write_once
 from ottla.spark.options import sink_options
 from ottla.spark.sink import check_columns
@@ -81,7 +81,7 @@ def test_columns_of_arrows_large_types_are_written_as_the_plain_ones(bootstrap, 
     assert [(record.key, record.value, record.headers) for record in topics.read(topic)] == expected
     options = sink(bootstrap, delivery="exactly-once", delivery__marker__topic=topic)
     for given in (rows, with_large_types(rows)):  # the digest in the marker is the same
-        write_once(options, Task(f"q-{topic}", 0, 0), iter([given]))
+        write_once(options, SparkTask(f"q-{topic}", 0, 0), iter([given]))
     assert [(record.key, record.value, record.headers) for record in topics.read(topic)] == expected * 2
 
 

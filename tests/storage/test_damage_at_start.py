@@ -13,7 +13,7 @@ from ottla.sim.disk import SimDisk
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.disk.memory import MemoryDisk
 from ottla.storage.log import Log
-from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.names import INDEX, LOG, TIME_INDEX
 
 PLACE = TopicPartition("t", 0)
 PATH = "/data/t-0"

@@ -11,7 +11,7 @@ from ottla.records.control import Marker, build_marker
 from ottla.sim.disk import SimDisk
 from ottla.storage import syncing
 from ottla.storage.log import Log
-from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX, segment_path
+from ottla.storage.segment.names import INDEX, LOG, TIME_INDEX, segment_path
 from ottla.storage.values import Appended, Origin
 
 FIVE = [b"zero", b"one", b"two", b"three", b"four" * 30]

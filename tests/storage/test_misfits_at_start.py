@@ -11,7 +11,7 @@ import pytest
 from log_desk import T0, a_batch, local_directory, new_log, only_log, put, read_all
 
 from ottla.storage.directory.strays import strays
-from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.names import INDEX, LOG, TIME_INDEX
 
 COUNT, PER_SEGMENT = 20, 3
 OPTIONS = {"internal_segment_bytes": 2000}

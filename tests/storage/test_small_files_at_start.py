@@ -12,8 +12,8 @@ from ottla.sim.disk import SimDisk
 from ottla.storage.checkpoint import DAMAGE, LEADER_EPOCHS
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
+from ottla.storage.segment.names import INDEX, LOG, TIME_INDEX
 from ottla.storage.segment.scan import scan_headers
-from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
 from ottla.storage.segment.walk import Extent
 
 BATCHES, END = 48, 96

@@ -10,7 +10,7 @@ from log_desk import T0, a_batch, a_directory, move_recovery_point, new_log, onl
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.disk.memory import MemoryDisk
 from ottla.storage.log import Log
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 from ottla.storage.values import ALL_TAILS_BYTES, TAIL_BYTES, tail_bytes
 
 VALUE = b"v" * 500

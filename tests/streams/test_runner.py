@@ -33,6 +33,7 @@ from ottla.streams import (
 )
 from ottla.testing import TestBroker
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "wordcount.py"
 OPTIONS = {"group.min.session.timeout.ms": 100, "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100}
 
@@ -70,7 +71,7 @@ def running(broker: TestBroker, topology: Callable[[], Topology] = words, **opti
 
     def work() -> None:
         try:
-            run(topology(), application_id="app", bootstrap=broker.bootstrap_servers, stop=stop, **options)
+            run(topology(), application_id="app", stop=stop, **{"bootstrap": broker.bootstrap_servers, **options})
         except Exception as error:
             failed.append(error)
 
@@ -188,7 +189,7 @@ def test_a_global_table_is_read_before_the_first_record_and_followed_and_waiting
         broker.wait_for(lambda: broker.records("app-held-store-changelog"), what="it waits")
     send("names", "a", "anton", 0)
     send("word-lines", "k", "a", 15)
-    with running(broker, named):
+    with running(broker, named, stores="disk"):
         assert results(1) == [b"a anna"]
         send("word-lines", "k", "a", 25)
         assert results(2) == [b"a anna", b"a anton"]
@@ -235,6 +236,12 @@ def test_stores_answer_over_http_while_it_runs_and_from_the_changelog_when_it_do
         with urllib.request.urlopen(f"{url}") as status:
             shown = json.load(status)
         assert (shown["application"], shown["stores"], shown["lag"]) == ("app", {"counts": 3}, 0)
+        with urllib.request.urlopen(f"{url}/metrics") as metrics:
+            lines = dict(line.rsplit(" ", 1) for line in metrics.read().decode().splitlines() if line[0] != "#")
+        assert lines['kafka_streams_stream_topic_records_consumed_total{topic="word-lines"}'] == "2"
+        assert lines['kafka_streams_stream_topic_records_produced_total{topic="word-counts"}'] == "4"
+        assert lines['kafka_streams_stream_state_num_keys{store="counts"}'] == "3"
+        assert lines['kafka_consumer_consumer_fetch_manager_records_lag{topic="word-lines",partition="0"}'] == "0"
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{url}/stores/count/so")
         assert "did you mean counts" in json.load(refused.value)["message"]
@@ -248,6 +255,52 @@ def test_stores_answer_over_http_while_it_runs_and_from_the_changelog_when_it_do
     assert [(row.key, row.value) for row in answer.rows] == [("so", 2)]
     assert main(["streams", "query", str(EXAMPLE), "counts", "--application-id", "ap", *where]) == 1
     assert "has ap run on this cluster?" in capfd.readouterr().err
+
+
+def test_all_clients_of_a_run_and_of_a_query_log_in_by_kafkas_properties(tmp_path: Path) -> None:
+    options = {
+        **OPTIONS,
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": f"{PLAIN} user_ann=\"secret\";",
+    }  # fmt: skip
+    kafka = {
+        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f"{PLAIN} username=\"ann\" password=\"secret\";",
+    }  # fmt: skip
+
+    def named() -> Topology:
+        builder = StreamsBuilder(key=TEXT, value=TEXT)
+        lines = builder.stream("word-lines").join(
+            builder.global_table("names"), lambda line, name: f"{line} {name}", table_key=lambda _, line: line
+        )
+        lines.group_by_key().count(store="counts").to_stream().map_values(str).to("word-counts")
+        return builder.build()
+
+    with TestBroker(options) as broker:
+        with Admin(broker.bootstrap_servers) as admin:
+            for topic in ("word-lines", "word-counts", "names"):
+                admin.create_topic(topic, 1)
+        with Producer(broker.bootstrap_servers) as producer:
+            producer.produce("names", "anna", "a")
+            producer.produce("word-lines", "a", "k")
+        host, port = broker._running().addresses["SASL_PLAINTEXT"]
+        where = {"bootstrap": f"{host}:{port}", "kafka": kafka}
+        with running(broker, named, query_port=0, **where):
+            assert counted(broker, 1) == [("k", 1)]
+        answer = query(named(), "counts", application_id="app", **where)
+        assert [(row.key, row.value) for row in answer.rows] == [("k", 1)]
+        config = tmp_path / "client.properties"
+        config.write_text("".join(f"{name}={value}\n" for name, value in kafka.items()))
+        ask = ["streams", "status", "--application-id", "app", "-b", str(where["bootstrap"])]
+        assert main([*ask, "--command-config", str(config)]) == 0
+
+
+def test_a_property_that_no_client_of_a_run_takes_is_refused_with_the_nearest() -> None:
+    with pytest.raises(TopologyError, match=r"sasl.mechanizm is not a property .*; did you mean sasl.mechanism"):
+        run(words(), application_id="app", kafka={"sasl.mechanizm": "PLAIN"})
+    with pytest.raises(TopologyError, match=r"security\.protocol must be one of"):
+        run(words(), application_id="app", kafka={"security.protocol": "SASL"})
 
 
 def test_a_topic_that_does_not_exist_is_named(broker: TestBroker) -> None:

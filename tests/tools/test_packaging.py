@@ -1,63 +1,100 @@
-"""A wheel says for which platforms it is; a source archive holds all that the compiled modules are built from."""
+"""Units, configurations, image, compose files and alert rules are whole and true."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
-ROOT = Path(__file__).parents[2]
-NEEDED = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
-NATIVE = sorted(path.name for path in (ROOT / "src").glob("ottla/*/native/*"))
-COMPILED = {"_records.abi3.so", "_parallel_sync.abi3.so"}
+from ottla.cli.main import main
+from ottla.cli.service import PROGRAMS, files
+from ottla.config.resolve import environment_texts, read_static
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """A copy of what is packed, without what was built in place."""
-    folder = tmp_path / "source"
-    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info"))
-    for name in NEEDED:
-        shutil.copy(ROOT / name, folder / name)
-    return folder
+import image  # noqa: E402
+import monitoring  # noqa: E402
 
 
-def wheel(source: Path, **environment: str) -> zipfile.ZipFile:
-    """Build one from a folder or a source archive."""
-    folder = source.parent / "wheel"
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder)]
-    command.append(str(source))
-    subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, timeout=100)
-    (made,) = folder.glob("*.whl")
-    return zipfile.ZipFile(made)
+def written(data: str = "/var/lib/ottla", program: str = "/usr/bin/ottla") -> dict[str, str]:
+    return files(list(PROGRAMS), program=program, user="ottla", data=data)
 
 
-def native_files(names: list[str]) -> list[str]:
-    return sorted(Path(name).name for name in names if "/native/" in name and name.endswith((".c", ".h")))
+def test_the_example_of_a_brokers_configuration_starts_a_broker_without_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(written()["/etc/ottla/server.properties"], encoding="utf-8")
+    static = read_static(file=str(path), environment={}, command_line={})
+    assert static.warnings == ()
+    assert static.texts["log.dirs"] == "/var/lib/ottla"
 
 
-def test_without_a_compiler_the_wheel_is_for_every_platform(source: Path):
-    with wheel(source, CC="/bin/false") as made:
-        assert str(made.filename).endswith("-py3-none-any.whl")
-        assert not [name for name in made.namelist() if name.endswith(".so")]
-        (said,) = [name for name in made.namelist() if name.endswith("/WHEEL")]
-        assert "Root-Is-Purelib: true" in made.read(said).decode()
+def test_an_installation_keeps_a_configuration_that_is_there(tmp_path: Path) -> None:
+    mine = tmp_path / "etc" / "ottla" / "server.properties"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("node.id=7\n", encoding="utf-8")
+    assert main(["service", "install", "--root", str(tmp_path), "--program", "/usr/bin/ottla"]) == 0
+    assert mine.read_text(encoding="utf-8") == "node.id=7\n"
+    unit = (tmp_path / "usr/lib/systemd/system/ottla.service").read_text(encoding="utf-8")
+    assert "ExecStart=/usr/bin/ottla start --config /etc/ottla/server.properties\n" in unit
 
 
-def test_a_source_archive_makes_a_wheel_for_one_platform_with_the_compiled_modules(source: Path):
-    command = "from setuptools.build_meta import build_sdist; build_sdist('..')"
-    subprocess.run([sys.executable, "-c", command], cwd=source, check=True, capture_output=True, timeout=100)
-    (archive,) = source.parent.glob("*.tar.gz")
-    with tarfile.open(archive) as packed:
-        assert native_files(packed.getnames()) == NATIVE
-    with wheel(archive) as made:
-        assert native_files(made.namelist()) == NATIVE
-        compiled = {Path(name).name for name in made.namelist() if name.endswith(".so")}
-        assert compiled == (COMPILED if shutil.which("cc") is not None else set())
-        assert ("-cp311-abi3-linux" in str(made.filename)) == bool(compiled)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["brokr"], "did you mean broker?"),
+        (["--data", "data"], "--data data: give an absolute path"),
+        (["--data", "/a b"], "--data /a b: give an absolute path"),
+    ],
+)
+def test_an_installation_refuses_what_a_unit_cannot_say(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        sys.exit(main(["service", "install", "--root", str(tmp_path), "--program", "/usr/bin/ottla", *arguments]))
+    assert said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    for path, text in written(program="/bin/true").items():
+        if path.endswith(".service"):
+            (tmp_path / Path(path).name).write_text(text, encoding="utf-8")
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *tmp_path.iterdir()], capture_output=True, text=True, check=False
+    )
+    assert "ottla" not in verified.stderr
+
+
+def test_the_image_runs_as_its_user_and_is_asked_for_its_health() -> None:
+    config = image.settings()
+    assert config["User"] == "1000:1000"
+    assert config["Cmd"] == ["/etc/kafka/docker/run"]
+    assert config["Healthcheck"] == {
+        "Test": ["CMD", "/bin/wget", "-q", "-O", "/dev/null", "http://127.0.0.1:9308/health"],
+        "Interval": 5 * 10**9,
+        "Timeout": 3 * 10**9,
+        "StartPeriod": 30 * 10**9,
+    }
+
+
+@pytest.mark.parametrize("name", ["one-broker.yml", "three-brokers.yml"])
+def test_brokers_of_the_compose_files_start_without_a_warning_about_their_options(name: str) -> None:
+    services = yaml.safe_load((ROOT / "packaging" / "compose" / name).read_text(encoding="utf-8"))["services"]
+    brokers = [service["environment"] for service in services.values() if "environment" in service]
+    assert brokers
+    for environment in brokers:
+        static = read_static(file=None, environment=environment, command_line={})
+        assert not [warning for warning in static.warnings if "ignored" in warning or "effect" in warning]
+        assert {"node.id", "listeners", "advertised.listeners"} <= set(environment_texts(environment))
+
+
+def test_alert_rules_and_dashboard_name_metrics_that_are_there_and_are_up_to_date() -> None:
+    assert monitoring.unknown_metrics() == []
+    for name, text in monitoring.contents().items():
+        assert (ROOT / "packaging" / "monitoring" / name).read_text(encoding="utf-8") == text

@@ -4,7 +4,7 @@ from tests.shard_desk import WALL_START_MS
 from transaction_desk import P0, P1, P2, Desk, begun, near_the_last_epoch
 
 from ottla.kernel.errors import ErrorCode
-from ottla.transactions.values import State
+from ottla.transactions.values import TransactionState
 
 OK, ABORTABLE = ErrorCode.NONE, ErrorCode.TRANSACTION_ABORTABLE
 
@@ -22,7 +22,7 @@ def test_the_first_partitions_begin_the_transaction_and_later_ones_do_not_move_i
     assert desk.add(producer, P0, version=2) == OK
     desk.pass_ms(1_000)
     assert desk.add(producer, P1, version=2) == OK
-    assert (desk.state, desk.transaction.partitions) == (State.ONGOING, {P0, P1})
+    assert (desk.state, desk.transaction.partitions) == (TransactionState.ONGOING, {P0, P1})
     assert desk.transaction.started_ms == WALL_START_MS + 1_000
     assert desk.transaction.updated_ms == WALL_START_MS + 2_000
     assert desk.transaction.version == 2

@@ -7,7 +7,7 @@ from transaction_desk import P0, P1, P2
 
 from ottla.schema.codec import MalformedMessage
 from ottla.transactions.entries import decode_entry, encode_entry, tombstone, transaction_entry, transaction_of
-from ottla.transactions.values import NEVER_WRITTEN, State, Transaction
+from ottla.transactions.values import NEVER_WRITTEN, Transaction, TransactionState
 
 ONGOING = Transaction(
     producer_id=4,
@@ -15,7 +15,7 @@ ONGOING = Transaction(
     last_epoch=1,
     previous_id=3,
     timeout_ms=60_000,
-    state=State.ONGOING,
+    state=TransactionState.ONGOING,
     partitions=frozenset({P0, P2, P1}),
     updated_ms=1000,
     started_ms=900,
@@ -41,7 +41,10 @@ def test_version_1_tells_the_producer_before_and_our_own_field_behind_kafkas_tag
 
 
 def test_an_empty_transaction_has_null_for_its_partitions_and_a_complete_one_an_empty_list():
-    for state, written in ((State.EMPTY, b"\xff\xff\xff\xff"), (State.COMPLETE_ABORT, b"\0\0\0\0")):
+    for state, written in (
+        (TransactionState.EMPTY, b"\xff\xff\xff\xff"),
+        (TransactionState.COMPLETE_ABORT, b"\0\0\0\0"),
+    ):
         _, value = encode_entry(transaction_entry("tx", Transaction(4, 0, state=state), value_version=0))
         assert value is not None and value[17:21] == written
 
@@ -55,7 +58,7 @@ def test_an_empty_transaction_has_null_for_its_partitions_and_a_complete_one_an_
         previous_id=INT64,
         next_id=INT64,
         timeout_ms=st.integers(1, 2**31 - 1),
-        state=st.sampled_from([state for state in State if state not in NEVER_WRITTEN]),
+        state=st.sampled_from([state for state in TransactionState if state not in NEVER_WRITTEN]),
         partitions=st.frozensets(st.sampled_from([P0, P1, P2])),
         updated_ms=INT64,
         started_ms=INT64,
@@ -66,7 +69,7 @@ def test_version_1_brings_back_all_that_a_transaction_is(transaction):
     entry = transaction_entry("tx", transaction, value_version=1)
     again = decode_entry(*encode_entry(entry))
     assert again == entry and again.value is not None
-    if transaction.state == State.EMPTY:
+    if transaction.state == TransactionState.EMPTY:
         assert transaction_of(again.value).partitions == frozenset()
     else:
         assert transaction_of(again.value) == transaction

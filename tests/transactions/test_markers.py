@@ -5,7 +5,7 @@ from dataclasses import replace
 from transaction_desk import ID, P0, P1, Desk, begun, found_in_the_log
 
 from ottla.kernel.errors import ErrorCode
-from ottla.transactions.values import State
+from ottla.transactions.values import TransactionState
 
 
 def test_the_last_marker_completes_the_transaction():
@@ -13,11 +13,11 @@ def test_the_last_marker_completes_the_transaction():
     producer = begun(desk)
     desk.end(producer, commit=True)
     desk.mark(P0)
-    assert desk.state == State.PREPARE_COMMIT
+    assert desk.state == TransactionState.PREPARE_COMMIT
     desk.mark(P0)
-    assert desk.state == State.PREPARE_COMMIT, "a repeat of one is not the other"
+    assert desk.state == TransactionState.PREPARE_COMMIT, "a repeat of one is not the other"
     desk.mark(P1)
-    assert desk.state == State.COMPLETE_COMMIT and desk.transaction.partitions == frozenset()
+    assert desk.state == TransactionState.COMPLETE_COMMIT and desk.transaction.partitions == frozenset()
 
 
 def test_a_new_coordinator_sends_all_markers_again():
@@ -29,9 +29,9 @@ def test_a_new_coordinator_sends_all_markers_again():
     desk.fail_over()
     assert desk.markers == [sent], "which of them were written is not in the log"
     desk.mark(P1)
-    assert desk.state == State.PREPARE_ABORT
+    assert desk.state == TransactionState.PREPARE_ABORT
     desk.mark(P0)
-    assert desk.state == State.COMPLETE_ABORT
+    assert desk.state == TransactionState.COMPLETE_ABORT
 
 
 def test_a_late_answer_to_markers_of_an_earlier_transaction_does_not_complete_this_one():
@@ -43,7 +43,7 @@ def test_a_late_answer_to_markers_of_an_earlier_transaction_does_not_complete_th
     desk.add((producer_id, epoch + 1), P0, P1, version=2)
     desk.end((producer_id, epoch + 1), commit=False, version=2)
     desk.mark(of=old)
-    assert desk.state == State.PREPARE_ABORT
+    assert desk.state == TransactionState.PREPARE_ABORT
 
 
 def test_a_late_answer_finds_nothing_once_the_id_has_expired():
@@ -66,20 +66,20 @@ def test_a_completion_that_could_not_be_written_is_tried_again():
     desk.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
     desk.mark()
     desk.pass_ms(1_000)
-    assert desk.state == State.PREPARE_COMMIT
+    assert desk.state == TransactionState.PREPARE_COMMIT
     desk.refusing = None
     desk.pass_ms(1_000)
-    assert desk.state == State.COMPLETE_COMMIT
+    assert desk.state == TransactionState.COMPLETE_COMMIT
 
 
 def test_a_prepared_transaction_without_partitions_that_was_read_from_a_log_is_completed():
     desk = Desk()
     desk.init()
-    found_in_the_log(desk, replace(desk.transaction, state=State.PREPARE_ABORT, started_ms=1))
+    found_in_the_log(desk, replace(desk.transaction, state=TransactionState.PREPARE_ABORT, started_ms=1))
     desk.fail_over()
-    assert desk.state == State.PREPARE_ABORT
+    assert desk.state == TransactionState.PREPARE_ABORT
     desk.pass_ms(1_000)
-    assert desk.state == State.COMPLETE_ABORT
+    assert desk.state == TransactionState.COMPLETE_ABORT
 
 
 def test_what_is_described_of_an_ending_transaction_are_the_partitions_without_a_marker():

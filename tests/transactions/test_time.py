@@ -4,7 +4,7 @@ import pytest
 from transaction_desk import ID, P0, TIMEOUT_MS, Desk, begun
 
 from ottla.kernel.errors import ErrorCode
-from ottla.transactions.values import Given, State
+from ottla.transactions.values import GivenProducer, TransactionState
 
 CHECK_MS = 10_000
 
@@ -14,9 +14,9 @@ def test_a_transaction_open_for_longer_than_its_timeout_is_aborted_and_its_owner
     desk = Desk(transaction_version=server_version)
     _, epoch = begun(desk, version=server_version)
     desk.pass_ms(TIMEOUT_MS)
-    assert desk.state == State.ONGOING
+    assert desk.state == TransactionState.ONGOING
     desk.pass_ms(CHECK_MS)
-    assert (desk.state, desk.transaction.producer_epoch) == (State.PREPARE_ABORT, epoch + 1)
+    assert (desk.state, desk.transaction.producer_epoch) == (TransactionState.PREPARE_ABORT, epoch + 1)
     assert desk.markers[-1][2:5] == (epoch + 1, False, server_version)
 
 
@@ -25,8 +25,10 @@ def test_after_a_timeout_a_late_abort_of_version_2_goes_on_and_a_late_commit_doe
     producer_id, epoch = begun(desk, version=2)
     desk.pass_ms(TIMEOUT_MS + CHECK_MS)
     desk.mark()
-    assert desk.end((producer_id, epoch), commit=True, version=2) == Given(ErrorCode.INVALID_TXN_STATE)
-    assert desk.end((producer_id, epoch), commit=False, version=2) == Given(ErrorCode.NONE, producer_id, epoch + 1)
+    assert desk.end((producer_id, epoch), commit=True, version=2) == GivenProducer(ErrorCode.INVALID_TXN_STATE)
+    assert desk.end((producer_id, epoch), commit=False, version=2) == GivenProducer(
+        ErrorCode.NONE, producer_id, epoch + 1
+    )
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -35,7 +37,7 @@ def test_after_a_timeout_version_1_is_fenced(commit):
     producer = begun(desk)
     desk.pass_ms(TIMEOUT_MS + CHECK_MS)
     desk.mark()
-    assert desk.end(producer, commit=commit) == Given(ErrorCode.PRODUCER_FENCED)
+    assert desk.end(producer, commit=commit) == GivenProducer(ErrorCode.PRODUCER_FENCED)
 
 
 def test_many_late_transactions_are_all_aborted():
@@ -45,7 +47,7 @@ def test_many_late_transactions_are_all_aborted():
         given = desk.init(name=name)
         desk.add((given.producer_id, given.producer_epoch), P0, name=name)
     desk.pass_ms(TIMEOUT_MS + CHECK_MS + 100)
-    assert {desk.shard.transactions[name].state for name in names} == {State.PREPARE_ABORT}
+    assert {desk.shard.transactions[name].state for name in names} == {TransactionState.PREPARE_ABORT}
     assert len(desk.markers) == len(names)
 
 
@@ -54,10 +56,10 @@ def test_an_abort_that_could_not_be_written_comes_up_again():
     begun(desk)
     desk.refusing = ErrorCode.NOT_ENOUGH_REPLICAS
     desk.pass_ms(TIMEOUT_MS + CHECK_MS)
-    assert desk.state == State.ONGOING
+    assert desk.state == TransactionState.ONGOING
     desk.refusing = None
     desk.pass_ms(CHECK_MS)
-    assert desk.state == State.PREPARE_ABORT
+    assert desk.state == TransactionState.PREPARE_ABORT
 
 
 def test_time_in_which_the_process_stood_still_is_not_held_against_a_transaction():
@@ -76,7 +78,7 @@ def test_a_wall_clock_that_goes_back_breaks_no_step():
     assert desk.add(producer, P0) == ErrorCode.NONE
     assert desk.end(producer, commit=True).error == ErrorCode.NONE
     desk.mark()
-    assert desk.state == State.COMPLETE_COMMIT
+    assert desk.state == TransactionState.COMPLETE_COMMIT
     assert desk.init().error == ErrorCode.NONE
 
 
@@ -90,9 +92,9 @@ def test_a_transaction_that_began_by_a_clock_that_was_ahead_is_aborted_after_its
     if moves:
         desk.fail_over()
     desk.pass_ms(TIMEOUT_MS)
-    assert desk.state == State.ONGOING
+    assert desk.state == TransactionState.ONGOING
     desk.pass_ms(2 * CHECK_MS)
-    assert desk.state == State.PREPARE_ABORT
+    assert desk.state == TransactionState.PREPARE_ABORT
 
 
 def test_a_forward_jump_of_the_wall_clock_aborts_no_transaction_that_was_looked_at():
@@ -101,9 +103,9 @@ def test_a_forward_jump_of_the_wall_clock_aborts_no_transaction_that_was_looked_
     desk.pass_ms(CHECK_MS)
     desk.wall_start_ms += 3_600_000
     desk.pass_ms(TIMEOUT_MS - CHECK_MS)
-    assert desk.state == State.ONGOING
+    assert desk.state == TransactionState.ONGOING
     desk.pass_ms(CHECK_MS)
-    assert desk.state == State.PREPARE_ABORT
+    assert desk.state == TransactionState.PREPARE_ABORT
 
 
 def test_each_transaction_of_an_id_has_its_own_timeout():
@@ -114,9 +116,9 @@ def test_each_transaction_of_an_id_has_its_own_timeout():
     desk.mark()
     desk.add(producer, P0)
     desk.pass_ms(TIMEOUT_MS)
-    assert desk.state == State.ONGOING
+    assert desk.state == TransactionState.ONGOING
     desk.pass_ms(CHECK_MS)
-    assert desk.state == State.PREPARE_ABORT
+    assert desk.state == TransactionState.PREPARE_ABORT
 
 
 def test_an_id_that_nobody_uses_expires_and_only_an_init_knows_it_then():
@@ -138,7 +140,7 @@ def test_an_id_whose_transaction_has_not_ended_does_not_expire():
     producer = begun(desk)
     desk.end(producer, commit=True)
     desk.pass_ms(2 * desk.settings.id_expiration_ms)
-    assert desk.state == State.PREPARE_COMMIT
+    assert desk.state == TransactionState.PREPARE_COMMIT
 
 
 def test_a_forward_jump_of_the_wall_clock_expires_no_id():

@@ -10,7 +10,7 @@ from transaction_desk import P0, P1, P2, TIMEOUT_MS, Desk
 from ottla.kernel.errors import ErrorCode
 from ottla.transactions.entries import decode_entry, transaction_of
 from ottla.transactions.transitions import follows_on
-from ottla.transactions.values import LAST_EPOCH, State
+from ottla.transactions.values import LAST_EPOCH, TransactionState
 
 NAMES = st.sampled_from(["a", "b"])
 PLACES = st.integers(0, 5)
@@ -46,7 +46,7 @@ class TransactionLives(RuleBasedStateMachine):
         given = self.desk.init(expected, name=name)
         if given.error == OK:
             producer = (given.producer_id, given.producer_epoch)
-            assert before is None or before.state != State.ONGOING
+            assert before is None or before.state != TransactionState.ONGOING
             assert given.producer_epoch < LAST_EPOCH
             if not knows:
                 assert producer not in self.given_at_init, "no two producers are given one id and epoch"
@@ -59,7 +59,7 @@ class TransactionLives(RuleBasedStateMachine):
         error = self.desk.add(producer, *partitions, version=version, name=name)
         if error == OK:
             now = self.desk.shard.transactions[name]
-            assert now.state == State.ONGOING and set(partitions) <= now.partitions
+            assert now.state == TransactionState.ONGOING and set(partitions) <= now.partitions
             assert (now.producer_id, now.producer_epoch) == producer
 
     @rule(name=NAMES, place=PLACES, commit=st.booleans(), version=VERSIONS)
@@ -69,7 +69,7 @@ class TransactionLives(RuleBasedStateMachine):
         answer = self.desk.end(producer, commit=commit, version=version, name=name)
         if answer.error != OK:
             return
-        if before.state == State.ONGOING:
+        if before.state == TransactionState.ONGOING:
             assert (before.producer_id, before.producer_epoch) == producer, "a zombie ends nothing"
             self.answered[name] = commit
         if version == 2:
@@ -85,7 +85,7 @@ class TransactionLives(RuleBasedStateMachine):
         if not isinstance(answer, ErrorCode):
             inside = {each for each, error in answer.items() if error == OK}
             assert inside == set(partitions) & now.partitions
-            assert not inside or now.state == State.ONGOING
+            assert not inside or now.state == TransactionState.ONGOING
 
     @rule(place=PLACES, partition=st.sampled_from([P0, P1, P2]))
     def mark(self, place, partition):
@@ -156,8 +156,12 @@ class TransactionLives(RuleBasedStateMachine):
     def all_markers_of_a_transaction_are_of_the_kind_that_was_answered(self):
         for sent in self.desk.markers:
             now = self.desk.shard.transactions[sent.transactional_id]
-            if now.prepared and (now.producer_id, now.producer_epoch) == sent[1:3] and now.state != State.ONGOING:
-                expected = now.state == State.PREPARE_COMMIT
+            if (
+                now.prepared
+                and (now.producer_id, now.producer_epoch) == sent[1:3]
+                and now.state != TransactionState.ONGOING
+            ):
+                expected = now.state == TransactionState.PREPARE_COMMIT
                 assert not expected or self.answered[sent.transactional_id], "a commit that nobody asked for"
 
     @invariant()
@@ -172,7 +176,7 @@ class TransactionLives(RuleBasedStateMachine):
         self.leaders_answer_all_markers()
         self.desk.pass_ms(1_000)
         states = {each.state for each in self.desk.shard.transactions.values()}
-        assert states <= {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
+        assert states <= {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 
 
 TransactionLives.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -12,10 +12,17 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.describe_transactions import TransactionState as Described
 from ottla.messages.list_transactions import ListTransactionsRequest
-from ottla.transactions.decisions import Expected
+from ottla.transactions.decisions import ExpectedProducer
 from ottla.transactions.entries import decode_entry, encode_entry, transaction_entry
 from ottla.transactions.shard import TransactionShard
-from ottla.transactions.values import Given, Markers, State, Transaction, TransactionSettings, Verified
+from ottla.transactions.values import (
+    GivenProducer,
+    Markers,
+    Transaction,
+    TransactionSettings,
+    TransactionState,
+    Verified,
+)
 
 TIMEOUT_MS = 60_000
 P0, P1, P2 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -54,8 +61,10 @@ class Desk(ShardDesk):
 
     # requests of clients and brokers
 
-    def init(self, expected: tuple[int, int] | None = None, *, timeout_ms: int = TIMEOUT_MS, name: str = ID) -> Given:
-        whom = None if expected is None else Expected(*expected)
+    def init(
+        self, expected: tuple[int, int] | None = None, *, timeout_ms: int = TIMEOUT_MS, name: str = ID
+    ) -> GivenProducer:
+        whom = None if expected is None else ExpectedProducer(*expected)
         return self.ask(lambda ticket: self.shard.init_producer_id(name, whom, timeout_ms, ticket, self.now))
 
     def add(
@@ -72,7 +81,7 @@ class Desk(ShardDesk):
             lambda ticket: self.shard.verify_partitions(name, *producer, frozenset(partitions), ticket=ticket)
         )
 
-    def end(self, producer: tuple[int, int], *, commit: bool, version: int = 0, name: str = ID) -> Given:
+    def end(self, producer: tuple[int, int], *, commit: bool, version: int = 0, name: str = ID) -> GivenProducer:
         return self.ask(
             lambda ticket: self.shard.end(
                 name, *producer, committed=commit, version=version, ticket=ticket, now=self.now
@@ -106,7 +115,7 @@ class Desk(ShardDesk):
         return self.shard.transactions[ID]
 
     @property
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         return self.transaction.state
 
 

@@ -10,7 +10,7 @@ from jinja2 import UndefinedError
 from tests.web.raw import echo
 
 from ottla.web.exchange import HttpError, Request, Response
-from ottla.web.files import Files
+from ottla.web.files import StaticFiles
 from ottla.web.guard import Guarded
 from ottla.web.pages import Pages
 from ottla.web.routes import Router
@@ -19,7 +19,7 @@ SITE = "tests.web.site"
 
 
 def get(path: str, **headers: str) -> Response:
-    router = Router({"static/{path...}": {"GET": Files(SITE)}})
+    router = Router({"static/{path...}": {"GET": StaticFiles(SITE)}})
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return asyncio.run(router(Request("GET", path, headers=named)))
 
@@ -47,7 +47,7 @@ def test_a_file_of_an_unknown_type_is_refused_at_the_start(tmp_path: Path, monke
     (tmp_path / "odd_site" / "static" / "a.exe").touch()
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match=r"a\.exe: no media type for \.exe; there are: css, "):
-        Files("odd_site")
+        StaticFiles("odd_site")
 
 
 def test_a_page_shows_values_as_text() -> None:

@@ -10,7 +10,7 @@ import pytest
 from ottla.messages.headers import RequestHeader, ResponseHeader
 from ottla.schema.codec import decode, encode
 from ottla.schema.message import schema_of
-from ottla.wire.apis import APIS, Api, Operation, Permission, Resource
+from ottla.wire.apis import APIS, Api
 
 EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 
@@ -44,12 +44,6 @@ def test_old_librdkafka_finds_the_exact_versions_that_it_looks_for() -> None:
     wanted |= {18: (0,), 22: (0,)}
     for key, versions in wanted.items():
         assert all(version in APIS[key].announced for version in versions), APIS[key]
-
-
-def test_only_what_every_connected_client_may_ask_needs_no_permission() -> None:
-    free = {api.name for api in APIS.values() if api.permission is None}
-    assert free == {"ApiVersions", "DescribeCluster", "SaslHandshake", "SaslAuthenticate"}
-    assert APIS[0].permission == Permission(Operation.WRITE, Resource.TOPIC)
 
 
 def test_headers_are_flexible_with_their_requests_but_api_versions_answers_with_header_0() -> None:

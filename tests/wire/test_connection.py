@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.wire import connection as connection_module
-from ottla.wire.connection import BYTES_A_TURN, FRAMES_A_TURN, ServerConnection, State
+from ottla.wire.connection import BYTES_A_TURN, FRAMES_A_TURN, ConnectionState, ServerConnection
 from ottla.wire.frame import FramePool, FrameReader
 
 
@@ -127,7 +127,7 @@ def test_behind_a_request_that_blocks_no_more_others_begin_and_answers_keep_thei
     room.connection.resume = lambda: resumed.append(None)
     room.receive(framed(b"\xff first") + framed(b"second"))
     room.connection.unblock(room.waiting[0][0])
-    assert (room.connection.state, len(resumed)) == (State.SERVING, 1)
+    assert (room.connection.state, len(resumed)) == (ConnectionState.SERVING, 1)
     room.resume()
     assert (room.served, room.wire.sent) == ([b"\xff first", b"second"], [])
     room.answer(0)
@@ -140,7 +140,7 @@ def test_a_connection_that_ends_begins_nothing_when_its_request_blocks_no_more()
     room.connection.close_after_answer()
     room.connection.unblock(room.waiting[0][0])
     room.resume()
-    assert (room.connection.state, room.served) == (State.ENDING, [b"\xff last"])
+    assert (room.connection.state, room.served) == (ConnectionState.ENDING, [b"\xff last"])
 
 
 def test_a_blocking_request_that_is_answered_behind_one_that_waits_lets_others_begin():
@@ -151,7 +151,7 @@ def test_a_blocking_request_that_is_answered_behind_one_that_waits_lets_others_b
     room.receive(framed(b"\xff blocks") + framed(b"third"))
     assert (room.connection.paused, resumed) == (True, [])
     room.answer(1)
-    assert (room.connection.state, len(resumed)) == (State.SERVING, 1)
+    assert (room.connection.state, len(resumed)) == (ConnectionState.SERVING, 1)
     room.resume()
     assert room.served == [b"\x80 waits", b"\xff blocks", b"third"]
 
@@ -167,13 +167,13 @@ def test_a_closed_connection_drops_late_answers():
 
 def test_a_blocking_request_holds_the_connection_until_its_answer():
     room = Room(blocking=frozenset({255}))
-    assert room.connection.state is State.SERVING
+    assert room.connection.state is ConnectionState.SERVING
     room.receive(framed(b"\x80 waits") + framed(b"\xff blocks"))
-    assert (room.connection.state, room.connection.held) == (State.BLOCKED, True)
+    assert (room.connection.state, room.connection.held) == (ConnectionState.BLOCKED, True)
     room.answer(0)
-    assert room.connection.state is State.BLOCKED
+    assert room.connection.state is ConnectionState.BLOCKED
     room.answer(0)
-    assert (room.connection.state, room.connection.held) == (State.SERVING, False)
+    assert (room.connection.state, room.connection.held) == (ConnectionState.SERVING, False)
 
 
 def test_one_that_is_to_end_begins_nothing_more_and_closes_once_its_answers_have_left():
@@ -181,9 +181,9 @@ def test_one_that_is_to_end_begins_nothing_more_and_closes_once_its_answers_have
     room.receive(framed(b"\xff last") + framed(b"never served"))
     room.connection.close_after_answer()
     room.answer(0)
-    assert (room.connection.state, room.wire.closed) == (State.ENDING, False)
+    assert (room.connection.state, room.wire.closed) == (ConnectionState.ENDING, False)
     room.connection.drained()
-    assert (room.connection.state, room.wire.closed) == (State.CLOSED, True)
+    assert (room.connection.state, room.wire.closed) == (ConnectionState.CLOSED, True)
     assert room.served == [b"\xff last"] and room.wire.sent == [b"\xff last"]
 
 
@@ -195,7 +195,7 @@ def test_a_closed_connection_stays_closed():
     room.connection.close_after_answer()
     room.connection.expect(blocks=True)
     room.connection.close()
-    assert room.connection.state is State.CLOSED and room.connection.held
+    assert room.connection.state is ConnectionState.CLOSED and room.connection.held
     assert len(closed) == 1
 
 

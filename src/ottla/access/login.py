@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.access.mechanisms.base import Proved, Refused, ServerSide
+from ottla.access.mechanisms.base import PeerRefused, Proved, ServerSide
 from ottla.kernel.errors import ErrorCode
 
 _AGAIN_AFTER_MS = 1000
 """A session cannot be renewed twice within this time."""
 
 
-class Stage(Enum):
+class LoginStage(Enum):
     """The proofs that a connection has shown so far."""
 
     UNPROVEN = "nothing: it may ask for ApiVersions once, and begin"
@@ -29,19 +29,19 @@ class Stage(Enum):
 
 
 API_VERSIONS, HANDSHAKE, AUTHENTICATE, OTHER = "ApiVersions", "SaslHandshake", "SaslAuthenticate", "other requests"
-MAY_BEGIN: Mapping[Stage, frozenset[str]] = {
-    Stage.UNPROVEN: frozenset({API_VERSIONS, HANDSHAKE}),
-    Stage.PROVING: frozenset({AUTHENTICATE}),
-    Stage.PROVEN: frozenset({API_VERSIONS, HANDSHAKE, OTHER}),
-    Stage.REPROVING: frozenset({AUTHENTICATE}),
-    Stage.EXPIRED: frozenset({HANDSHAKE}),
-    Stage.ENDED: frozenset(),
+MAY_BEGIN: Mapping[LoginStage, frozenset[str]] = {
+    LoginStage.UNPROVEN: frozenset({API_VERSIONS, HANDSHAKE}),
+    LoginStage.PROVING: frozenset({AUTHENTICATE}),
+    LoginStage.PROVEN: frozenset({API_VERSIONS, HANDSHAKE, OTHER}),
+    LoginStage.REPROVING: frozenset({AUTHENTICATE}),
+    LoginStage.EXPIRED: frozenset({HANDSHAKE}),
+    LoginStage.ENDED: frozenset(),
 }
 """The requests that may begin in each state; every other one ends the connection."""
 _BEGUN = {
-    Stage.UNPROVEN: Stage.PROVING,
-    Stage.PROVEN: Stage.REPROVING,
-    Stage.EXPIRED: Stage.REPROVING,
+    LoginStage.UNPROVEN: LoginStage.PROVING,
+    LoginStage.PROVEN: LoginStage.REPROVING,
+    LoginStage.EXPIRED: LoginStage.REPROVING,
 }
 
 
@@ -79,7 +79,7 @@ class Login:
 
     def __init__(self, mechanisms: Mapping[str, Mechanism]) -> None:
         self._mechanisms = mechanisms
-        self.stage = Stage.UNPROVEN
+        self.stage = LoginStage.UNPROVEN
         self.principal: str | None = None
         self.by_token = False
         self.raw = False
@@ -93,12 +93,12 @@ class Login:
 
     def expire(self, mono_ms: int) -> None:
         """Note the time: a session that is over is."""
-        if self.stage is Stage.PROVEN and self.expires_mono_ms is not None and mono_ms >= self.expires_mono_ms:
-            self.stage = Stage.EXPIRED
+        if self.stage is LoginStage.PROVEN and self.expires_mono_ms is not None and mono_ms >= self.expires_mono_ms:
+            self.stage = LoginStage.EXPIRED
 
     def may_begin(self, request: str) -> bool:
         """True if a request of this kind may begin now; ApiVersions only once before the proof."""
-        if request == API_VERSIONS and self.stage is Stage.UNPROVEN:
+        if request == API_VERSIONS and self.stage is LoginStage.UNPROVEN:
             first, self._asked_versions = not self._asked_versions, True
             return first
         return request in MAY_BEGIN[self.stage]
@@ -108,12 +108,12 @@ class Login:
         self._asked_versions = False
 
     def end(self) -> None:
-        self.stage = Stage.ENDED
+        self.stage = LoginStage.ENDED
 
     def handshake(self, mechanism: str, version: int, mono_ms: int) -> Handshaken:
         """Begin with a mechanism; the state must allow it. A refusal ends what is not proven."""
         offered = tuple(self._mechanisms)
-        if self.stage is Stage.PROVEN and not self._may_renew(mono_ms):
+        if self.stage is LoginStage.PROVEN and not self._may_renew(mono_ms):
             return Handshaken(ErrorCode.ILLEGAL_SASL_STATE, offered)
         found = self._mechanisms.get(mechanism)
         if found is None:
@@ -137,11 +137,11 @@ class Login:
             if not isinstance(outcome, Proved):
                 return Stepped(ErrorCode.NONE, outcome)
             if self.principal is not None and outcome.principal != self.principal:
-                raise Refused(
+                raise PeerRefused(
                     f"{outcome.principal} cannot go on with the session of {self.principal}",
                     told="Cannot change principals during re-authentication",
                 )
-        except Refused as fault:
+        except PeerRefused as fault:
             self.end()
             told = fault.told or (
                 "Authentication failed during authentication due to invalid credentials with SASL mechanism "
@@ -163,7 +163,7 @@ class Login:
         self.expires_mono_ms = mono_ms + min(lives) if lives else None
         self._side = None
         self.raw = False
-        self.stage = Stage.PROVEN
+        self.stage = LoginStage.PROVEN
         return Stepped(ErrorCode.NONE, outcome.answer, lifetime_ms=min(lives, default=0))
 
     def _may_renew(self, mono_ms: int) -> bool:

@@ -38,7 +38,7 @@ def no_uptime() -> Uptime | None:
     return None
 
 
-class Told(NamedTuple):
+class ToldClock(NamedTuple):
     """The clock of another broker."""
 
     proven_ms: int
@@ -178,7 +178,7 @@ class BrokerTime:
     def needs_others(self) -> bool:
         return not self._trusted.settled or bool(self._trusted.doubt.ahead_ms)
 
-    def told(self, times: Sequence[Told], others: int) -> None:
+    def told(self, times: Sequence[ToldClock], others: int) -> None:
         """Take what other brokers say, if more than half of them agree.
 
         A new broker also believes brokers that are new, and does not wait for those that know no more than it does.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker_time import BrokerTime
     from ottla.broker.failures import Failures
     from ottla.broker.metadata_log.metadata_follow import MetadataFollow
-    from ottla.broker.options import Options
+    from ottla.broker.options import BrokerOptions
     from ottla.broker.waiting import Deadlines
     from ottla.config.broker import BrokerConfig
     from ottla.kernel.ids import BrokerId
@@ -33,7 +33,7 @@ class Environment:
     """The metadata log: the known state of the cluster, and the only way to change it."""
     time: BrokerTime
     """The time by which things have an age: not the wall clock alone (rule B9)."""
-    options: Options
+    options: BrokerOptions
     failures: Failures
 
     @property

@@ -31,7 +31,7 @@ from ottla.broker.coordinators.verification import Verification
 from ottla.broker.environment import Environment
 from ottla.broker.failures import Failures
 from ottla.broker.metadata_log.metadata_follow import MetadataFollow
-from ottla.broker.options import Options
+from ottla.broker.options import BrokerOptions
 from ottla.broker.replicas.compactor import CompactionWork, Compactor, InTurns
 from ottla.broker.replicas.doubtful_replicas import by_topic
 from ottla.broker.replicas.full_disks import FullDisks
@@ -59,6 +59,7 @@ from ottla.storage.directory.directory import HeldLock
 
 if TYPE_CHECKING:
     from ottla.broker.replicas.partition import Partition
+    from ottla.broker.requests.rights import Rights
     from ottla.config.broker import BrokerConfig
     from ottla.kernel.errors import ErrorCode
     from ottla.storage.log import Log
@@ -94,7 +95,7 @@ class Node:
         `uptime`: how long the machine has been up, which measures time across restarts of the broker.
         """
         self._coordination = coordination
-        options = Options(layers)
+        options = BrokerOptions(layers)
         self.time = BrokerTime(clock, lambda: options.config, uptime)
         self.around = self._new_environment(options, clock, entropy, syncer, on_fatal)
         around = self.around
@@ -135,7 +136,7 @@ class Node:
     # --- wiring ---
 
     def _new_environment(
-        self, options: Options, clock: Clock, entropy: Entropy, syncer: Syncer, on_fatal: Callable[[str], None]
+        self, options: BrokerOptions, clock: Clock, entropy: Entropy, syncer: Syncer, on_fatal: Callable[[str], None]
     ) -> Environment:
         failures, deadlines = Failures(on_fatal), Deadlines(clock)
         config = options.config
@@ -217,6 +218,7 @@ class Node:
             endpoints=self.endpoints,
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),
+            rights=_rights(around),
         )
 
     # Calls for parts that are built before the part they call.
@@ -388,6 +390,15 @@ class Node:
                 replica = self.replicas.by_id.get((topic.topic_id, partition.partition))
                 if replica is not None:
                     self.replicas.configure(replica, partition, config)
+
+
+def _rights(around: Environment) -> Rights | None:
+    """The part that limits clients, where `authorizer.class.name` asks for it."""
+    if not around.config.authorizer_class_name:
+        return None
+    from ottla.broker.requests.rights import Rights
+
+    return Rights(around.config, lambda: around.metadata)
 
 
 def _upkeep(config: BrokerConfig) -> Upkeep:

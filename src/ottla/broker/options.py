@@ -28,7 +28,7 @@ class _TopicOptions(NamedTuple):
     config: TopicConfig
 
 
-class Options:
+class BrokerOptions:
     """`layers` holds the values with their sources, `config` the broker's resulting options."""
 
     __slots__ = ("_topics", "config", "layers")

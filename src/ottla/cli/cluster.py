@@ -16,7 +16,7 @@ from ottla.cli.waiting import waiting_partitions
 from ottla.kernel.terminal import colours
 
 if TYPE_CHECKING:
-    from ottla.client.admin.broker_table import Line
+    from ottla.client.admin.broker_table import BrokerLine
     from ottla.client.admin.loads import Load
     from ottla.client.admin.overview import ClusterOverview
     from ottla.client.admin.troubles import ReplicaTrouble
@@ -65,12 +65,12 @@ def _status(given: Given) -> int:
     return 0
 
 
-def _line(seen: ClusterOverview, broker: int, loads: Mapping[int, Load]) -> Line:
-    from ottla.client.admin.broker_table import GONE, SERVING, Line
+def _line(seen: ClusterOverview, broker: int, loads: Mapping[int, Load]) -> BrokerLine:
+    from ottla.client.admin.broker_table import GONE, SERVING, BrokerLine
     from ottla.client.admin.loads import NOTHING
 
     found = seen.brokers.get(broker)
-    return Line(
+    return BrokerLine(
         broker,
         GONE if found is None else SERVING,
         None if found is None else f"{found.host}:{found.port}",

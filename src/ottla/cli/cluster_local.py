@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import partial
+from typing import Any
+
 from ottla.cli.command import Command
+from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
+from ottla.cli.secure_folder import CLIENT, SERVER, SecureFolder
+from ottla.cli.secure_making import init, set_address
+from ottla.cli.secure_texts import ADMIN, LISTENER, BrokerPlace
 from ottla.cli.start import LOG_LEVEL, SET
 from ottla.server.cluster_down import down
 from ottla.server.cluster_up import DEFAULT_DATA, UpOptions, up
 
 _LEAST_MS = 1000
+_SECURE = "secure"
 
 
 def _up(given: Given) -> int:
+    secured: dict[str, Any] = _secured(given.need("data")) if "secure" in given else {}
     return up(
         UpOptions(
+            **secured,
             brokers=given.count("brokers"),
             data=given.need("data"),
             port=given.number("port"),
@@ -25,6 +37,23 @@ def _up(given: Given) -> int:
             format=given.need("format"),
         )
     )
+
+
+def _secured(data: str) -> dict[str, Any]:
+    """The options of a cluster whose folder has that of `ottla secure`, which is made where it is not there."""
+    folder = SecureFolder(os.path.join(data, _SECURE))
+    if not folder.has(SERVER):
+        init(folder, BrokerPlace((), 0), ())
+        sys.stderr.write(f"ottla: made {folder.directory}: an authority, a certificate, and the user {ADMIN}\n")
+    client = folder.user_path(ADMIN, CLIENT)
+    security = client_settings(read_properties(client)).security
+    return {
+        "config": folder.path(SERVER),
+        "listener": LISTENER,
+        "client": client,
+        "security": security,
+        "tell_addresses": partial(set_address, folder),
+    }
 
 
 def _down(given: Given) -> int:
@@ -51,6 +80,11 @@ UP = Command(
             "Integer",
         ),
         Option("zookeeper", "Keep the metadata in a ZooKeeper ensemble, not in DIR/store.", "HOSTS[/CHROOT]"),
+        Option(
+            "secure",
+            f"Encrypt, and let in those who have a password, by the folder DIR/{_SECURE} of `ottla secure`. It is made "
+            "where it is not there.",
+        ),
         Option("no-restart", "Leave a broker that died dead."),
         SET,
         LOG_LEVEL,

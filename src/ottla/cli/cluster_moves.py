@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ottla.cli.command import connected, print_json, print_table, wants_json
-from ottla.cli.move_progress import Progress
+from ottla.cli.move_progress import MoveProgress
 from ottla.cli.options import Given, Option
 from ottla.client.admin.placement import Lagging, Placement, changes, lagging_of, placement_of, rebalanced
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -84,7 +84,7 @@ def _reassign(admin: Admin, planned: Placement) -> dict[TopicPartition, Exceptio
 
 def _wait(admin: Admin, planned: Placement, timeout_ms: int) -> bool:
     end = time.monotonic() + timeout_ms / 1000
-    with Progress(admin, planned) as progress:
+    with MoveProgress(admin, planned) as progress:
         while planned:
             moving = {place: found for place, found in admin.list_reassignments().items() if place in planned}
             if not moving:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from ottla.cli.faults import Misuse
 from ottla.cli.options import OURS, Given, Option, Parser, nearest_word
 from ottla.client.errors import ClientError
-from ottla.config.profiles import DEFAULT_BOOTSTRAP, DEFAULT_REGISTRY, Chosen, bootstrap_servers, registry_url
+from ottla.config.profiles import DEFAULT_BOOTSTRAP, DEFAULT_REGISTRY, ChosenAddress, bootstrap_servers, registry_url
 from ottla.kernel.errors import ApiError
 from ottla.kernel.terminal import colours
 
@@ -32,7 +32,10 @@ REGISTRY = Option(
 )
 PROFILE = Option("profile", "The profile whose addresses to use; `ottla profile` makes them.", "NAME")
 FORMAT = Option("format", "text or json.", "text|json", default="text", choices=("text", "json"))
-COMMON = (BOOTSTRAP, PROFILE, Option("command-config", "Property file with client options.", "FILE"), FORMAT)
+COMMAND_CONFIG = Option(
+    "command-config", "Property file with client options; its bootstrap.servers count where none are given.", "FILE"
+)
+COMMON = (BOOTSTRAP, PROFILE, COMMAND_CONFIG, FORMAT)
 _ESCAPED = re.compile(r"\\(?:[\\'\"abfnrtv]|[0-3]?[0-7]{1,2}|x[0-9a-fA-F]{2}|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})")
 _BOLD, _DIM, _GREEN, _RED, _END = "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[31m", "\x1b[0m"
 
@@ -104,6 +107,8 @@ class Command:
         cluster = cluster_of(given)
         given.values[BOOTSTRAP.name] = [cluster.address]
         given.origin = cluster.origin
+        if cluster.command_config and COMMAND_CONFIG.name in self.parser.options:
+            given.values.setdefault(COMMAND_CONFIG.name, [cluster.command_config])
         try:
             return self._do(given) or 0
         except (ApiError, ClientError) as fault:
@@ -121,22 +126,32 @@ class Command:
         return "\n".join(lines + [f"  {head:<{width}}  {about}" for head, about in rows]) + "\n"
 
 
-def cluster_of(given: Given) -> Chosen:
-    """The brokers to connect to, and who said so; Misuse if two did."""
+def cluster_of(given: Given) -> ChosenAddress:
+    """The brokers to connect to, and who said so; Misuse if two did.
+
+    A file of --command-config may name brokers, too. They come behind -b and --profile.
+    """
+    config = given.text(COMMAND_CONFIG.name) if COMMAND_CONFIG.name in given.parser.options else None
+    if config is not None and BOOTSTRAP.name not in given and PROFILE.name not in given:
+        from ottla.cli.connect import read_properties  # as below
+
+        servers = read_properties(config).get("bootstrap.servers")
+        if servers:
+            return ChosenAddress(servers, config)
     return _chosen(given, BOOTSTRAP.name, "-b", bootstrap_servers)
 
 
 def registry_of(given: Given) -> str:
     """The URL of the registry to ask."""
-    address, origin = _chosen(given, REGISTRY.name, "--registry", registry_url)
-    return registry_address(address, origin)
+    chosen = _chosen(given, REGISTRY.name, "--registry", registry_url)
+    return registry_address(chosen.address, chosen.origin)
 
 
 def registry_beside_cluster(given: Given) -> str:
     """The URL of the registry for a command that asks brokers too: --registry may go with --profile there."""
     said = given.text(REGISTRY.name)
-    address, origin = Chosen(said, "--registry") if said else registry_url(os.environ, given.text(PROFILE.name))
-    return registry_address(address, origin)
+    chosen = ChosenAddress(said, "--registry") if said else registry_url(os.environ, given.text(PROFILE.name))
+    return registry_address(chosen.address, chosen.origin)
 
 
 def registry_address(address: str, origin: str) -> str:
@@ -146,12 +161,14 @@ def registry_address(address: str, origin: str) -> str:
     return address.rstrip("/")
 
 
-def _chosen(given: Given, name: str, flag: str, otherwise: Callable[[Mapping[str, str], str | None], Chosen]) -> Chosen:
+def _chosen(
+    given: Given, name: str, flag: str, otherwise: Callable[[Mapping[str, str], str | None], ChosenAddress]
+) -> ChosenAddress:
     said, profile = given.text(name), given.text(PROFILE.name)
     if said is not None and profile is not None:
         raise Misuse(f"give {flag} or --profile, not both")
     if said is not None:
-        return Chosen(said, flag)
+        return ChosenAddress(said, flag)
     if profile == "":
         raise Misuse("--profile has no name; `ottla profile list` shows the profiles")
     return otherwise(os.environ, profile)

@@ -33,7 +33,7 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CompletedCommand:
     """A command, or a verb of one: the words in front of its options, and these."""
 
     words: tuple[str, ...]
@@ -58,7 +58,7 @@ def _complete(given: Given) -> int:
     return 0
 
 
-def all_places() -> Iterator[Place]:
+def all_places() -> Iterator[CompletedCommand]:
     """Every command and verb with its options, as they are declared."""
     for name, (where, about) in COMMANDS.items():
         module = import_module(where.partition(":")[0])
@@ -67,15 +67,17 @@ def all_places() -> Iterator[Place]:
         if hasattr(module, "_parser"):
             yield from _of_argparse(name, about, module._parser())
         elif verbs is not None:
-            yield Place((name,), about, ())
-            yield from (Place((name, verb), each.about, _options(each.parser)) for verb, each in verbs.items())
+            yield CompletedCommand((name,), about, ())
+            yield from (
+                CompletedCommand((name, verb), each.about, _options(each.parser)) for verb, each in verbs.items()
+            )
         else:
             declared = getattr(module, "COMMAND", None)
             options = () if declared is None else _options(declared.parser)
-            yield Place((name,), about, options, SHELLS if name == "completion" else ())
+            yield CompletedCommand((name,), about, options, SHELLS if name == "completion" else ())
     for name, (where, about) in KAFKA_TOOLS.items():
         parser = getattr(import_module(where.partition(":")[0]), "PARSER", None)
-        yield Place((name,), about, () if parser is None else _options(parser))
+        yield CompletedCommand((name,), about, () if parser is None else _options(parser))
 
 
 def _options(parser: Parser) -> tuple[Completed, ...]:
@@ -86,8 +88,8 @@ def _completed(option: Option) -> Completed:
     return Completed(option.name, option.short, option.about, option.argument is not None, option.choices)
 
 
-def _of_argparse(name: str, about: str, parser: argparse.ArgumentParser) -> Iterator[Place]:
-    yield Place((name,), about, ())
+def _of_argparse(name: str, about: str, parser: argparse.ArgumentParser) -> Iterator[CompletedCommand]:
+    yield CompletedCommand((name,), about, ())
     for verb, each in verbs_of(parser).items():
         options = [
             Completed(
@@ -99,10 +101,10 @@ def _of_argparse(name: str, about: str, parser: argparse.ArgumentParser) -> Iter
             )
             for action in options_of(each)
         ]
-        yield Place((name, verb), each.description or "", tuple(options))
+        yield CompletedCommand((name, verb), each.description or "", tuple(options))
 
 
-def _next_words(places: Sequence[Place], words: tuple[str, ...]) -> list[Place]:
+def _next_words(places: Sequence[CompletedCommand], words: tuple[str, ...]) -> list[CompletedCommand]:
     """The places one word below."""
     return [each for each in places if len(each.words) == len(words) + 1 and each.words[:-1] == words]
 
@@ -136,7 +138,7 @@ complete -o bashdefault -o default -F _ottla ottla
 """
 
 
-def bash_script(places: Sequence[Place], *, zsh: bool) -> str:
+def bash_script(places: Sequence[CompletedCommand], *, zsh: bool) -> str:
     """The script for bash; zsh takes it too, through bashcompinit."""
     shell = "zsh" if zsh else "bash"
     nouns = [each.words[0] for each in places if len(each.words) == 1 and _next_words(places, each.words)]
@@ -167,7 +169,7 @@ def bash_script(places: Sequence[Place], *, zsh: bool) -> str:
 # --- fish ---
 
 
-def fish_script(places: Sequence[Place]) -> str:
+def fish_script(places: Sequence[CompletedCommand]) -> str:
     """The script for fish, with what each command and option is for."""
     lines = [
         "# Completion of ottla for fish.  ottla completion fish > ~/.config/fish/completions/ottla.fish",

@@ -8,7 +8,7 @@ from ottla.cli.faults import BadInput, Misuse, text_of
 from ottla.client.blocking.admin import Admin
 from ottla.client.model import ClientSettings
 from ottla.client.security import security_of
-from ottla.config.option import ConfigError, Kind, Option, at_least
+from ottla.config.option import ConfigError, Option, OptionKind, at_least
 from ottla.config.properties import parse_properties
 from ottla.config.units import plain_numbers
 
@@ -45,14 +45,18 @@ def client_settings(properties: Mapping[str, str], client_id: str = "ottla-cli")
         client_id=properties.get("client.id", client_id),
         request_timeout_ms=number(properties, "request.timeout.ms", defaults.request_timeout_ms),
         api_timeout_ms=number(properties, "default.api.timeout.ms", defaults.api_timeout_ms),
-        metadata_max_age_ms=number(properties, "metadata.max.age.ms", defaults.metadata_max_age_ms, kind=Kind.LONG),
-        retry_backoff_ms=number(properties, "retry.backoff.ms", defaults.retry_backoff_ms, kind=Kind.LONG),
+        metadata_max_age_ms=number(
+            properties, "metadata.max.age.ms", defaults.metadata_max_age_ms, kind=OptionKind.LONG
+        ),
+        retry_backoff_ms=number(properties, "retry.backoff.ms", defaults.retry_backoff_ms, kind=OptionKind.LONG),
         bootstrap_timeout_ms=0,
         security=security,
     )
 
 
-def number(properties: Mapping[str, str], name: str, default: float, *, least: int = 0, kind: Kind = Kind.INT) -> int:
+def number(
+    properties: Mapping[str, str], name: str, default: float, *, least: int = 0, kind: OptionKind = OptionKind.INT
+) -> int:
     """An option that is a whole number within Kafka's bounds; Misuse in Kafka's words if it is none."""
     if name not in properties:
         return int(default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import platform
 import socket
 import sys
@@ -10,13 +11,15 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.cli import doctor_security
 from ottla.cli.command import Command, bad, counted, dim, good, print_json, wants_json
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.doctor_clock import findings
 from ottla.cli.doctor_disks import troubles
+from ottla.cli.doctor_security import SecurityFinding
 from ottla.cli.faults import Misuse
-from ottla.cli.options import Given
-from ottla.cli.waiting import Waiting, waiting_partitions
+from ottla.cli.options import Given, Option
+from ottla.cli.waiting import LeaderlessPartition, waiting_partitions
 from ottla.client.admin.troubles import record_decoders, replica_troubles
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster, Connection
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from ottla.client.model import Broker, ClientSettings, Destination, TopicView
 
 
-class Report:
+class DoctorReport:
     """The findings: each line fine, wrong (with what to do) or for information."""
 
     def __init__(self) -> None:
@@ -46,6 +49,13 @@ class Report:
 
     def note(self, text: str) -> None:
         self.lines.append(("note", text, ""))
+
+    def add(self, found: Iterable[SecurityFinding]) -> None:
+        for one in found:
+            if one.advice:
+                self.wrong(one.what, one.advice)
+            else:
+                self.fine(one.what)
 
     @property
     def healthy(self) -> bool:
@@ -64,10 +74,14 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _doctor(given: Given) -> int:
-    report = Report()
+    report = DoctorReport()
     path = given.text("command-config")
     settings = client_settings(read_properties(path) if path else {})
     report.note(f"this command: ottla {__version__}, Python {platform.python_version()}")
+    if (config := given.text("config")) is not None:
+        report.add(doctor_security.of_file(config, _now()))
+        if given.origin != "-b":
+            return _end(given, report)
     try:
         addresses = parse_bootstrap(given.need("bootstrap-server"))
     except ValueError as fault:
@@ -75,6 +89,10 @@ def _doctor(given: Given) -> int:
     reached = [address for address in addresses if _try(address, settings, report)]
     if reached:
         _look_at_cluster(given.need("bootstrap-server"), settings, reached, report)
+    return _end(given, report)
+
+
+def _end(given: Given, report: DoctorReport) -> int:
     if wants_json(given):
         print_json(
             {
@@ -87,7 +105,7 @@ def _doctor(given: Given) -> int:
     return 0 if report.healthy else 1
 
 
-def _try(address: Destination, settings: ClientSettings, report: Report) -> bool:
+def _try(address: Destination, settings: ClientSettings, report: DoctorReport) -> bool:
     """Resolve, connect, exchange versions."""
     try:
         found = sorted({each[4][0] for each in socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)})
@@ -112,11 +130,15 @@ def _try(address: Destination, settings: ClientSettings, report: Report) -> bool
     report.note(f"the broker serves {len(connection.api_versions)} APIs")
     if missing:
         report.note(f"it does not serve {', '.join(missing)}")
+    if (tls := connection.tls()) is not None:
+        report.add(doctor_security.of_connection(f"bootstrap {address}", *tls, _now()))
     connection.close()
     return True
 
 
-def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:
+def _look_at_cluster(
+    bootstrap: str, settings: ClientSettings, reached: Sequence[Destination], report: DoctorReport
+) -> None:
     with Cluster(bootstrap, settings=settings) as cluster:
         try:
             topics = cluster.topics()
@@ -130,6 +152,7 @@ def _look_at_cluster(bootstrap: str, settings: ClientSettings, reached: Sequence
             _look_at_broker(broker, settings, reached, report)
         for what, advice in troubles(cluster):
             report.wrong(what, advice)
+        report.add(doctor_security.of_brokers(cluster))
         for one in findings(cluster):
             if one.wrong:
                 report.wrong(one.what, one.advice)
@@ -159,7 +182,7 @@ _LEAST_LOSS = (
 )
 
 
-def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
+def _say_troubles(told: Sequence[ReplicaTrouble], report: DoctorReport) -> None:
     """Report troubles of the brokers' own replicas, and folders that they have set aside."""
     for one in told:
         if one.set_aside:
@@ -173,7 +196,7 @@ def _say_troubles(told: Sequence[ReplicaTrouble], report: Report) -> None:
 
 
 def _look_at_leaderless(
-    cluster: Cluster, topics: Iterable[TopicView], told: Sequence[ReplicaTrouble], bootstrap: str, report: Report
+    cluster: Cluster, topics: Iterable[TopicView], told: Sequence[ReplicaTrouble], bootstrap: str, report: DoctorReport
 ) -> None:
     """Report why partitions have no leader.
 
@@ -205,7 +228,7 @@ def _look_at_leaderless(
         )
 
 
-def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
+def _waiting(cluster: Cluster, topics: set[str]) -> list[LeaderlessPartition]:
     """Partitions of these topics that no start of a broker helps; none on brokers that cannot tell."""
     try:
         return waiting_partitions(Admin(cluster=cluster).describe_topics(topics)) if topics else []
@@ -213,7 +236,9 @@ def _waiting(cluster: Cluster, topics: set[str]) -> list[Waiting]:
         return []
 
 
-def _look_at_broker(broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: Report) -> None:
+def _look_at_broker(
+    broker: Broker, settings: ClientSettings, reached: Sequence[Destination], report: DoctorReport
+) -> None:
     """Check that the addresses that the cluster advertises can be reached from here."""
     advertised = f"broker {broker.id} advertises {broker.host}:{broker.port}"
     try:
@@ -245,6 +270,17 @@ def _resolved(host: str) -> set[str]:
         return set()
 
 
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 COMMAND = Command(
-    "ottla doctor [-b HOST:PORT]", "Explain what a client sees of a cluster, and what is wrong with it.", _doctor
+    "ottla doctor [-b HOST:PORT] [--config FILE]",
+    "Explain what a client sees of a cluster, and what is wrong with it.",
+    _doctor,
+    [
+        Option(
+            "config", "A server.properties: say what is open, weak or expires. With -b look at the cluster too.", "FILE"
+        )
+    ],
 )

@@ -185,7 +185,7 @@ def _segments(paths: list[str]) -> Iterator[tuple[ClosedSegment, bool]]:
     from ottla.storage.leader_epochs import LeaderEpochs
     from ottla.storage.producers.aborted_note import read_note
     from ottla.storage.segment.closed import ClosedSegment
-    from ottla.storage.segment.segment import base_offset_of
+    from ottla.storage.segment.names import base_offset_of
 
     disk = OverlayDisk()
     for path in paths:

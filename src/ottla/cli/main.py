@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "group": ("ottla.cli.group:command", "list, describe, reset, delete consumer groups"),
     "transaction": ("ottla.cli.transaction:command", "list and describe transactions, find and end those that hang"),
     "features": ("ottla.cli.features:command", "show, raise and lower the levels of the cluster's features"),
+    "secure": ("ottla.cli.secure:command", "make a folder with certificates and users, and keep it up to date"),
+    "acl": ("ottla.cli.acl:command", "list, grant, revoke and test who may do what"),
     "user": ("ottla.cli.user:command", "list, add and remove users with passwords"),
     "config": ("ottla.cli.config:command", "read and change configurations of topics, brokers, groups"),
     "clock": ("ottla.cli.clock:command", "show what time it is by each broker, and accept a clock that is in doubt"),
@@ -33,10 +35,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lake": ("ottla.lake.commands.load:command", "load topics into a lake: files, Delta, Iceberg"),
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
+    "mirror": ("ottla.mirror.command:command", "copy topics and groups from cluster to cluster, as MirrorMaker 2"),
     "streams": ("ottla.streams.command:command", "run and show topologies of Kafka Streams' operations"),
+    "console": ("ottla.console.command:command", "look at a cluster in the browser, and change it"),
     "registry": ("ottla.cli.registry:command", "run a schema registry"),
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
+    "service": ("ottla.cli.service:command", "write systemd units for the broker, the registry, Connect"),
     "sim": ("ottla.cli.sim:command", "run the broker in simulated time from a seed"),
     "completion": ("ottla.cli.completion:command", "print a script by which bash, zsh or fish completes ottla"),
     "shims": ("ottla.cli.shims:command", "write executables with the names of Kafka's tools"),
@@ -59,12 +64,12 @@ KAFKA_TOOLS: dict[str, tuple[str, str]] = {
     "kafka-cluster": ("ottla.cli.kafka.cluster:command", "the cluster's id and its brokers"),
     "kafka-dump-log": ("ottla.cli.kafka.dump_log:command", "segment files"),
     "kafka-broker-api-versions": ("ottla.cli.kafka.api_versions:command", "API versions"),
+    "kafka-acls": ("ottla.cli.kafka.acls:command", "who may do what"),
     "kafka-producer-perf-test": ("ottla.cli.kafka.producer_perf:command", "a producer's speed"),
     "kafka-consumer-perf-test": ("ottla.cli.kafka.consumer_perf:command", "a consumer's speed"),
 }
 
 _NOT_THERE = {
-    "kafka-acls": "ottla has no access control",
     "kafka-delegation-tokens": "ottla has no delegation tokens",
     "kafka-metadata-quorum": "there is no KRaft quorum; `ottla cluster status` shows the brokers",
     "kafka-share-groups": "ottla has no share groups",
@@ -74,7 +79,7 @@ _NOT_THERE = {
     "kafka-server-stop": "SIGTERM or Ctrl-C stops a broker, `ottla cluster down` a cluster on one machine",
     "connect-standalone": "`ottla connect start WORKER.properties CONNECTOR.properties` runs connectors",
     "connect-distributed": "`ottla connect start WORKER.properties` runs a worker of a group",
-    "connect-mirror-maker": "ottla has no mirrors",
+    "connect-mirror-maker": "`ottla mirror start mm2.properties` mirrors clusters",
 }
 """Apache Kafka's scripts for things that ottla lacks or does otherwise."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ON_TERMINAL_S, _ELSEWHERE_S = 0.5, 5.0
 
 
-class Progress:
+class MoveProgress:
     """Counts the bytes that have arrived; nothing is shown if all is done before the first look is due."""
 
     def __init__(self, admin: Admin, planned: Placement) -> None:
@@ -30,7 +30,7 @@ class Progress:
         self._next_s = time.monotonic()
         self._shown = ""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> MoveProgress:
         return self
 
     def __exit__(self, *_: object) -> None:

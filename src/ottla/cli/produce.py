@@ -17,7 +17,7 @@ from ottla.cli.input.sources import STANDARD_INPUT
 from ottla.cli.input.times import UNITS
 from ottla.cli.leaving import interrupted_by_signals
 from ottla.cli.options import Given, Option
-from ottla.cli.produce_progress import Progress
+from ottla.cli.produce_progress import ProduceProgress
 from ottla.cli.produce_sending import Outcomes, send_all_or_none, send_each
 from ottla.cli.produce_words import files_among
 from ottla.client.model import Header
@@ -68,7 +68,7 @@ def _produce(given: Given) -> int:
     except ValueError as fault:
         raise Misuse(str(fault)) from None
     outcomes = Outcomes(keep=wants_json(given))
-    with interrupted_by_signals(), producer, Progress(inputs) if paths else nullcontext() as progress:
+    with interrupted_by_signals(), producer, ProduceProgress(inputs) if paths else nullcontext() as progress:
         runs = progress.over(inputs.runs()) if progress is not None else iter([_one_run(given, words)])
         send = send_all_or_none if producer.producer_settings.transactional_id is not None else send_each
         code = send(producer, topic, runs, outcomes, _Watch(producer, options).look)

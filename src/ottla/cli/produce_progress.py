@@ -18,7 +18,7 @@ _WIDTH = 30
 _CLEAR = "\r\x1b[2K"
 
 
-class Progress:
+class ProduceProgress:
     """A bar where the size of the inputs is known, else the number of records."""
 
     def __init__(self, inputs: Inputs) -> None:
@@ -29,7 +29,7 @@ class Progress:
         self._records = 0
         self._shown = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProduceProgress:
         return self
 
     def __exit__(self, *_: object) -> None:

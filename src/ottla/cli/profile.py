@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.cli.command import Command, noun, print_json, print_table, registry_address, wants_json
+from ottla.cli.connect import read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.config.profiles import (
-    Chosen,
+    ChosenAddress,
     Profile,
     ProfileError,
     Profiles,
@@ -37,12 +38,15 @@ def _add(given: Given) -> int:
         raise Misuse(f"there is a profile {name} already: --replace changes it")
     servers = given.text("bootstrap-server") or ""
     registry = registry_address(given.need("registry"), "--registry") if "registry" in given else ""
+    config = os.path.abspath(given.need("command-config")) if "command-config" in given else ""
+    if config:
+        servers = servers or read_properties(config).get("bootstrap.servers", "")
     if not servers and not registry:
         raise Misuse("a profile has an address: give -b HOST:PORT, --registry URL or both")
     if servers:
         parse_bootstrap(servers)
     old = profiles.by_name.get(name, Profile())
-    new = Profile(servers or old.bootstrap_servers, registry or old.registry)
+    new = Profile(servers or old.bootstrap_servers, registry or old.registry, config or old.command_config)
     used = name if "use" in given else profiles.in_use
     _write(Profiles({**profiles.by_name, name: new}, used))
     if wants_json(given):
@@ -75,8 +79,8 @@ def _list(given: Given) -> int:
     elif not rows:
         sys.stderr.write("there are no profiles; `ottla profile add NAME -b HOST:PORT` makes one\n")
     else:
-        titles = ["NAME", "BOOTSTRAP SERVERS", "REGISTRY", "IN USE"]
-        print_table(titles, [[*list(row.values())[:3], "yes" if row["in_use"] else None] for row in rows])
+        titles = ["NAME", "BOOTSTRAP SERVERS", "REGISTRY", "COMMAND CONFIG", "IN USE"]
+        print_table(titles, [[*list(row.values())[:4], "yes" if row["in_use"] else None] for row in rows])
     return 0
 
 
@@ -101,12 +105,12 @@ def _show(given: Given) -> int:
     return 0
 
 
-def _try(choose: Callable[[Mapping[str, str]], Chosen]) -> Chosen:
+def _try(choose: Callable[[Mapping[str, str]], ChosenAddress]) -> ChosenAddress:
     """The address, or none with the reason: the other one is shown all the same."""
     try:
         return choose(os.environ)
     except ProfileError as fault:
-        return Chosen("", str(fault))
+        return ChosenAddress("", str(fault))
 
 
 def _remove(given: Given) -> int:
@@ -129,7 +133,11 @@ def _write(profiles: Profiles) -> None:
 
 
 def _told(profile: Profile) -> str:
-    parts = [("brokers", profile.bootstrap_servers), ("registry", profile.registry)]
+    parts = [
+        ("brokers", profile.bootstrap_servers),
+        ("registry", profile.registry),
+        ("options of clients", profile.command_config),
+    ]
     return ", ".join(f"{what} {address}" for what, address in parts if address)
 
 
@@ -138,18 +146,20 @@ def _row(name: str, profile: Profile, in_use: str | None) -> dict[str, object]:
         "name": name,
         "bootstrap_servers": profile.bootstrap_servers or None,
         "registry": profile.registry or None,
+        "command_config": profile.command_config or None,
         "in_use": name == in_use,
     }
 
 
 VERBS = {
     "add": Command(
-        "ottla profile add NAME [-b HOST:PORT] [--registry URL] [--use]",
+        "ottla profile add NAME [-b HOST:PORT] [--registry URL] [--command-config FILE] [--use]",
         "Give addresses a name.",
         _add,
         [
             Option("bootstrap-server", "Brokers of the cluster.", "HOST:PORT", short="b"),
             Option("registry", "The cluster's schema registry.", "URL"),
+            Option("command-config", "Property file with client options, which may name the brokers too.", "FILE"),
             Option("use", "Have commands use it from now on."),
             Option("replace", "Change a profile that there is; an address that is not given stays."),
         ],

@@ -15,7 +15,7 @@ from ottla.cli.leaving import interrupted_by_signals
 from ottla.cli.options import Given, Option
 
 if TYPE_CHECKING:
-    from ottla.jobs.redrive import Report, Wanted
+    from ottla.jobs.redrive import RedriveReport, WantedLetters
 
 SHOWN_KINDS = 20
 
@@ -58,7 +58,7 @@ def _redrive(given: Given) -> int:
             producer = open_ones.enter_context(Producer(bootstrap, producer=chosen, settings=settings))
         line = open_ones.enter_context(ProgressLine())
 
-        def show(report: Report, offsets: int) -> None:
+        def show(report: RedriveReport, offsets: int) -> None:
             looked = report.read + report.sent_before
             speed = looked / max(time.monotonic() - began, 0.001)
             line.show(f"{wanted.topic}: {looked:,} of {offsets:,} letters, {report.sent:,} sent, {speed:,.0f}/s")
@@ -68,9 +68,9 @@ def _redrive(given: Given) -> int:
     return 1 if report.left else 0
 
 
-def _wanted(given: Given) -> Wanted:
+def _wanted(given: Given) -> WantedLetters:
     from ottla.jobs.letter_filter import WrongCondition, condition
-    from ottla.jobs.redrive import Wanted
+    from ottla.jobs.redrive import WantedLetters
 
     topic, limit = given.words[0], given.number("limit")
     if limit is not None and limit < 1:
@@ -81,7 +81,7 @@ def _wanted(given: Given) -> Wanted:
         conditions = tuple(condition(text, int(time.time() * 1000)) for text in given.all("where"))
     except WrongCondition as fault:
         raise Misuse(f"--where {fault}") from None
-    return Wanted(
+    return WantedLetters(
         topic,
         given.text("group") or f"ottla-redrive-{topic}",
         conditions,
@@ -93,7 +93,7 @@ def _wanted(given: Given) -> Wanted:
     )
 
 
-def _print(given: Given, wanted: Wanted, report: Report) -> None:
+def _print(given: Given, wanted: WantedLetters, report: RedriveReport) -> None:
     if wants_json(given):
         print_json(_as_json(wanted, report))
         return
@@ -111,7 +111,7 @@ def _print(given: Given, wanted: Wanted, report: Report) -> None:
     sys.stdout.write(f"{_sentence(wanted, report)}\n")
 
 
-def _sentence(wanted: Wanted, report: Report) -> str:
+def _sentence(wanted: WantedLetters, report: RedriveReport) -> str:
     """`2 letters sent: 2 to orders`, with those that were not chosen, and those of other runs."""
     ready = sum(report.to.values())
     topics = ", ".join(f"{count:,} to {topic}" for topic, count in report.to.most_common())
@@ -124,7 +124,7 @@ def _sentence(wanted: Wanted, report: Report) -> str:
     return "; ".join(parts)
 
 
-def _as_json(wanted: Wanted, report: Report) -> dict[str, object]:
+def _as_json(wanted: WantedLetters, report: RedriveReport) -> dict[str, object]:
     return {
         "topic": wanted.topic,
         "group": wanted.group,

@@ -181,7 +181,13 @@ class _Verb(Command):
     """A verb that calls a registry, not brokers; its refusals are printed in one line."""
 
     def __init__(
-        self, usage: str, about: str, do: Verb, options: Sequence[Option] = (), *, words: tuple[int, int] = (0, 0)
+        self,
+        usage: str,
+        about: str,
+        do: Verb,
+        options: Sequence[Option] = (),
+        *,
+        words: tuple[int, int] = (0, 0),
     ) -> None:
         super().__init__(usage, about, do, [*options, REGISTRY, PROFILE], words=words, connects=False)
 

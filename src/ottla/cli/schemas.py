@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.extras import extra, missing
 from ottla.cli.faults import BadInput, Misuse, text_of
-from ottla.cli.input.lines import Row
+from ottla.cli.input.lines import InputRow
 from ottla.cli.input.rows import Encode, as_json, as_written
 from ottla.client.model import ConsumedRecord
 
@@ -34,7 +34,7 @@ def encoder(wish: str, topic: str, registry: str, *, text: bool) -> Encode:
     except ModuleNotFoundError as fault:
         raise missing(_PART, str(fault.name)) from None
 
-    def encode(row: Row) -> bytes:
+    def encode(row: InputRow) -> bytes:
         try:
             found: bytes = made.encode(
                 row.fields, lambda value: as_written(row) if value is row.fields else as_json(value, row.place)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 
 from ottla.cli.command import Command
 from ottla.cli.options import Given, Option
+from ottla.cli.secure_folder import CLIENT, SecureFolder
+from ottla.cli.secure_texts import ADMIN, SECURE_MARK
 from ottla.server.main import DEFAULT_HTTP_PORT, LOG_LEVELS, StartOptions, start
 
+_SERVER_PROPERTIES = "server.properties"
 SET = Option("set", "An option of brokers, such as log.retention.ms=7d; may be repeated.", "KEY=VALUE")
 LOG_LEVEL = Option("log-level", "How much to log.", "LEVEL", default="warning", choices=LOG_LEVELS)
 
@@ -17,6 +22,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _start(given: Given) -> int:
+    config = given.text("config") or _secure_config()
     return start(
         StartOptions(
             data=given.text("data"),
@@ -29,17 +35,39 @@ def _start(given: Given) -> int:
             http_port=given.number("http-port"),
             registry_port=given.number("registry-port"),
             connect_port=given.number("connect-port"),
+            console_port=given.number("console-port"),
             set=given.all("set"),
-            config=given.text("config"),
+            config=config,
+            insecure="insecure" in given,
+            client=given.text("command-config") or _admin_beside(config),
             log_level=given.need("log-level"),
             log_format=given.need("log-format"),
+            started_as_kafka="started-as-kafka" in given,
         )
     )
 
 
+def _secure_config() -> str | None:
+    """The server.properties in this folder, if `ottla secure init` has made it."""
+    try:
+        with open(_SERVER_PROPERTIES, encoding="utf-8") as file:
+            made = file.readline().rstrip() == SECURE_MARK
+    except (OSError, UnicodeDecodeError):
+        return None
+    if made:
+        sys.stderr.write(f"ottla: options of {_SERVER_PROPERTIES}, which `ottla secure init` made here\n")
+    return _SERVER_PROPERTIES if made else None
+
+
+def _admin_beside(config: str | None) -> str | None:
+    """The administrator's file in the folder of `ottla secure`, if the configuration lies in one."""
+    found = None if config is None else SecureFolder(os.path.dirname(config)).user_path(ADMIN, CLIENT)
+    return found if found is not None and os.path.exists(found) else None
+
+
 COMMAND = Command(
     "ottla start [--data DIR] [--port N] [--set KEY=VALUE]",
-    "Start a broker. With nothing else: 127.0.0.1:9092, data in ./ottla-data.\n\n"
+    "Start a broker. With nothing else: on 127.0.0.1:9092, without security, data in ./ottla-data.\n\n"
     "The command line goes over the environment (KAFKA_*), and the environment over --config.",
     _start,
     [
@@ -64,10 +92,16 @@ COMMAND = Command(
         ),
         Option("registry-port", "A schema registry on 127.0.0.1:N too; 0 takes a free port.", "N", "Integer"),
         Option("connect-port", "A worker of Connect on 127.0.0.1:N too; 0 takes a free port.", "N", "Integer"),
+        Option("console-port", "A console for the browser on 127.0.0.1:N too; 0 takes a free port.", "N", "Integer"),
+        Option("command-config", "Client options of the registry and of Connect beside the broker.", "FILE"),
         SET,
-        Option("config", "A server.properties.", "FILE"),
+        Option("config", "A server.properties. Default: that of `ottla secure init` in this folder, if any.", "FILE"),
+        Option("insecure", "Start even if other machines reach a listener that asks nobody who they are."),
         LOG_LEVEL,
         Option("log-format", "How to log, on stderr.", "text|json", default="text", choices=("text", "json")),
+        Option(
+            "started-as-kafka", "When ready, say so in Kafka's words too: programs that start containers wait for them."
+        ),
     ],
     has_json=False,
     connects=False,

@@ -265,7 +265,10 @@ VERBS = {
         words=(1, 1000),
     ),
     "list": Command(
-        "ottla topic list [--internal]", "List topics.", _list, [Option("internal", "Internal topics too.", short="i")]
+        "ottla topic list [--internal]",
+        "List topics.",
+        _list,
+        [Option("internal", "Internal topics too.", short="i")],
     ),
     "describe": Command(
         "ottla topic describe NAME...", "Show partitions, offsets and configurations.", _describe, words=(1, 1000)

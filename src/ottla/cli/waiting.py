@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsResponseTopic
 
 
-class Waiting(NamedTuple):
+class LeaderlessPartition(NamedTuple):
     """One partition without a leader whose last replica lives."""
 
     topic: str
@@ -36,14 +36,16 @@ class Waiting(NamedTuple):
         )
 
 
-def waiting_partitions(found: Mapping[str, DescribeTopicPartitionsResponseTopic | ApiError]) -> list[Waiting]:
+def waiting_partitions(
+    found: Mapping[str, DescribeTopicPartitionsResponseTopic | ApiError],
+) -> list[LeaderlessPartition]:
     """The waiting partitions of described topics, unless they wait for the broker of the last replica."""
-    waiting: list[Waiting] = []
+    waiting: list[LeaderlessPartition] = []
     for name, topic in sorted(found.items()):
         if isinstance(topic, Exception):
             continue
         for part in topic.partitions:
             last = [one for one in part.last_known_elr or [] if one not in part.offline_replicas]
             if part.leader_id < 0 and not part.isr_nodes and not part.eligible_leader_replicas and last:
-                waiting.append(Waiting(name, part.partition_index, last[0]))
+                waiting.append(LeaderlessPartition(name, part.partition_index, last[0]))
     return waiting

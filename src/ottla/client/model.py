@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.client.security import PLAINTEXT, SecuritySetting
 from ottla.client.settings import (
     INT64_MAX,
-    Choice,
+    ChoiceText,
     Milliseconds,
     Settings,
     Text,
@@ -42,7 +42,7 @@ class IsolationLevel(IntEnum):
     READ_COMMITTED = 1
 
 
-class Isolation(Choice[IsolationLevel]):
+class Isolation(ChoiceText[IsolationLevel]):
     """The setting for it, which takes its words too."""
 
     def __init__(self, default: IsolationLevel) -> None:

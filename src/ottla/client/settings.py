@@ -71,7 +71,7 @@ class Setting(Generic[Kept_co, Taken_contra]):
         raise NotImplementedError
 
 
-class Choice(Setting[Kept_co, "str | Kept_co"]):
+class ChoiceText(Setting[Kept_co, "str | Kept_co"]):
     """One of some values, given as such or by its word."""
 
     def __init__(self, default: Kept_co, words: Mapping[str, Kept_co]) -> None:

@@ -12,6 +12,7 @@ from ottla.cluster.commands import (
     AcceptedStore,
     AllocateProducerIds,
     BringOnline,
+    CommandWriter,
     DrainBroker,
     FenceBroker,
     RaiseMetadataVersion,
@@ -20,7 +21,6 @@ from ottla.cluster.commands import (
     TakeOffline,
     UnfenceBroker,
     UnregisterBroker,
-    Writer,
 )
 from ottla.cluster.partitions import (
     IsActive,
@@ -52,7 +52,9 @@ CONSUMER_GROUPS = 5
 """The level from which on every broker coordinates groups of the consumer protocol (KIP-848)."""
 SECURITY = 6
 """The level from which on users are kept in the metadata."""
-LATEST_METADATA_VERSION = SECURITY
+ACLS = 7
+"""The level from which on ACLs are kept in the metadata."""
+LATEST_METADATA_VERSION = ACLS
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _PRODUCER_IDS_LOST = 1 << 40
@@ -92,7 +94,7 @@ def register(command: RegisterBroker, state: Metadata) -> list[log.Body] | ApiEr
             options=[log.ConfigChange(name=name, value=value) for name, value in command.options],
             directories=list(command.directories),
             held=[
-                log.HeldDirectory(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
+                log.HeldDirectoryRecord(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
                 for one in command.held
             ],
             rolled_back=_named(tuple(topic for some in command.rolled_back for topic in some.replicas)),
@@ -170,7 +172,7 @@ def _keys(replicas: ReplicasByTopic) -> set[tuple[TopicId, int]]:
     return {(topic_id, index) for topic_id, some in replicas for index in some}
 
 
-def take_offline(command: TakeOffline, state: Metadata, by: Writer) -> list[log.Body]:
+def take_offline(command: TakeOffline, state: Metadata, by: CommandWriter) -> list[log.Body]:
     """Take the replicas of a failed log directory offline, while its broker goes on: they neither lead nor count.
 
     The last replica in sync stays in the set without leading, as that of a dead broker does: it may come back whole.
@@ -186,7 +188,7 @@ def take_offline(command: TakeOffline, state: Metadata, by: Writer) -> list[log.
     return changed_entries(changed)
 
 
-def bring_online(command: BringOnline, state: Metadata, by: Writer) -> list[log.Body]:
+def bring_online(command: BringOnline, state: Metadata, by: CommandWriter) -> list[log.Body]:
     """Take replicas back that a broker has opened: one that is in sync leads, if no replica does."""
     changed = []
     online, short = _keys(command.replicas), _keys(command.short)
@@ -283,7 +285,9 @@ def unregister(command: UnregisterBroker, state: Metadata) -> list[log.Body] | A
     return [*entries, log.BrokerUnregistered(broker_id=command.broker_id)]
 
 
-def allocate_producer_ids(command: AllocateProducerIds, state: Metadata, by: Writer) -> list[log.Body] | ApiError:
+def allocate_producer_ids(
+    command: AllocateProducerIds, state: Metadata, by: CommandWriter
+) -> list[log.Body] | ApiError:
     """Give a broker the next block, for good: ids that it does not use are never used."""
     if state.next_producer_id > _LAST_PRODUCER_ID - command.size:
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "There are no producer ids left.")

@@ -27,7 +27,7 @@ bench/failover.py.
 """
 
 
-class Incarnation(NamedTuple):
+class BrokerIncarnation(NamedTuple):
     """One run of a broker."""
 
     broker_id: BrokerId
@@ -39,8 +39,8 @@ class Caretaker:
 
     def __init__(self, broker_id: BrokerId) -> None:
         self._broker_id = broker_id
-        self._missing_since_ms: dict[Incarnation, int] = {}
-        self._seen_since_ms: dict[Incarnation, int] = {}
+        self._missing_since_ms: dict[BrokerIncarnation, int] = {}
+        self._seen_since_ms: dict[BrokerIncarnation, int] = {}
         """The time at which each live broker was first seen here; long ago for those that were here before us."""
 
     def turn(
@@ -49,7 +49,7 @@ class Caretaker:
         live: frozenset[BrokerId],
         epoch: BrokerEpoch,
         now_ms: int,
-        refusing: frozenset[Incarnation] = frozenset(),
+        refusing: frozenset[BrokerIncarnation] = frozenset(),
     ) -> list[Command]:
         """Commands to submit; `epoch` is this broker's own incarnation.
 
@@ -65,9 +65,11 @@ class Caretaker:
         if state.metadata_version() < EARLY_FENCES:
             refusing = frozenset()
         others = [broker for broker in state.live_brokers() if broker.broker_id != self._broker_id]
-        refusing = refusing.intersection(Incarnation(one.broker_id, one.epoch) for one in others if not one.draining)
+        refusing = refusing.intersection(
+            BrokerIncarnation(one.broker_id, one.epoch) for one in others if not one.draining
+        )
         present = live.difference(one.broker_id for one in sorted(refusing))
-        missing = [Incarnation(one.broker_id, one.epoch) for one in others if one.broker_id not in present]
+        missing = [BrokerIncarnation(one.broker_id, one.epoch) for one in others if one.broker_id not in present]
         self._missing_since_ms = {one: self._missing_since_ms.get(one, now_ms) for one in missing}
         rank = self.rank(state, present)
         newcomers = self._newcomers(present, now_ms)
@@ -81,7 +83,7 @@ class Caretaker:
 
     def _note_starts(self, state: Metadata, now_ms: int) -> None:
         since_ms = now_ms if self._seen_since_ms else now_ms - NEWCOMER_MS
-        incarnations = [Incarnation(one.broker_id, one.epoch) for one in state.live_brokers()]
+        incarnations = [BrokerIncarnation(one.broker_id, one.epoch) for one in state.live_brokers()]
         self._seen_since_ms = {one: self._seen_since_ms.get(one, since_ms) for one in incarnations}
 
     def _newcomers(self, present: frozenset[BrokerId], now_ms: int) -> tuple[BrokerId, ...]:
@@ -103,5 +105,5 @@ class Caretaker:
         return order.index(self._broker_id) if self._broker_id in order else len(order)
 
 
-def _epoch(incarnation: Incarnation) -> BrokerEpoch:
+def _epoch(incarnation: BrokerIncarnation) -> BrokerEpoch:
     return incarnation.epoch

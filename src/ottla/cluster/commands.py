@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.kernel.acls import Acl, AclFilter
 from ottla.kernel.credentials import ScramKeys
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata.state import HeldDirectory, Listener
@@ -24,7 +25,7 @@ EVERYTHING: Footprint = ("everything",)
 """The footprint of commands that share an append with no other."""
 
 
-class Writer(NamedTuple):
+class CommandWriter(NamedTuple):
     """The asking broker: its command is refused if it is not registered in this epoch, or is fenced."""
 
     broker_id: BrokerId
@@ -224,7 +225,7 @@ class AcceptedStore(NamedTuple):
     """The last leader epoch in the log of each of the broker's replicas."""
 
 
-class UpgradeType(Enum):
+class FeatureChange(Enum):
     """The way that a feature's level may change; the numbers are UpdateFeatures'."""
 
     UPGRADE = 1
@@ -237,7 +238,7 @@ class FeatureUpdate(NamedTuple):
 
     feature: str
     level: int
-    kind: UpgradeType | None
+    kind: FeatureChange | None
 
 
 class UpdateFeatures(NamedTuple):
@@ -257,6 +258,36 @@ class EditScramKeys(NamedTuple):
     user: str
     mechanism: int
     keys: ScramKeys | None
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class CreateAcls(NamedTuple):
+    """Add these ACLs; those that are there already stay."""
+
+    acls: tuple[Acl, ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class DeleteAcls(NamedTuple):
+    """Remove the ACLs that one of these filters takes."""
+
+    filters: tuple[AclFilter, ...]
+
+    @property
+    def footprint(self) -> Footprint:
+        return EVERYTHING
+
+
+class AddFirstUsers(NamedTuple):
+    """Set keys of users by (user, mechanism), where the cluster has no user with a password yet; else do nothing."""
+
+    keys: tuple[tuple[str, int, ScramKeys], ...]
 
     @property
     def footprint(self) -> Footprint:
@@ -435,6 +466,9 @@ Command = (
     | EditConfigs
     | AllocateProducerIds
     | EditScramKeys
+    | CreateAcls
+    | DeleteAcls
+    | AddFirstUsers
 )
 
 

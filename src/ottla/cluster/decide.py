@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.cluster import brokers, configs, features, partitions, reassign, topics, users
+from ottla.cluster import acls, brokers, configs, features, partitions, reassign, topics, users
 from ottla.cluster.commands import (
+    AddFirstUsers,
     AllocateProducerIds,
     AlterReassignment,
     BalanceLeaders,
     BringOnline,
     ChangeInSync,
     Command,
+    CommandWriter,
+    CreateAcls,
     CreatePartitions,
     CreateTopic,
+    DeleteAcls,
     DeleteTopic,
     DeposeShortLeader,
     DrainBroker,
@@ -35,14 +39,13 @@ from ottla.cluster.commands import (
     UnregisterBroker,
     UpdateFeatures,
     WithdrawReplica,
-    Writer,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.entries import Body
 from ottla.metadata.state import Metadata
 
 
-def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiError:
+def decide(command: Command, state: Metadata, by: CommandWriter) -> list[Body] | ApiError:
     """The entries to append for a command, all of them or none; an empty list if nothing changes."""
     if isinstance(command, RegisterBroker):
         return brokers.register(command, state)
@@ -54,7 +57,7 @@ def decide(command: Command, state: Metadata, by: Writer) -> list[Body] | ApiErr
     return _DECISIONS[type(command)](command, state, by)
 
 
-Decision = Callable[[Any, Metadata, Writer], "list[Body] | ApiError"]
+Decision = Callable[[Any, Metadata, CommandWriter], "list[Body] | ApiError"]
 
 
 def _without_writer(decide_it: Callable[[Any, Metadata], list[Body] | ApiError]) -> Decision:
@@ -83,5 +86,8 @@ _DECISIONS: dict[type, Decision] = {
     UpdateFeatures: _without_writer(features.update),
     UnregisterBroker: _without_writer(brokers.unregister),
     EditScramKeys: _without_writer(users.edit_scram_keys),
+    CreateAcls: _without_writer(acls.create),
+    DeleteAcls: _without_writer(acls.delete),
+    AddFirstUsers: _without_writer(users.add_first_users),
 }
 """Each command with its decision; RegisterBroker and UnfenceBroker come before, from brokers that may not act yet."""

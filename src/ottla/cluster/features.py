@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.cluster.brokers import CONSUMER_GROUPS, TRANSACTIONS
-from ottla.cluster.commands import FeatureUpdate, UpdateFeatures, UpgradeType
+from ottla.cluster.commands import FeatureChange, FeatureUpdate, UpdateFeatures
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata import entries as log
 from ottla.metadata.state import Metadata
@@ -73,11 +73,11 @@ def _why_not(update: FeatureUpdate, state: Metadata) -> str | None:
     if update.level > feature.latest:
         return f"The cluster only supports versions 0-{feature.latest}"
     current = level(state, feature)
-    if update.level < current and update.kind is UpgradeType.UPGRADE:
+    if update.level < current and update.kind is FeatureChange.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
             "downgrade."
         )
-    if update.level > current and update.kind is not UpgradeType.UPGRADE:
+    if update.level > current and update.kind is not FeatureChange.UPGRADE:
         return "Can't downgrade to a newer version."
     return None

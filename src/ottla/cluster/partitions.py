@@ -12,12 +12,12 @@ from ottla.cluster.commands import (
     MIN_IN_SYNC,
     BalanceLeaders,
     ChangeInSync,
+    CommandWriter,
     DeposeShortLeader,
     ElectLeader,
     ResignLeadership,
     RolledBack,
     WithdrawReplica,
-    Writer,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
@@ -35,7 +35,7 @@ _DEFAULTS = {MIN_IN_SYNC: "1", UNCLEAN: "false"}
 IsActive = Callable[[BrokerId], bool]
 
 
-def change_in_sync(command: ChangeInSync, state: Metadata, by: Writer) -> list[Body] | ApiError:
+def change_in_sync(command: ChangeInSync, state: Metadata, by: CommandWriter) -> list[Body] | ApiError:
     """Decide a leader's proposal; the codes are those of Kafka's AlterPartition.
 
     An unchanged set may still complete a reassignment.
@@ -93,7 +93,7 @@ def elect(command: ElectLeader, state: Metadata) -> list[Body] | ApiError:
     return changed_entries([later(before, before._replace(leader=preferred))])
 
 
-def resign(command: ResignLeadership, state: Metadata, by: Writer) -> list[Body] | ApiError:
+def resign(command: ResignLeadership, state: Metadata, by: CommandWriter) -> list[Body] | ApiError:
     """Let another in-sync replica lead; the sets stay, as the resigning replica lacks only sound segments."""
     before = state.partition(command.topic_id, command.partition)
     if before is None:
@@ -106,7 +106,7 @@ def resign(command: ResignLeadership, state: Metadata, by: Writer) -> list[Body]
     return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No other replica is alive and in sync.")
 
 
-def withdraw(command: WithdrawReplica, state: Metadata, by: Writer) -> list[Body] | ApiError:
+def withdraw(command: WithdrawReplica, state: Metadata, by: CommandWriter) -> list[Body] | ApiError:
     """Take a replica out of the sets, in a new leader epoch: it begins anew, and its earlier receipts do not count."""
     topic = state.topics.get(command.topic_id)
     before = state.partition(command.topic_id, command.partition)
@@ -118,7 +118,7 @@ def withdraw(command: WithdrawReplica, state: Metadata, by: Writer) -> list[Body
     return [] if after == before else changed_entries([later(before, after, ends_leadership=True)])
 
 
-def depose(command: DeposeShortLeader, state: Metadata, by: Writer) -> list[Body] | ApiError:
+def depose(command: DeposeShortLeader, state: Metadata, by: CommandWriter) -> list[Body] | ApiError:
     """Take the leader out of the sets and let another replica lead: the reporting replica holds all committed records.
 
     A replica that is neither in sync nor eligible may report records that were committed once and are lost since.

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.config.group import GroupConfig
-from ottla.config.option import Kind, Option, OptionSet
-from ottla.config.resolve import Layers, Source
+from ottla.config.option import Option, OptionKind, OptionSet
+from ottla.config.resolve import ConfigLayer, Layers
 from ottla.config.topic import TopicConfig
 
 _SAME_TIME = {
@@ -36,38 +36,42 @@ BROKER_CLOCK = "ottla.broker.clock"
 class DescribedSynonym(NamedTuple):
     name: str
     value: str | None
-    source: Source
+    source: ConfigLayer
 
 
-class Described(NamedTuple):
+class DescribedOption(NamedTuple):
     """One option of one resource."""
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigLayer
     sensitive: bool
     read_only: bool
-    kind: Kind
+    kind: OptionKind
     synonyms: tuple[DescribedSynonym, ...]
     doc: str
 
 
-def a_state(name: str, value: str, doc: str) -> Described:
+def a_state(name: str, value: str, doc: str) -> DescribedOption:
     """Something that a broker says of itself beside its options."""
-    return Described(name, value, Source.DEFAULT_CONFIG, False, True, Kind.STRING, (), doc)
+    return DescribedOption(name, value, ConfigLayer.DEFAULT_CONFIG, False, True, OptionKind.STRING, (), doc)
 
 
-def describe_topic(overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+def describe_topic(
+    overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None
+) -> list[DescribedOption]:
     """Every option of a topic, or those named."""
-    return _describe_set(layers.topic(overrides), overrides, Source.DYNAMIC_TOPIC_CONFIG, layers, names)
+    return _describe_set(layers.topic(overrides), overrides, ConfigLayer.DYNAMIC_TOPIC_CONFIG, layers, names)
 
 
-def describe_group(overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+def describe_group(
+    overrides: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None
+) -> list[DescribedOption]:
     """Every option of a group, or those named."""
-    return _describe_set(layers.group(overrides), overrides, Source.GROUP_CONFIG, layers, names)
+    return _describe_set(layers.group(overrides), overrides, ConfigLayer.GROUP_CONFIG, layers, names)
 
 
-def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[DescribedOption]:
     """Every option of this broker, or those named; those in effect, its dynamic ones among them.
 
     Options that Kafka calls internal are left out unless they are named or somebody has set them.
@@ -80,13 +84,13 @@ def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[
     ]
 
 
-def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None) -> list[Described]:
+def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None) -> list[DescribedOption]:
     """The options that were set for all brokers dynamically, and nothing else."""
     found = []
     for declared in _wanted(_broker_options().values(), names):
         if declared.name in layers.default_dynamic:
             said = DescribedSynonym(
-                declared.name, layers.default_dynamic[declared.name], Source.DYNAMIC_DEFAULT_BROKER_CONFIG
+                declared.name, layers.default_dynamic[declared.name], ConfigLayer.DYNAMIC_DEFAULT_BROKER_CONFIG
             )
             found.append(_described(declared, [said], read_only=declared.scope.value == "read-only"))
     return found
@@ -95,15 +99,15 @@ def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None)
 def _describe_set(
     config: TopicConfig | GroupConfig,
     overrides: Mapping[str, str],
-    own: Source,
+    own: ConfigLayer,
     layers: Layers,
     names: Iterable[str] | None,
-) -> list[Described]:
+) -> list[DescribedOption]:
     found = []
     for declared in _wanted(type(config).OPTIONS, names):
         synonyms = _broker_synonyms_of(declared, layers)
-        if not declared.synonyms and own is Source.GROUP_CONFIG:
-            synonyms = [DescribedSynonym(declared.name, declared.text(declared.default), Source.DEFAULT_CONFIG)]
+        if not declared.synonyms and own is ConfigLayer.GROUP_CONFIG:
+            synonyms = [DescribedSynonym(declared.name, declared.text(declared.default), ConfigLayer.DEFAULT_CONFIG)]
         if declared.name in overrides:
             text = declared.text(declared.parse(overrides[declared.name]))
             synonyms.insert(0, DescribedSynonym(declared.name, text, own))
@@ -136,18 +140,18 @@ def _said(names: list[str], layers: Layers) -> list[DescribedSynonym]:
     given = [DescribedSynonym(name, text, source) for name in names for source, text in layers.given(name)]
     given.sort(key=lambda synonym: synonym.source)
     defaults = [
-        DescribedSynonym(name, options[name].text(options[name].default), Source.DEFAULT_CONFIG)
+        DescribedSynonym(name, options[name].text(options[name].default), ConfigLayer.DEFAULT_CONFIG)
         for name in names
         if options[name].default is not None and (given or name == names[0])
     ]
     return given + defaults
 
 
-def _described(declared: Option, synonyms: list[DescribedSynonym], *, read_only: bool) -> Described:
+def _described(declared: Option, synonyms: list[DescribedSynonym], *, read_only: bool) -> DescribedOption:
     if declared.sensitive:
         synonyms = [synonym._replace(value=None) for synonym in synonyms]
-    first = synonyms[0] if synonyms else DescribedSynonym(declared.name, None, Source.DEFAULT_CONFIG)
-    return Described(
+    first = synonyms[0] if synonyms else DescribedSynonym(declared.name, None, ConfigLayer.DEFAULT_CONFIG)
+    return DescribedOption(
         declared.name, first.value, first.source, declared.sensitive, read_only, declared.kind, tuple(synonyms),
         declared.doc,
     )  # fmt: skip

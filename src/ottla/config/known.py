@@ -10,7 +10,7 @@ from functools import cache
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
-from ottla.config.option import Check, Kind, Option, Scope, Status, at_least
+from ottla.config.option import Check, Option, OptionKind, OptionStatus, Scope, at_least
 from ottla.config.security import SecurityConfig
 from ottla.config.topic import TopicConfig
 
@@ -38,7 +38,7 @@ _WHY = (
     ("telemetry.", "Client telemetry is not collected."),
 )
 """By prefix, the first that fits: why an option has no effect."""
-_OLDER_ID = Option("broker.id", -1, Kind.INT, doc="The older name of node.id, which counts where both are given.")
+_OLDER_ID = Option("broker.id", -1, OptionKind.INT, doc="The older name of node.id, which counts where both are given.")
 _ELSE = "It tunes a part of Apache Kafka that is built in another way here."
 
 _UNSET_TIMES = {
@@ -84,7 +84,7 @@ def _topic_defaults() -> list[Option]:
                 Option(
                     name,
                     _UNSET_TIMES.get(name, topic.default),
-                    Kind.INT if whole else topic.kind,
+                    OptionKind.INT if whole else topic.kind,
                     check=at_least(_LEAST_WHOLE[name]) if whole else topic.check,
                     doc=f"The default of the topic option {topic.name}. {topic.doc}",
                     status=topic.status,
@@ -97,7 +97,7 @@ def _topic_defaults() -> list[Option]:
 def _without_effect(line: str, group_checks: Mapping[str, Check | None]) -> Option:
     """`group_checks`, by name: groups have their defaults from these options, so that values must do for a group."""
     name, kind_name, text, scope = line.split(" ")
-    kind = Kind[kind_name]
+    kind = OptionKind[kind_name]
     why = next((why for prefix, why in _WHY if name.startswith(prefix)), _ELSE)
     declared = Option(
         name,
@@ -105,7 +105,7 @@ def _without_effect(line: str, group_checks: Mapping[str, Check | None]) -> Opti
         kind,
         check=group_checks.get(name),
         doc=f"Accepted, without effect. {why}",
-        status=Status.NO_EFFECT,
+        status=OptionStatus.NO_EFFECT,
         scope=_SCOPES[scope[0]],
         internal=scope.endswith("I"),
     )

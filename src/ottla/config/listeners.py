@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,19 @@ def unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
         elif protocol != PLAINTEXT:
             problems += listener_security(texts, name)[1]
     return problems + unknown_listener_options(texts, names or ("PLAINTEXT",))
+
+
+def host_of(address: str) -> str:
+    """The host in HOST:PORT, without brackets; empty for every address."""
+    return address.rpartition(":")[0].strip("[]")
+
+
+def is_loopback(host: str) -> bool:
+    """True if a host, by name or address, is reached from its own machine alone."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def secured_listeners(texts: Mapping[str, str]) -> list[str]:

@@ -18,7 +18,7 @@ Check = Callable[[Value], str | None]
 """Says in a sentence what is wrong with a value, or None."""
 
 
-class Kind(IntEnum):
+class OptionKind(IntEnum):
     """The type of an option; the numbers are those of DescribeConfigs."""
 
     BOOLEAN = 1
@@ -32,7 +32,7 @@ class Kind(IntEnum):
     PASSWORD = 9
 
 
-class Status(Enum):
+class OptionStatus(Enum):
     """The broker's use of an option."""
 
     HONOURED = "honoured"
@@ -77,12 +77,12 @@ class Option:
         self,
         name: str,
         default: Value,
-        kind: Kind,
+        kind: OptionKind,
         *,
         check: Check | None = None,
         broker_name: str | tuple[Synonym, ...] = (),
         doc: str = "",
-        status: Status = Status.HONOURED,
+        status: OptionStatus = OptionStatus.HONOURED,
         scope: Scope = Scope.READ_ONLY,
         internal: bool = False,
     ) -> None:
@@ -99,7 +99,7 @@ class Option:
 
     @property
     def sensitive(self) -> bool:
-        return self.kind is Kind.PASSWORD
+        return self.kind is OptionKind.PASSWORD
 
     def parse(self, text: str) -> Value:
         """The value behind a text; ConfigError where the text is none, is out of bounds, or the option is refused."""
@@ -109,7 +109,7 @@ class Option:
         text = "[hidden]" if self.sensitive else text
         if self.check is not None and (wrong := self.check(value)) is not None:
             raise ConfigError(f"Invalid value {text} for configuration {self.name}: {wrong}")
-        if self.status is Status.REFUSED and value != self.default:
+        if self.status is OptionStatus.REFUSED and value != self.default:
             raise ConfigError(f"Invalid value {text} for configuration {self.name}: not supported here. {self.doc}")
         return value
 
@@ -169,16 +169,16 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in text.split(","))) if text else ()
 
 
-_PARSERS: dict[Kind, Callable[[str], Value]] = {
-    Kind.BOOLEAN: _boolean,
-    Kind.STRING: str,
-    Kind.INT: _integer_of("INT", 32),
-    Kind.SHORT: _integer_of("SHORT", 16),
-    Kind.LONG: _integer_of("LONG", 64),
-    Kind.DOUBLE: _double,
-    Kind.LIST: _list,
-    Kind.CLASS: str,
-    Kind.PASSWORD: str,
+_PARSERS: dict[OptionKind, Callable[[str], Value]] = {
+    OptionKind.BOOLEAN: _boolean,
+    OptionKind.STRING: str,
+    OptionKind.INT: _integer_of("INT", 32),
+    OptionKind.SHORT: _integer_of("SHORT", 16),
+    OptionKind.LONG: _integer_of("LONG", 64),
+    OptionKind.DOUBLE: _double,
+    OptionKind.LIST: _list,
+    OptionKind.CLASS: str,
+    OptionKind.PASSWORD: str,
 }
 
 
@@ -229,12 +229,12 @@ def some_of(*allowed: str) -> Check:
 def option(
     name: str,
     default: T,
-    kind: Kind,
+    kind: OptionKind,
     *,
     check: Check | None = None,
     broker_name: str | tuple[Synonym, ...] = (),
     doc: str = "",
-    status: Status = Status.HONOURED,
+    status: OptionStatus = OptionStatus.HONOURED,
     scope: Scope = Scope.READ_ONLY,
     internal: bool = False,
 ) -> T:

@@ -20,7 +20,7 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_REGISTRY = "http://localhost:8081"
 BOOTSTRAP_VARIABLE, REGISTRY_VARIABLE, PROFILE_VARIABLE = "OTTLA_BOOTSTRAP_SERVERS", "OTTLA_REGISTRY", "OTTLA_PROFILE"
 _NOBODY = "the default"
-_KEYS = ("bootstrap_servers", "registry")
+_KEYS = ("bootstrap_servers", "registry", "command_config")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -34,6 +34,8 @@ class Profile:
 
     bootstrap_servers: str = ""
     registry: str = ""
+    command_config: str = ""
+    """The file with options of clients, as the path of --command-config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,13 @@ class Profiles:
         return found
 
 
-class Chosen(NamedTuple):
+class ChosenAddress(NamedTuple):
     """An address, and who said it."""
 
     address: str
     origin: str
+    command_config: str = ""
+    """The file with options of clients that goes with it."""
 
     @property
     def is_default(self) -> bool:
@@ -64,30 +68,33 @@ class Chosen(NamedTuple):
         return self.origin == _NOBODY
 
 
-def bootstrap_servers(environment: Mapping[str, str], profile: str | None = None) -> Chosen:
+def bootstrap_servers(environment: Mapping[str, str], profile: str | None = None) -> ChosenAddress:
     """The brokers of a command that was given none; `profile` is that of `--profile`."""
     return _chosen(environment, profile, "bootstrap_servers", BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP)
 
 
-def registry_url(environment: Mapping[str, str], profile: str | None = None) -> Chosen:
+def registry_url(environment: Mapping[str, str], profile: str | None = None) -> ChosenAddress:
     """The registry of a command that was given none."""
     return _chosen(environment, profile, "registry", REGISTRY_VARIABLE, DEFAULT_REGISTRY)
 
 
-def _chosen(environment: Mapping[str, str], profile: str | None, key: str, variable: str, default: str) -> Chosen:
+def _chosen(
+    environment: Mapping[str, str], profile: str | None, key: str, variable: str, default: str
+) -> ChosenAddress:
     if named := profile or environment.get(PROFILE_VARIABLE):
-        address = getattr(read_profiles(environment).find(named), key)
+        found = read_profiles(environment).find(named)
+        address = getattr(found, key)
         if not address:
             raise ProfileError(
                 f"profile {named} has no {key.replace('_', ' ')}: `ottla profile add --replace` gives it one"
             )
-        return Chosen(address, f"profile {named}")
+        return ChosenAddress(address, f"profile {named}", found.command_config)
     if said := environment.get(variable):
-        return Chosen(said, variable)
+        return ChosenAddress(said, variable)
     profiles = read_profiles(environment)
-    if profiles.in_use is not None and (address := getattr(profiles.find(profiles.in_use), key)):
-        return Chosen(address, f"profile {profiles.in_use}, in use")
-    return Chosen(default, _NOBODY)
+    if profiles.in_use is not None and (address := getattr(used := profiles.find(profiles.in_use), key)):
+        return ChosenAddress(address, f"profile {profiles.in_use}, in use", used.command_config)
+    return ChosenAddress(default, _NOBODY)
 
 
 def profiles_path(environment: Mapping[str, str]) -> Path:

@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ottla.config.broker import BrokerConfig
+from ottla.config.broker import STANDARD_AUTHORIZER, BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import (
     listeners_at_odds,
@@ -20,7 +20,7 @@ from ottla.config.listeners import (
     unsafe_listeners,
     without,
 )
-from ottla.config.option import ConfigError, Option, OptionSet, Status, nearest
+from ottla.config.option import ConfigError, Option, OptionSet, OptionStatus, nearest
 from ottla.config.topic import TopicConfig
 from ottla.config.units import plain_numbers
 
@@ -33,7 +33,7 @@ NO_TEXTS: Mapping[str, str] = {}
 OptionSetT = TypeVar("OptionSetT", bound=OptionSet)
 
 
-class Source(IntEnum):
+class ConfigLayer(IntEnum):
     """The layer that a value came from; the numbers are those of DescribeConfigs."""
 
     DYNAMIC_TOPIC_CONFIG = 1
@@ -125,12 +125,12 @@ class Layers:
         self.default_dynamic = default_dynamic
         self.dynamic = dynamic
 
-    def given(self, name: str) -> list[tuple[Source, str]]:
+    def given(self, name: str) -> list[tuple[ConfigLayer, str]]:
         """The values given for a broker option, the strongest first."""
         layers = (
-            (Source.DYNAMIC_BROKER_CONFIG, self.dynamic),
-            (Source.DYNAMIC_DEFAULT_BROKER_CONFIG, self.default_dynamic),
-            (Source.STATIC_BROKER_CONFIG, self.static),
+            (ConfigLayer.DYNAMIC_BROKER_CONFIG, self.dynamic),
+            (ConfigLayer.DYNAMIC_DEFAULT_BROKER_CONFIG, self.default_dynamic),
+            (ConfigLayer.STATIC_BROKER_CONFIG, self.static),
         )
         return [(source, texts[name]) for source, texts in layers if name in texts]
 
@@ -249,7 +249,7 @@ def _is_known(name: str, known: Mapping[str, Option]) -> bool:
 
 
 def _is_idle(name: str, known: Mapping[str, Option]) -> bool:
-    return not name.startswith("listener.name.") and (name not in known or known[name].status is Status.NO_EFFECT)
+    return not name.startswith("listener.name.") and (name not in known or known[name].status is OptionStatus.NO_EFFECT)
 
 
 def _unknown(texts: Mapping[str, str], known: Mapping[str, Option]) -> list[str]:
@@ -280,6 +280,11 @@ def _at_odds(config: BrokerConfig) -> list[str]:
         problems.append(
             "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to prevent "
             "frequent changes in ISR"
+        )
+    if not config.authorizer_class_name and (config.super_users or config.allow_everyone_if_no_acl_found):
+        problems.append(
+            "super.users and allow.everyone.if.no.acl.found limit nobody without an authorizer: set "
+            f"authorizer.class.name={STANDARD_AUTHORIZER} too, or take them out"
         )
     for name in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
         value = _number(config, f"group.consumer.{name}")

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.config.jaas import Jaas, WrongJaas, parse_jaas
-from ottla.config.option import ConfigError, Kind, OptionSet, Scope, at_least, nearest, one_of, option
+from ottla.config.listeners import named_as_kafka_does, without
+from ottla.config.option import ConfigError, OptionKind, OptionSet, Scope, at_least, nearest, one_of, option
 from ottla.tls.settings import TlsSettings, tls_settings
 
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
@@ -29,79 +30,80 @@ class SecurityConfig(OptionSet):
 
     # fmt: off
     sasl_enabled_mechanisms: tuple[str, ...] = option(
-        "sasl.enabled.mechanisms", ("GSSAPI",), Kind.LIST, scope=Scope.PER_BROKER,
+        "sasl.enabled.mechanisms", ("GSSAPI",), OptionKind.LIST, scope=Scope.PER_BROKER,
         doc=f"The mechanisms that a listener with SASL offers: some of {', '.join(MECHANISMS)}.",
     )
     sasl_jaas_config: str | None = option(
-        "sasl.jaas.config", None, Kind.PASSWORD, scope=Scope.PER_BROKER,
+        "sasl.jaas.config", None, OptionKind.PASSWORD, scope=Scope.PER_BROKER,
         doc='For one listener and mechanism. For PLAIN it holds the users, as user_NAME="PASSWORD".',
     )
     connections_max_reauth_ms: int = option(
-        "connections.max.reauth.ms", 0, Kind.LONG, check=at_least(0),
+        "connections.max.reauth.ms", 0, OptionKind.LONG, check=at_least(0),
         doc="The time after which a connection with SASL must log in again; 0: never.",
     )
     sasl_server_max_receive_size: int = option(
-        "sasl.server.max.receive.size", 524288, Kind.INT, check=at_least(1),
+        "sasl.server.max.receive.size", 524288, OptionKind.INT, check=at_least(1),
         doc="The most bytes of a request before its connection has logged in.",
     )
     connection_failed_authentication_delay_ms: int = option(
-        "connection.failed.authentication.delay.ms", 100, Kind.INT, check=at_least(0),
+        "connection.failed.authentication.delay.ms", 100, OptionKind.INT, check=at_least(0),
         doc="The time before a failed login is answered and its connection closed.",
     )
     ssl_client_auth: str = option(
-        "ssl.client.auth", "none", Kind.STRING, check=one_of("none", "requested", "required"), scope=Scope.PER_BROKER,
+        "ssl.client.auth", "none", OptionKind.STRING, check=one_of("none", "requested", "required"),
+        scope=Scope.PER_BROKER,
         doc="Whether clients must show a certificate.",
     )
     ssl_enabled_protocols: tuple[str, ...] = option(
-        "ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), Kind.LIST, scope=Scope.PER_BROKER,
+        "ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), OptionKind.LIST, scope=Scope.PER_BROKER,
         doc="The versions of TLS.",
     )
     ssl_cipher_suites: tuple[str, ...] = option(
-        "ssl.cipher.suites", (), Kind.LIST, scope=Scope.PER_BROKER,
+        "ssl.cipher.suites", (), OptionKind.LIST, scope=Scope.PER_BROKER,
         doc="The cipher suites of TLS 1.2; those of TLS 1.3 are all good.",
     )
     ssl_keystore_location: str | None = option(
-        "ssl.keystore.location", None, Kind.STRING, scope=Scope.PER_BROKER,
+        "ssl.keystore.location", None, OptionKind.STRING, scope=Scope.PER_BROKER,
         doc="The file with the private key and its certificates, PEM or PKCS12. It is read again when it changes.",
     )
     ssl_keystore_type: str | None = option(
-        "ssl.keystore.type", "JKS", Kind.STRING, scope=Scope.PER_BROKER,
+        "ssl.keystore.type", "JKS", OptionKind.STRING, scope=Scope.PER_BROKER,
         doc="Taken as Kafka does; what the file holds is seen by its first bytes.",
     )
     ssl_keystore_password: str | None = option(
-        "ssl.keystore.password", None, Kind.PASSWORD, scope=Scope.PER_BROKER,
+        "ssl.keystore.password", None, OptionKind.PASSWORD, scope=Scope.PER_BROKER,
         doc="The password of that file.",
     )
     ssl_key_password: str | None = option(
-        "ssl.key.password", None, Kind.PASSWORD, scope=Scope.PER_BROKER,
+        "ssl.key.password", None, OptionKind.PASSWORD, scope=Scope.PER_BROKER,
         doc="The password of the private key in it.",
     )
     ssl_keystore_key: str | None = option(
-        "ssl.keystore.key", None, Kind.PASSWORD, scope=Scope.PER_BROKER,
+        "ssl.keystore.key", None, OptionKind.PASSWORD, scope=Scope.PER_BROKER,
         doc="The private key itself, as PEM, in place of a file.",
     )
     ssl_keystore_certificate_chain: str | None = option(
-        "ssl.keystore.certificate.chain", None, Kind.PASSWORD, scope=Scope.PER_BROKER,
+        "ssl.keystore.certificate.chain", None, OptionKind.PASSWORD, scope=Scope.PER_BROKER,
         doc="The certificates that go with ssl.keystore.key, as PEM.",
     )
     ssl_truststore_location: str | None = option(
-        "ssl.truststore.location", None, Kind.STRING, scope=Scope.PER_BROKER,
+        "ssl.truststore.location", None, OptionKind.STRING, scope=Scope.PER_BROKER,
         doc="The file with the trusted certificates, PEM or PKCS12.",
     )
     ssl_truststore_type: str | None = option(
-        "ssl.truststore.type", "JKS", Kind.STRING, scope=Scope.PER_BROKER,
+        "ssl.truststore.type", "JKS", OptionKind.STRING, scope=Scope.PER_BROKER,
         doc="Like ssl.keystore.type.",
     )
     ssl_truststore_password: str | None = option(
-        "ssl.truststore.password", None, Kind.PASSWORD, scope=Scope.PER_BROKER,
+        "ssl.truststore.password", None, OptionKind.PASSWORD, scope=Scope.PER_BROKER,
         doc="The password of that file.",
     )
     ssl_truststore_certificates: str | None = option(
-        "ssl.truststore.certificates", None, Kind.PASSWORD, scope=Scope.PER_BROKER,
+        "ssl.truststore.certificates", None, OptionKind.PASSWORD, scope=Scope.PER_BROKER,
         doc="The trusted certificates themselves, as PEM, in place of a file.",
     )
     ssl_principal_mapping_rules: str = option(
-        "ssl.principal.mapping.rules", "DEFAULT", Kind.STRING,
+        "ssl.principal.mapping.rules", "DEFAULT", OptionKind.STRING,
         doc="How a user's name is made of a certificate's subject: DEFAULT, or RULE:expression/replacement/[L|U].",
     )
     # fmt: on
@@ -148,6 +150,13 @@ def protocol_of(name: str, texts: Mapping[str, str]) -> str:
     """A listener's protocol; empty where it has none that is known."""
     said = protocols(texts).get(name, name if name in PROTOCOLS else "")
     return said if said in PROTOCOLS else ""
+
+
+def client_listeners(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(name, HOST:PORT) of each listener for clients, as a file says them."""
+    given = tuple(each.strip() for each in texts.get("listeners", "").split(",") if "://" in each)
+    kept = without(texts.get("controller.listener.names", ""), named_as_kafka_does(given))
+    return [(each.partition("://")[0], each.partition("://")[2]) for each in kept]
 
 
 def texts_of(texts: Mapping[str, str], listener: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ottla.config.option import ConfigError, Kind, Option
+from ottla.config.option import ConfigError, Option, OptionKind
 from ottla.kernel.quantities import DURATIONS, SIZES, duration_ms, size_bytes
 
 _TIMES = {
@@ -22,7 +22,7 @@ _TIMES = {
 _BYTES = re.compile(
     r".*(\.bytes|buffer\.size|receive\.size|bytes\.per\.second|bytes\.between\.snapshots|throttled\.rate|batch\.size|buffer\.memory|request\.size)"
 )
-_NUMERIC = (Kind.INT, Kind.SHORT, Kind.LONG, Kind.DOUBLE)
+_NUMERIC = (OptionKind.INT, OptionKind.SHORT, OptionKind.LONG, OptionKind.DOUBLE)
 _PLAIN = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*|[+-]?(Infinity|NaN)", re.ASCII)
 
 
@@ -61,7 +61,7 @@ def plain_numbers(texts: Mapping[str, str], options: Mapping[str, Option]) -> tu
 def _of_time(option: Option, ms: int, unit_ms: int, unit: str) -> str:
     if ms % unit_ms == 0:
         return str(ms // unit_ms)
-    if option.kind is Kind.DOUBLE:
+    if option.kind is OptionKind.DOUBLE:
         return repr(ms / unit_ms)
     raise ValueError(f"it counts whole {unit}")
 

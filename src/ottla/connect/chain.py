@@ -18,12 +18,12 @@ from ottla.connect.records import ConnectRecord
 from ottla.connect.transforms import TRANSFORMATIONS, Transformation
 
 Given = Mapping[str, Any]
-OnFault = Callable[[ConnectRecord, "Step", ConnectException], None]
+OnFault = Callable[[ConnectRecord, "TransformationStep", ConnectException], None]
 """Takes a record that a step refused; what it raises ends the run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TransformationStep:
     """One transformation, and when it is applied."""
 
     alias: str
@@ -107,7 +107,7 @@ def _made(plugins: Mapping[str, Plugin[Any]], kind: str, alias: str, given: Give
     return plugin, plugin.make({name: value for name, value in own.items() if name not in _OWN})
 
 
-def _step(alias: str, given: Given, predicates: Mapping[str, Predicate]) -> Step:
+def _step(alias: str, given: Given, predicates: Mapping[str, Predicate]) -> TransformationStep:
     plugin, made = _made(TRANSFORMATIONS, "transforms", alias, given)
     named = ConfigDef(*_CONDITION).parse(_below(given, f"transforms.{alias}."))
     predicate = named["predicate"]
@@ -116,7 +116,7 @@ def _step(alias: str, given: Given, predicates: Mapping[str, Predicate]) -> Step
         raise ConfigException.of(f"transforms.{alias}.predicate", predicate, f"no such alias in predicates{near}")
     if predicate is None and named["negate"]:
         raise ConfigException.of(f"transforms.{alias}.negate", True, "there is no predicate to negate")
-    return Step(alias, plugin.java_class, made, predicates.get(predicate or ""), named["negate"])
+    return TransformationStep(alias, plugin.java_class, made, predicates.get(predicate or ""), named["negate"])
 
 
 _CONDITION: Final = (

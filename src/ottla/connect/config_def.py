@@ -120,7 +120,7 @@ class Option:
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckedValue:
     """One option's value as parsed, and what is wrong with it."""
 
     option: Option
@@ -162,7 +162,7 @@ class ConfigDef:
         """These options and those of others behind them."""
         return ConfigDef(*self, *(option for other in others for option in other))
 
-    def validate(self, given: Mapping[str, Any]) -> list[Checked]:
+    def validate(self, given: Mapping[str, Any]) -> list[CheckedValue]:
         """Every option with its value and its faults."""
         return [_checked(option, given) for option in self]
 
@@ -184,9 +184,9 @@ class ConfigDef:
         return [option.definition() for option in self]
 
 
-def _checked(option: Option, given: Mapping[str, Any]) -> Checked:
+def _checked(option: Option, given: Mapping[str, Any]) -> CheckedValue:
     """One option's value. A validator sees a missing value as None, as in Kafka."""
-    found = Checked(option)
+    found = CheckedValue(option)
     if option.name in given:
         try:
             found.value = parsed(option.name, given[option.name], option.type)

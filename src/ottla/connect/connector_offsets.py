@@ -12,8 +12,8 @@ from ottla.client.consume.offsets import commit_offsets, committed_offsets
 from ottla.client.model import CommittedOffset
 from ottla.connect.errors import ConfigException
 from ottla.connect.machine.offsets import Change, require_stopped, sink_changes, sink_offset
-from ottla.connect.machine.refusals import Refused
-from ottla.connect.machine.state import Config, Connector
+from ottla.connect.machine.refusals import CallRefused
+from ottla.connect.machine.state import Config, ConnectorState
 from ottla.connect.machine.validation import plugin_of
 from ottla.connect.plugins.base import SourceConnector
 from ottla.connect.tasks.offsets import OffsetStore
@@ -32,7 +32,7 @@ class ConnectorOffsets:
         """`store_of`: the store of a source's configuration; `resolved` puts secrets into one."""
         self._cluster, self._store_of, self._resolved = cluster, store_of, resolved
 
-    async def shown(self, connector: Connector) -> list[Any]:
+    async def shown(self, connector: ConnectorState) -> list[Any]:
         """The offsets of a connector."""
         if plugin_of(connector.config).kind == "source":
             kept = await self._store_of(connector.config).all(connector.name)
@@ -40,15 +40,15 @@ class ConnectorOffsets:
         found = await self._cluster.run(committed_offsets(self._cluster.plan, _group_of(connector)))
         return [sink_offset(place, committed.offset) for place, committed in sorted(found.items())]
 
-    async def alter(self, connector: Connector, changes: Sequence[Change] | None) -> None:
-        """Set some offsets of a stopped connector, or with None remove all; raises `Refused`."""
+    async def alter(self, connector: ConnectorState, changes: Sequence[Change] | None) -> None:
+        """Set some offsets of a stopped connector, or with None remove all; raises `CallRefused`."""
         require_stopped(connector)
         plugin = plugin_of(connector.config)
         if not issubclass(plugin, SourceConnector):
             try:
                 plugin.check_offsets(self._resolved(connector.config))
             except ConfigException as fault:
-                raise Refused(400, str(fault)) from fault
+                raise CallRefused(400, str(fault)) from fault
             await self._alter_group(connector, None if changes is None else sink_changes(changes))
             return
         store = self._store_of(connector.config)
@@ -57,10 +57,12 @@ class ConnectorOffsets:
         try:
             plugin.check_offsets(self._resolved(connector.config), changes)
         except ConfigException as fault:
-            raise Refused(500, str(fault)) from fault
+            raise CallRefused(500, str(fault)) from fault
         await store.write(connector.name, changes)
 
-    async def _alter_group(self, connector: Connector, changes: Mapping[TopicPartition, int | None] | None) -> None:
+    async def _alter_group(
+        self, connector: ConnectorState, changes: Mapping[TopicPartition, int | None] | None
+    ) -> None:
         run, plan, group = self._cluster.run, self._cluster.plan, _group_of(connector)
         if changes is None:
             outcome = (await run(delete_groups(plan, [group])))[group]
@@ -73,8 +75,8 @@ class ConnectorOffsets:
             faults = [fault for fault in outcomes.values() if fault is not None]
         if faults:
             _log.warning("%s: its offsets cannot be set: %s", connector.name, faults[0])
-            raise Refused(500, f"Failed to alter consumer group offsets for connector {connector.name}")
+            raise CallRefused(500, f"Failed to alter consumer group offsets for connector {connector.name}")
 
 
-def _group_of(connector: Connector) -> str:
+def _group_of(connector: ConnectorState) -> str:
     return connector.config.get("consumer.override.group.id", f"connect-{connector.name}")

@@ -16,8 +16,8 @@ from ottla.client.core.transfer import init_producer_id
 from ottla.client.errors import ClientError
 from ottla.connect.errors import RetriableException
 from ottla.connect.machine.assignment import Unit
-from ottla.connect.machine.decide import Decision, count_tasks
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.decide import ConnectDecision, count_tasks
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.state import Configs
 from ottla.connect.tasks.exactly_once import transactional_id
 from ottla.jobs.state_topic import Overtaken
@@ -37,7 +37,7 @@ class ConfigsTopic(Protocol):
     async def fresh(self) -> None:
         """Read the configs topic to its end."""
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         """Decide at the end of the configs topic and append."""
 
 
@@ -102,6 +102,6 @@ class Fencing:
             try:
                 await self.round(connector)
                 return
-            except (ApiError, ClientError, Refused, Overtaken, UnusableTopic) as fault:
+            except (ApiError, ClientError, CallRefused, Overtaken, UnusableTopic) as fault:
                 _log.warning("%s: earlier producers cannot be fenced, and its tasks wait: %s", connector, fault)
                 await asyncio.sleep(_PAUSE_S)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from ottla.client.aio.cluster import Cluster
 from ottla.client.consume.assignors import Assignor
-from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
+from ottla.client.consume.membership import Lost, Membership, MembershipSettings, MemberStanding
 from ottla.client.core.effects import Ask
 from ottla.client.errors import ClientError
 from ottla.connect.machine.assignment import PROTOCOL, Unit, assign
@@ -30,7 +30,7 @@ _PAUSE_S: Final = 0.5
 _log = logging.getLogger("ottla.connect")
 
 
-class Member:
+class WorkerMembership:
     """The membership of one worker."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Member:
         self._all: list[Unit] = []
         assignor = Assignor(PROTOCOL, lambda counts, members: assign(self._all, members), cooperative=True)
         self._membership = Membership(
-            GroupSettings(
+            MembershipSettings(
                 group_id,
                 (assignor,),
                 session_timeout_ms,
@@ -67,7 +67,7 @@ class Member:
     @property
     def leads(self) -> bool:
         """True for the member that assigns."""
-        return self._membership.leader and self._membership.standing is Standing.MEMBER
+        return self._membership.leader and self._membership.standing is MemberStanding.MEMBER
 
     @property
     def generation(self) -> int:
@@ -84,7 +84,7 @@ class Member:
         self._heard_ms = self._cluster.plan.now_ms()
         while True:
             try:
-                if self._membership.standing is Standing.MEMBER:
+                if self._membership.standing is MemberStanding.MEMBER:
                     await self._beat()
                 else:
                     await self._join()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.decide import Decision, set_tasks
+from ottla.connect.machine.decide import ConnectDecision, set_tasks
 from ottla.connect.machine.records import (
     ConnectorStatus,
     LoggerLevel,
@@ -25,13 +25,12 @@ from ottla.connect.machine.records import (
     TaskStatus,
     TopicInUse,
 )
-from ottla.connect.machine.state import Config, Configs, Connector, Statuses
+from ottla.connect.machine.state import Config, Configs, ConnectorState, Statuses
 from ottla.connect.machine.validation import plugin_of, validated
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.running import RunningTasks
 from ottla.connect.tasks.secrets import Secrets, tasks_of
-from ottla.jobs.states import State
-from ottla.jobs.states import Status as JobStatus
+from ottla.jobs.states import JobState, JobStatus
 
 T = TypeVar("T")
 _SHOWN: Final = {Target.STARTED: "RUNNING", Target.PAUSED: "PAUSED", Target.STOPPED: "STOPPED"}
@@ -47,7 +46,7 @@ class Owned(Protocol):
     statuses: Statuses
     tracks_topics: bool
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         """Decide on the configs as they are now, and keep the records."""
 
     def report(self, record: StatusRecord) -> None:
@@ -85,7 +84,7 @@ class Owning:
         if known is None or (known.state, known.trace, known.worker_id) != (state, trace, self.worker.worker_id):
             self.worker.report(ConnectorStatus(name, self._status(state, trace)))
 
-    async def _make_tasks(self, found: Connector, *, is_new: bool) -> str | None:
+    async def _make_tasks(self, found: ConnectorState, *, is_new: bool) -> str | None:
         """Make the tasks of a connector; the trace where it fails."""
         name, config = found.name, found.config
         if is_new:
@@ -137,7 +136,7 @@ class Owning:
         """Report the state of a task."""
         if self.worker.configs.get(name) is None:
             return
-        state = "UNASSIGNED" if status.state is State.STOPPED else status.state.connect_name
+        state = "UNASSIGNED" if status.state is JobState.STOPPED else status.state.connect_name
         trace = None if status.fault is None else status.fault.trace or status.fault.reason
         self.worker.report(TaskStatus(name, number, self._status(state, trace)))
 

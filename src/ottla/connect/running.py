@@ -8,22 +8,22 @@ from dataclasses import dataclass
 
 from ottla.connect.machine.assignment import OWNER, Unit
 from ottla.connect.machine.records import Target
-from ottla.connect.machine.state import Config, Configs, Connector
+from ottla.connect.machine.state import Config, Configs, ConnectorState
 from ottla.connect.machine.validation import plugin_of
 from ottla.connect.tasks.counts import Measured
 from ottla.connect.tasks.plan import TaskPlan
-from ottla.jobs.running_async import Running
-from ottla.jobs.states import Event, State, Status
+from ottla.jobs.running_async import RunningAsync
+from ottla.jobs.states import Event, JobState, JobStatus
 
-OnState = Callable[[str, int, Status], None]
+OnState = Callable[[str, int, JobStatus], None]
 OnTopics = Callable[[str, int, Iterable[str]], None]
-MakeTask = Callable[[TaskPlan, Callable[[Status], None], Callable[[Iterable[str]], None]], Running]
+MakeTask = Callable[[TaskPlan, Callable[[JobStatus], None], Callable[[Iterable[str]], None]], RunningAsync]
 """Makes a task that is not begun, with those who are told its states and its topics."""
 
 
 @dataclass(slots=True)
 class _Task:
-    running: Running
+    running: RunningAsync
     configs: tuple[Config, Config]
     """Those of the connector and of the task, as it was begun."""
     target: Target
@@ -81,10 +81,10 @@ class RunningTasks:
         for unit, each in self._tasks.items():
             if unit.topic != name or task not in (None, unit.partition):
                 continue
-            if not only_failed or each.running.status.state is State.FAILED:
+            if not only_failed or each.running.status.state is JobState.FAILED:
                 each.restart()
 
-    def _begin(self, connector: Connector, number: int) -> _Task:
+    def _begin(self, connector: ConnectorState, number: int) -> _Task:
         name, config, own = connector.name, connector.config, connector.tasks[number]
         plan = TaskPlan(name, number, plugin_of(config), config, own, self._properties)
         running = self._make(
@@ -101,7 +101,7 @@ class RunningTasks:
             task.running.ask(Event.PAUSE if target is Target.PAUSED else Event.RESUME)
 
 
-def _task_of(configs: Configs, unit: Unit) -> Connector | None:
+def _task_of(configs: Configs, unit: Unit) -> ConnectorState | None:
     """The connector of a task that there is."""
     found = configs.get(unit.topic)
     if found is None or unit.partition == OWNER or unit.partition >= len(found.tasks):

@@ -16,13 +16,14 @@ from ottla.connect.connector_offsets import ConnectorOffsets
 from ottla.connect.errors import ConfigException
 from ottla.connect.machine.assignment import units_of
 from ottla.connect.machine.connector_options import view_of
-from ottla.connect.machine.decide import Decision
+from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change
 from ottla.connect.machine.records import ConnectorConfig, StatusRecord, TaskConfig, TasksCommit, TopicInUse
-from ottla.connect.machine.refusals import Refused
-from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.connect.machine.refusals import CallRefused
+from ottla.connect.machine.state import Configs, ConnectorState, Statuses
 from ottla.connect.machine.validation import validated
 from ottla.connect.owning import Owning
+from ottla.connect.rest.listener import USERS
 from ottla.connect.running import RunningTasks
 from ottla.connect.tasks.clients import bootstrap, client_of, producer_of
 from ottla.connect.tasks.conversion import Conversion
@@ -33,15 +34,15 @@ from ottla.connect.tasks.secrets import Secrets, tasks_of
 from ottla.connect.tasks.task import run_task
 from ottla.connect.tasks.topic_creation import groups_of
 from ottla.connect.tasks.worker_options import check, flag
-from ottla.jobs.running_async import Running
-from ottla.jobs.states import State, Status
+from ottla.jobs.running_async import RunningAsync
+from ottla.jobs.states import JobState, JobStatus
 from ottla.kernel.errors import ApiError
 from ottla.metrics.metric import Sample
 
 T = TypeVar("T")
 _OWN: Final = (
     "offset.storage.file.filename", "listeners", "topic.tracking.enable", "topic.tracking.allow.reset",
-    "exactly.once.source.support",
+    "exactly.once.source.support", USERS,
 )  # fmt: skip
 _NO_TOPIC: Final = "offsets.storage.topic: a worker alone keeps offsets in its file; only a group has topics for them"
 log = logging.getLogger("ottla.connect")
@@ -105,7 +106,7 @@ def plans_of(worker: Mapping[str, str], config: Mapping[str, str]) -> list[TaskP
         if verdict.errors:
             raise ConfigException(verdict.errors[0])
         made = tasks_of(verdict.plugin, config, secrets)
-    except Refused as refusal:
+    except CallRefused as refusal:
         raise ConfigException(refusal.message) from None
     if "offsets.storage.topic" in config:
         raise ConfigException(_NO_TOPIC)
@@ -148,14 +149,14 @@ class Standalone:
         self._file = OffsetFile(worker["offset.storage.file.filename"])
         self.owning = Owning(self, secrets)
         self._running = RunningTasks(self._make_task, worker, self.owning.task_changed, self.owning.topics_used)
-        self._begun: dict[str, Running] = {}
+        self._begun: dict[str, RunningAsync] = {}
         self._settling, self._stopping = asyncio.Lock(), asyncio.Event()
         addresses, client = client_of(worker)
         self._cluster = Cluster(addresses, settings=client)
         self._offsets = ConnectorOffsets(self._cluster, lambda config: self._file, secrets.config)
 
     @property
-    def tasks(self) -> list[Running]:
+    def tasks(self) -> list[RunningAsync]:
         """All tasks that were begun, the last of each name."""
         return list(self._begun.values())
 
@@ -184,10 +185,10 @@ class Standalone:
         finally:
             for each in waits:
                 each.cancel()
-            failed = any(task.status.state is State.FAILED for task in self.tasks)
+            failed = any(task.status.state is JobState.FAILED for task in self.tasks)
             await self._running.agree(self.configs, set())
             await self._cluster.close()
-        return int(failed or any(task.status.state is State.FAILED for task in self.tasks))
+        return int(failed or any(task.status.state is JobState.FAILED for task in self.tasks))
 
     def stop(self) -> None:
         """Have all tasks end: deliver, flush, keep their offsets."""
@@ -198,12 +199,12 @@ class Standalone:
     async def fresh(self) -> None:
         """Nobody else changes anything."""
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
-        """Decide, and have it so when this returns; Refused where a connector cannot be begun."""
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
+        """Decide, and have it so when this returns; CallRefused where a connector cannot be begun."""
         decision = decide()
         for record in decision.records:
             if isinstance(record, ConnectorConfig) and "offsets.storage.topic" in (record.properties or {}):
-                raise Refused(400, _NO_TOPIC)
+                raise CallRefused(400, _NO_TOPIC)
         for record in decision.records:
             self.configs.apply(record)
         if all(isinstance(record, TaskConfig | TasksCommit) for record in decision.records):
@@ -211,7 +212,7 @@ class Standalone:
         await self._settle()
         for record in decision.records:
             if isinstance(record, ConnectorConfig) and self._has_failed(record.name):
-                raise Refused(500, f"Failed to transition connector {record.name} to state STARTED")
+                raise CallRefused(500, f"Failed to transition connector {record.name} to state STARTED")
         return decision.answer
 
     def report(self, record: StatusRecord) -> None:
@@ -227,11 +228,11 @@ class Standalone:
         for topic in self.statuses.topics(name):
             self.report(TopicInUse(name, topic, discovered_ms=None))
 
-    async def offsets(self, connector: Connector) -> list[Any]:
+    async def offsets(self, connector: ConnectorState) -> list[Any]:
         """The offsets of a connector, as REST shows them."""
         return await self._offsets.shown(connector)
 
-    async def alter_offsets(self, connector: Connector, changes: Sequence[Change] | None) -> None:
+    async def alter_offsets(self, connector: ConnectorState, changes: Sequence[Change] | None) -> None:
         """Set some offsets of a stopped connector, or with None remove all."""
         await self._offsets.alter(connector, changes)
 
@@ -240,8 +241,8 @@ class Standalone:
         return known is not None and known.state == "FAILED"
 
     def _make_task(
-        self, plan: TaskPlan, on_state: Callable[[Status], None], on_topics: Callable[[Iterable[str]], None]
-    ) -> Running:
+        self, plan: TaskPlan, on_state: Callable[[JobStatus], None], on_topics: Callable[[Iterable[str]], None]
+    ) -> RunningAsync:
         made = run_task(plan, self._file, on_state, on_topics=on_topics)
         self._begun[plan.name] = made
         return made

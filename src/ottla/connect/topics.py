@@ -19,11 +19,11 @@ from ottla.connect.machine.records import (
     ConfigsRecord,
     Pair,
     StatusRecord,
-    UnreadableRecord,
+    UnreadableConnectRecord,
     read_configs,
     read_status,
 )
-from ottla.connect.tasks.offsets import Kept, Offset, OffsetRecord, Offsets, Partition, identity
+from ottla.connect.tasks.offsets import Kept, Offset, OffsetRecord, Partition, SourceOffsets, identity
 from ottla.jobs.state_topic import StateTopic
 from ottla.jobs.state_topic_setup import Words
 from ottla.kernel.errors import ApiError
@@ -45,7 +45,7 @@ def configs_topic(
     def take(offset: int, key: bytes, value: bytes | None) -> None:
         try:
             record = read_configs(key, value)
-        except UnreadableRecord as fault:
+        except UnreadableConnectRecord as fault:
             _log.warning("%s: the record at offset %d is left out: %s", topic, offset, fault)
             return
         apply(record)
@@ -67,7 +67,7 @@ class SpreadTopic:
         def take(offset: int, key: bytes, value: bytes | None) -> None:
             try:
                 apply(key, value)
-            except (UnreadableRecord, ValueError) as fault:
+            except (UnreadableConnectRecord, ValueError) as fault:
                 _log.warning("%s: the record at offset %d is left out: %s", topic, offset, fault)
 
         self.parts = [
@@ -114,7 +114,7 @@ class TopicOffsets:
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, replication_factor: int) -> None:
         self.name = topic
-        self._table = Offsets()
+        self._table = SourceOffsets()
         self._topic = SpreadTopic(cluster, topic, partitions, replication_factor, self._table.apply)
         self._opening, self._is_open = asyncio.Lock(), False
 

@@ -18,14 +18,15 @@ from ottla.connect.converters.json import JsonConverter
 from ottla.connect.distributed import OF_ITS_OWN
 from ottla.connect.errors import ConfigException, DataException
 from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.refusals import Refused
-from ottla.connect.machine.validation import Verdict, validated
+from ottla.connect.machine.refusals import CallRefused
+from ottla.connect.machine.validation import ValidationAnswer, validated
 from ottla.connect.records import ConnectRecord, SchemaAndValue, SourceRecord
 from ottla.connect.records import Header as ConnectHeader
 from ottla.connect.standalone import read_connector
 from ottla.connect.tasks.conversion import Conversion
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.tracing import Passed, Shown, traced_in, traced_out
+from ottla.jobs.json_records import compact_json
 
 _MEMBERS: Final = (
     "topic", "partition", "offset", "timestamp", "key", "key_base64", "key_schema", "value", "value_base64",
@@ -42,7 +43,7 @@ def try_samples(given: Given) -> int:
         worker = _worker(given.need("worker")) if "worker" in given else OF_ITS_OWN
         verdict = _checked(config)
         conversion = Conversion(worker, Secrets(worker).config(config))
-    except (ConfigException, Refused) as fault:
+    except (ConfigException, CallRefused) as fault:
         raise BadInput(str(fault)) from None
     for sentence in [*verdict.unknown, *conversion.strange]:
         sys.stderr.write(f"ottla: {sentence}\n")
@@ -65,7 +66,7 @@ def _worker(path: str) -> dict[str, str]:
     return {name: value.strip() for name, value in parse_properties(text_of(path)).items()}
 
 
-def _checked(config: Mapping[str, str]) -> Verdict:
+def _checked(config: Mapping[str, str]) -> ValidationAnswer:
     verdict = validated(config, WorkerView())
     if verdict.errors:
         raise ConfigException(verdict.errors[0])
@@ -146,7 +147,7 @@ def _bytes_of(sample: Mapping[str, Any], part: str, number: int) -> bytes | None
 def _encoded(value: Any) -> bytes | None:
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return compact_json(value)
 
 
 def _outcome(track: list[Passed]) -> str:

@@ -17,13 +17,13 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.connect.connector_offsets import ConnectorOffsets
 from ottla.connect.fencing import Fencing
-from ottla.connect.group import Member
+from ottla.connect.group import WorkerMembership
 from ottla.connect.machine.assignment import OWNER, Unit, units_of
 from ottla.connect.machine.connector_options import CONVERTER_KINDS, view_of
-from ottla.connect.machine.decide import Decision
+from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change, require_stopped
 from ottla.connect.machine.records import ConfigsRecord, StatusRecord, TopicInUse, configs_pair, status_pair
-from ottla.connect.machine.state import Config, Configs, Connector, Statuses
+from ottla.connect.machine.state import Config, Configs, ConnectorState, Statuses
 from ottla.connect.machine.validation import plugin_of
 from ottla.connect.owning import Owning
 from ottla.connect.plugins.known import kind_of
@@ -35,8 +35,8 @@ from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.task import run_task
 from ottla.connect.topics import LayeredOffsets, TopicOffsets, configs_topic, status_topic
-from ottla.jobs.running_async import Running
-from ottla.jobs.states import Status as JobStatus
+from ottla.jobs.running_async import RunningAsync
+from ottla.jobs.states import JobStatus
 from ottla.kernel.errors import ApiError
 from ottla.metrics.metric import Sample
 
@@ -93,7 +93,7 @@ class Worker:
         self._own_topics: dict[str, TopicOffsets] = {}
         self._offsets = ConnectorOffsets(main, self._store_of, secrets.config)
         self._main, self._following = main, following
-        self._member = Member(
+        self._member = WorkerMembership(
             grouped,
             settings.group_id,
             wanted=self._all_units,
@@ -160,7 +160,7 @@ class Worker:
         """Read the configs topic to its end."""
         await self._configs_topic.catch_up()
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         """Decide at the end of the configs topic and append; decide again where others were faster."""
 
         def decided() -> tuple[T, list[tuple[bytes, bytes | None]]]:
@@ -179,11 +179,11 @@ class Worker:
         for topic in self.statuses.topics(name):
             self.report(TopicInUse(name, topic, discovered_ms=None))
 
-    async def offsets(self, connector: Connector) -> list[Any]:
+    async def offsets(self, connector: ConnectorState) -> list[Any]:
         """The offsets of a connector, as REST shows them."""
         return await self._offsets.shown(connector)
 
-    async def alter_offsets(self, connector: Connector, changes: Sequence[Change] | None) -> None:
+    async def alter_offsets(self, connector: ConnectorState, changes: Sequence[Change] | None) -> None:
         """Set some offsets of a stopped connector, or with None remove all. What its tasks still write is fenced."""
         if self._fencing is not None and plugin_of(connector.config).kind == "source":
             require_stopped(connector)
@@ -204,7 +204,7 @@ class Worker:
 
     def _make_task(
         self, plan: TaskPlan, on_state: Callable[[JobStatus], None], on_topics: Callable[[Iterable[str]], None]
-    ) -> Running:
+    ) -> RunningAsync:
         store, once = self._store_of(plan.connector_config), None
         if self._fencing is not None:
             once = ExactlyOnce(self.settings.group_id, store, self._fencing)

@@ -11,11 +11,11 @@ import pyarrow as pa
 from ottla.formats.avro_blocks import BlockReader, why_not
 from ottla.formats.avro_columns import finished
 from ottla.formats.avro_rows import RowReader, plain_default
-from ottla.formats.avro_schema import MISSING, Array, Field, Map, Node, Record, Union, parse
+from ottla.formats.avro_schema import MISSING, ArraySchema, Map, Node, RecordField, RecordSchema, Union, parse
 from ottla.formats.avro_types import arrow_type, members, only_branch, plain_type
 from ottla.formats.evolution import described
 from ottla.formats.faults import BadPayload, SchemaFault
-from ottla.formats.rows import Block
+from ottla.formats.rows import ValueBlock
 from ottla.formats.writer import WriterSchema
 
 BLOCK_ROWS = 1 << 16
@@ -38,7 +38,7 @@ class AvroReader:
         self._rows = RowReader(self.node)
         self._plain = plain_type(self.node)
 
-    def read(self, payloads: pa.Array) -> Block:
+    def read(self, payloads: pa.Array) -> ValueBlock:
         """All payloads (none of them null); an array of those that are good."""
         good = np.ones(len(payloads), dtype=np.bool_)
         faults: list[tuple[int, str]] = []
@@ -58,7 +58,7 @@ class AvroReader:
                 middle = (start + end) // 2
                 spans += [(middle, end), (start, middle)]
         kind = arrow_type(self.node)
-        return Block(pa.concat_arrays(arrays) if arrays else pa.nulls(0, kind), good, sorted(faults))
+        return ValueBlock(pa.concat_arrays(arrays) if arrays else pa.nulls(0, kind), good, sorted(faults))
 
     def _alone(self, payloads: pa.Array, first: int, good: np.ndarray, faults: list[tuple[int, str]]) -> pa.Array:
         values, rows = [], []
@@ -89,10 +89,10 @@ class AvroReader:
 def evolving_type(node: Node) -> pa.DataType:
     """The column's type; its fields carry their aliases and defaults, for readers that need them (evolution.py)."""
     match node:
-        case Record():
+        case RecordSchema():
             fields = [_field(field) for field in node.fields if arrow_type(field.node) is not None]
             return pa.struct(fields)
-        case Array():
+        case ArraySchema():
             return pa.list_(evolving_type(node.items))
         case Map():
             return pa.map_(pa.string(), pa.null() if arrow_type(node.values) is None else evolving_type(node.values))
@@ -103,7 +103,7 @@ def evolving_type(node: Node) -> pa.DataType:
     return arrow_type(node)
 
 
-def _field(field: Field) -> pa.Field:
+def _field(field: RecordField) -> pa.Field:
     default = None
     if field.default is not MISSING and field.default is not None:
         try:

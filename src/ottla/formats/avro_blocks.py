@@ -22,7 +22,18 @@ import pyarrow as pa
 from polars.exceptions import PanicException, PolarsError
 
 from ottla.formats.arrays import Numbers, items, numbers, offsets, valid, whole
-from ottla.formats.avro_schema import Array, Enum, Fixed, Map, Node, Primitive, Record, Union, is_empty, optional
+from ottla.formats.avro_schema import (
+    ArraySchema,
+    Enum,
+    FixedSchema,
+    Map,
+    Node,
+    Primitive,
+    RecordSchema,
+    Union,
+    is_empty,
+    optional,
+)
 from ottla.formats.avro_types import place
 from ottla.formats.faults import BadPayload
 from ottla.formats.wire import Bytes, Rows, extents
@@ -36,10 +47,10 @@ def why_not(node: Node) -> str:
     if is_empty(node):
         return "values of no bytes"
     match node:
-        case Record():
+        case RecordSchema():
             reasons = (why_not(field.node) for field in node.fields if not is_empty(field.node))
             return next((reason for reason in reasons if reason), "")
-        case Array():
+        case ArraySchema():
             return why_not(node.items)
         case Map():
             return why_not(node.values)
@@ -81,14 +92,14 @@ class BlockReader:
                 return node.kind
             case Enum():
                 return "int"
-            case Fixed():
+            case FixedSchema():
                 return {"type": "fixed", "name": self._name(), "size": node.size}
-            case Array():
+            case ArraySchema():
                 return {"type": "array", "items": self._simple(node.items)}
             case Map():
                 fields = [{"name": "k", "type": "string"}, {"name": "v", "type": self._simple(node.values)}]
                 return {"type": "array", "items": {"type": "record", "name": self._name(), "fields": fields}}
-            case Record():
+            case RecordSchema():
                 fields = [
                     {"name": place(at), "type": self._simple(field.node)}
                     for at, field in enumerate(node.fields)
@@ -146,14 +157,14 @@ class _Check:
                 return lengths + self._long_sizes(lengths)
             case Primitive():
                 return np.full(len(plain), _WIDTHS[node.kind], dtype=np.int64)
-            case Fixed():
+            case FixedSchema():
                 return np.full(len(plain), node.size, dtype=np.int64)
-            case Record():
+            case RecordSchema():
                 sizes = np.zeros(len(plain), dtype=np.int64)
                 for field, part in _parts(node, plain):
                     sizes += self._sizes(field, part)
                 return sizes
-            case Array():
+            case ArraySchema():
                 return self._list_sizes(plain, self._sizes(node.items, items(plain)))
             case Map():
                 return self._list_sizes(plain, self._entry_sizes(node, items(plain))[1])
@@ -195,9 +206,9 @@ class _Check:
             case Primitive(kind="long"):
                 values = numbers(plain, np.int64)
                 self._refuse_above(1, starts[(values >= 1 << 62) | (values < -(1 << 62))] + 9)
-            case Record():
+            case RecordSchema():
                 self._look_into(node, plain, starts)
-            case Array():
+            case ArraySchema():
                 self._look_at_items(node.items, plain, items(plain), self._sizes(node.items, items(plain)), starts)
             case Map():
                 entries = items(plain)
@@ -212,7 +223,7 @@ class _Check:
                     present = np.flatnonzero(valid(plain))
                     self._look(other[0], plain.take(pa.array(present)), starts[present] + 1)
 
-    def _look_into(self, node: Record, plain: pa.Array, starts: Rows) -> None:
+    def _look_into(self, node: RecordSchema, plain: pa.Array, starts: Rows) -> None:
         parts = _parts(node, plain)
         last = max((at for at, (field, _) in enumerate(parts) if self._light(field)), default=-1)
         for at, (field, part) in enumerate(parts[: last + 1]):
@@ -240,14 +251,14 @@ class _Check:
         match node:
             case Primitive():
                 return node.kind == "boolean" or (node.kind == "long" and self._ten_bytes)
-            case Record():
+            case RecordSchema():
                 return any(self._light(field.node) for field in node.fields)
-            case Array():
+            case ArraySchema():
                 return self._light(node.items)
             case Map():
                 return self._light(node.values)
         return isinstance(node, Union)
 
 
-def _parts(node: Record, plain: pa.Array) -> list[tuple[Node, pa.Array]]:
+def _parts(node: RecordSchema, plain: pa.Array) -> list[tuple[Node, pa.Array]]:
     return [(field.node, plain.field(place(at))) for at, field in enumerate(node.fields) if not is_empty(field.node)]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.formats.arrays import Mask, Numbers, from_numbers, items, lists, numbers, offsets, valid, whole
-from ottla.formats.avro_schema import Array, Enum, Fixed, Map, Node, Primitive, Record, Union
+from ottla.formats.avro_schema import ArraySchema, Enum, FixedSchema, Map, Node, Primitive, RecordSchema, Union
 from ottla.formats.avro_types import DURATION, arrow_type, members, only_branch, place
 from ottla.formats.faults import BadPayload
 
@@ -25,18 +25,18 @@ def finished(node: Node, plain: pa.Array) -> pa.Array:
     assert kind is not None, "the caller leaves out what has no column"
     plain = whole(plain)
     match node:
-        case Primitive() | Fixed():
+        case Primitive() | FixedSchema():
             return _scalar(node, plain, kind)
         case Enum():
             return _symbols(node, plain)
-        case Record():
+        case RecordSchema():
             parts = [
                 finished(field.node, _child(plain, place(at)))
                 for at, field in enumerate(node.fields)
                 if arrow_type(field.node) is not None
             ]
             return pa.StructArray.from_arrays(parts, fields=list(kind), mask=plain.is_null())
-        case Array():
+        case ArraySchema():
             return lists(kind, offsets(plain), finished(node.items, items(plain)), valid(plain))
         case Map():
             return _map(node, plain, kind)
@@ -54,7 +54,7 @@ def _child(plain: pa.Array, name: str) -> pa.Array:
     return plain.flatten()[plain.type.get_field_index(name)]
 
 
-def _scalar(node: Primitive | Fixed, plain: pa.Array, kind: pa.DataType) -> pa.Array:
+def _scalar(node: Primitive | FixedSchema, plain: pa.Array, kind: pa.DataType) -> pa.Array:
     match node.logical:
         case "decimal":
             return _decimal(plain, kind, 16 if node.precision <= 38 else 32)
@@ -62,7 +62,7 @@ def _scalar(node: Primitive | Fixed, plain: pa.Array, kind: pa.DataType) -> pa.A
             return from_numbers(kind, numbers(plain, np.int32), valid(plain))
         case "time-millis" | "time-micros":
             return _time(plain, kind, 1000 if node.logical == "time-millis" else 1)
-        case "uuid" if isinstance(node, Fixed):
+        case "uuid" if isinstance(node, FixedSchema):
             return _uuid(plain)
         case "duration":
             return _duration(plain)

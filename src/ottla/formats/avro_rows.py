@@ -12,14 +12,14 @@ from typing import Any
 
 from ottla.formats.avro_schema import (
     MISSING,
-    Array,
+    ArraySchema,
     Enum,
-    Field,
-    Fixed,
+    FixedSchema,
     Map,
     Node,
     Primitive,
-    Record,
+    RecordField,
+    RecordSchema,
     Union,
     is_empty,
     is_null,
@@ -60,7 +60,7 @@ def _plain(node: Node, value: Any) -> Any:
     if arrow_type(node) is None:
         return None
     match node:
-        case Primitive(kind="bytes") | Fixed():
+        case Primitive(kind="bytes") | FixedSchema():
             return value.encode("latin-1")
         case Primitive(kind="string"):
             return str(value)
@@ -72,9 +72,9 @@ def _plain(node: Node, value: Any) -> Any:
             return float(value)
         case Enum():
             return node.symbols.index(value)
-        case Record():
+        case RecordSchema():
             return {place(at): _plain(field.node, _given(field, value)) for at, field in enumerate(node.fields)}
-        case Array():
+        case ArraySchema():
             return [_plain(node.items, item) for item in value]
         case Map():
             return [{"k": key, "v": _plain(node.values, item)} for key, item in value.items()]
@@ -83,7 +83,7 @@ def _plain(node: Node, value: Any) -> Any:
     return None
 
 
-def _given(field: Field, value: Any) -> Any:
+def _given(field: RecordField, value: Any) -> Any:
     found = value.get(field.name, field.default)
     if found is MISSING:
         raise ValueError(f"it lacks the field {field.name}")
@@ -109,9 +109,9 @@ def _kind_fits(node: Node, value: Any) -> bool:
             return isinstance(value, int) and not isinstance(value, bool)
         case Primitive(kind="float" | "double"):
             return isinstance(value, int | float) and not isinstance(value, bool)
-        case Record() | Map():
+        case RecordSchema() | Map():
             return isinstance(value, dict)
-        case Array():
+        case ArraySchema():
             return isinstance(value, list)
         case Enum():
             return value in node.symbols
@@ -137,13 +137,13 @@ def _any_reader(node: Node) -> Read:
     match node:
         case Primitive():
             return _PRIMITIVES[node.kind]
-        case Fixed():
+        case FixedSchema():
             return _fixed(node.size)
         case Enum():
             return _enum(node)
-        case Record():
+        case RecordSchema():
             return _record(node)
-        case Array():
+        case ArraySchema():
             return _items(_reader(node.items), empty=is_empty(node.items))
         case Map():
             return _map(_reader(node.values))
@@ -247,7 +247,7 @@ def _enum(node: Enum) -> Read:
     return read
 
 
-def _record(node: Record) -> Read:
+def _record(node: RecordSchema) -> Read:
     fields = [(place(at), field.name, _reader(field.node)) for at, field in enumerate(node.fields)]
 
     def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:

@@ -44,7 +44,7 @@ class Primitive:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fixed:
+class FixedSchema:
     name: str
     size: int
     logical: str = ""
@@ -59,7 +59,7 @@ class Enum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Field:
+class RecordField:
     name: str
     node: Node
     aliases: tuple[str, ...] = ()
@@ -69,13 +69,13 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class RecordSchema:
     name: str
-    fields: tuple[Field, ...]
+    fields: tuple[RecordField, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Array:
+class ArraySchema:
     items: Node
 
 
@@ -89,7 +89,7 @@ class Union:
     branches: tuple[Node, ...]
 
 
-Node = Primitive | Fixed | Enum | Record | Array | Map | Union
+Node = Primitive | FixedSchema | Enum | RecordSchema | ArraySchema | Map | Union
 
 
 def parse(text: str, references: Iterable[str] = ()) -> Node:
@@ -109,9 +109,9 @@ def is_null(node: Node) -> bool:
 
 def is_empty(node: Node) -> bool:
     """True if every value takes no bytes at all."""
-    if isinstance(node, Fixed):
+    if isinstance(node, FixedSchema):
         return node.size == 0
-    if isinstance(node, Record):
+    if isinstance(node, RecordSchema):
         return all(is_empty(field.node) for field in node.fields)
     return is_null(node)
 
@@ -144,7 +144,7 @@ class _Nodes:
             return Union(tuple(self.node(branch, depth + 1) for branch in found.branches))
         assert found.items is not None
         inside = self.node(found.items, depth + 1)
-        return Array(inside) if found.kind == "array" else Map(inside)
+        return ArraySchema(inside) if found.kind == "array" else Map(inside)
 
     def _grow(self, by: int) -> None:
         self.count += by
@@ -169,9 +169,9 @@ class _Nodes:
         if found.kind == "enum":
             return Enum(found.name, found.symbols)
         if found.kind == "fixed":
-            return Fixed(found.name, found.size, *_logical(found.properties, "fixed", found.size))
+            return FixedSchema(found.name, found.size, *_logical(found.properties, "fixed", found.size))
         fields = (
-            Field(
+            RecordField(
                 each.name,
                 self.node(each.type, depth + 1),
                 each.aliases,
@@ -180,7 +180,7 @@ class _Nodes:
             )
             for each in found.fields
         )
-        return Record(found.name, tuple(fields))
+        return RecordSchema(found.name, tuple(fields))
 
 
 def _meaning(found: AvroNode) -> str:

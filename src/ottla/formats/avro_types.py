@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ottla.formats.avro_schema import Array, Enum, Fixed, Map, Node, Primitive, Record, Union, is_empty, optional
+from ottla.formats.avro_schema import (
+    ArraySchema,
+    Enum,
+    FixedSchema,
+    Map,
+    Node,
+    Primitive,
+    RecordSchema,
+    Union,
+    is_empty,
+    optional,
+)
 
 UTC_MICROS = pa.timestamp("us", tz="UTC")
 DURATION = pa.struct([(part, pa.int64()) for part in ("months", "days", "milliseconds")])
@@ -49,13 +60,13 @@ def plain_type(node: Node) -> pa.DataType:
     match node:
         case Primitive():
             return _PLAIN[node.kind]
-        case Fixed():
+        case FixedSchema():
             return pa.binary()
         case Enum():
             return pa.int32()
-        case Record():
+        case RecordSchema():
             return pa.struct([(place(at), plain_type(field.node)) for at, field in enumerate(node.fields)])
-        case Array():
+        case ArraySchema():
             return pa.list_(plain_type(node.items))
         case Map():
             return pa.list_(pa.struct([("k", pa.string()), ("v", plain_type(node.values))]))
@@ -78,17 +89,17 @@ def arrow_type(node: Node) -> pa.DataType | None:
     if is_empty(node):
         return None
     match node:
-        case Primitive() | Fixed():
+        case Primitive() | FixedSchema():
             if node.logical == "decimal":
                 return (pa.decimal128 if node.precision <= 38 else pa.decimal256)(node.precision, node.scale)
             if node.logical:
                 return _LOGICAL[node.logical]
-            return pa.binary() if isinstance(node, Fixed) else _PLAIN[node.kind]
+            return pa.binary() if isinstance(node, FixedSchema) else _PLAIN[node.kind]
         case Enum():
             return pa.string()
-        case Record():
+        case RecordSchema():
             return pa.struct(record_fields(node))
-        case Array():
+        case ArraySchema():
             item = arrow_type(node.items)
             return None if item is None else pa.list_(item)
         case Map():
@@ -100,7 +111,7 @@ def arrow_type(node: Node) -> pa.DataType | None:
             return pa.struct(fields) if fields else None
 
 
-def record_fields(node: Record) -> list[pa.Field]:
+def record_fields(node: RecordSchema) -> list[pa.Field]:
     """The fields of a record that are columns, without what evolution needs to know (avro.py adds it)."""
     kinds = [(field.name, arrow_type(field.node)) for field in node.fields]
     return [pa.field(name, kind) for name, kind in kinds if kind is not None]
@@ -123,7 +134,7 @@ def _branch_name(node: Node) -> str:
     match node:
         case Primitive():
             return node.kind
-        case Array():
+        case ArraySchema():
             return "array"
         case Map():
             return "map"

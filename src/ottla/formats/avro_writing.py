@@ -16,7 +16,19 @@ import fastavro
 import pyarrow as pa
 
 from ottla.formats.avro import evolving_type
-from ottla.formats.avro_schema import Array, Enum, Field, Fixed, Map, Node, Primitive, Record, Union, is_null, parse
+from ottla.formats.avro_schema import (
+    ArraySchema,
+    Enum,
+    FixedSchema,
+    Map,
+    Node,
+    Primitive,
+    RecordField,
+    RecordSchema,
+    Union,
+    is_null,
+    parse,
+)
 from ottla.formats.avro_types import arrow_type, members, only_branch
 from ottla.formats.faults import BadPayload, SchemaFault
 from ottla.formats.writer import WriterSchema
@@ -59,9 +71,9 @@ def _writable(node: Node) -> Convert:
         unseen = _unseen(node)
         return lambda _: unseen
     match node:
-        case Record():
+        case RecordSchema():
             return _record(node)
-        case Array():
+        case ArraySchema():
             item = _writable(node.items)
             return lambda values: [item(each) for each in values]
         case Map():
@@ -69,9 +81,9 @@ def _writable(node: Node) -> Convert:
             return lambda entries: {key: inner(each) for key, each in entries}
         case Union():
             return _union(node)
-        case Fixed(logical="duration"):
+        case FixedSchema(logical="duration"):
             return lambda parts: _DURATION.pack(parts["months"], parts["days"], parts["milliseconds"])
-        case Fixed(logical="uuid"):
+        case FixedSchema(logical="uuid"):
             return UUID
         case Primitive(logical="timestamp-millis" | "local-timestamp-millis" | "time-millis"):
             return _milliseconds
@@ -92,23 +104,23 @@ def _milliseconds(moment: datetime | time) -> datetime | time:
 def _unseen(node: Node) -> Any:
     """The value of a node without a column: all values of such a node look alike."""
     match node:
-        case Record():
+        case RecordSchema():
             return {field.name: _unseen(field.node) for field in node.fields}
-        case Fixed():
+        case FixedSchema():
             return b""
-        case Array():
+        case ArraySchema():
             return []
         case Union():
             return None if any(is_null(branch) for branch in node.branches) else _unseen(node.branches[0])
     return None
 
 
-def _record(node: Record) -> Convert:
+def _record(node: RecordSchema) -> Convert:
     parts = [(field.name, _member(field)) for field in node.fields]
     return lambda row: {name: convert(row) for name, convert in parts}
 
 
-def _member(field: Field) -> Convert:
+def _member(field: RecordField) -> Convert:
     name, convert = field.name, _writable(field.node)
     if arrow_type(field.node) is None:
         return convert
@@ -146,9 +158,9 @@ def _branch_name(node: Node) -> str:
     match node:
         case Primitive():
             return node.kind
-        case Record() | Enum() | Fixed():
+        case RecordSchema() | Enum() | FixedSchema():
             return node.name
-        case Array():
+        case ArraySchema():
             return "array"
     return "map"
 

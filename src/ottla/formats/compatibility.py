@@ -14,7 +14,7 @@ class InvalidSchema(ValueError):
     """The text is not a schema of its type; the message says why."""
 
 
-class Level(StrEnum):
+class CompatibilityLevel(StrEnum):
     """The demand on a new version beside earlier ones. Names are those of Confluent's API."""
 
     NONE = "NONE"
@@ -54,7 +54,7 @@ class Incompatibility:
 
 
 def find_incompatibilities(
-    level: Level, new: S, earlier: Sequence[S], check: Callable[[S, S], list[Incompatibility]]
+    level: CompatibilityLevel, new: S, earlier: Sequence[S], check: Callable[[S, S], list[Incompatibility]]
 ) -> tuple[int, list[str]]:
     """The index in `earlier` (oldest first) of the first version that conflicts, and why; (-1, []) where none does.
 

@@ -18,8 +18,8 @@ from ottla.formats.evolution import Stays, check, converted, widened
 from ottla.formats.faults import SchemaFault, UnknownSchema, Unresolvable
 from ottla.formats.iso_times import Nanoseconds, check_calendar
 from ottla.formats.renames import Renames
-from ottla.formats.rows import Block
-from ottla.formats.wire import Cut, Faults, Group, Rows, SchemaName, cut
+from ottla.formats.rows import ValueBlock
+from ottla.formats.wire import Cut, Faults, PayloadGroup, Rows, SchemaName, cut
 from ottla.formats.writer import WriterSchema
 
 KINDS: Final = ("avro", "protobuf", "json", "text", "binary")
@@ -40,12 +40,12 @@ class Reader(Protocol):
     def type(self) -> pa.DataType:
         """The type of the values."""
 
-    def read(self, payloads: pa.Array) -> Block:
+    def read(self, payloads: pa.Array) -> ValueBlock:
         """All payloads, none of them null."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedValues:
     """The rows that could be read, in their order.
 
     `values` are structs of the target's fields; null stands for a record without a value, which is good. `wanted` is
@@ -74,7 +74,7 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Evolution:
+class SchemaGrowth:
     """The growth of a decoder's columns by the schemas that it meets."""
 
     renames: Renames = field(default_factory=Renames)
@@ -107,7 +107,7 @@ class Decoder:
         bare: WriterSchema | None = None,
         message: str = "",
         validate: bool = False,
-        evolution: Evolution | None = None,
+        evolution: SchemaGrowth | None = None,
     ) -> None:
         if kind not in KINDS:
             raise ValueError(f"values of the kind '{kind}': there are {', '.join(KINDS)}")
@@ -121,10 +121,10 @@ class Decoder:
         self._bare = bare
         self._message = message
         self._validate = validate
-        self._evolution = evolution or Evolution()
+        self._evolution = evolution or SchemaGrowth()
         self._known: dict[SchemaName, _Known] = {}
 
-    def decode(self, values: pa.Array, headers: pa.Array | None = None) -> Decoded:
+    def decode(self, values: pa.Array, headers: pa.Array | None = None) -> DecodedValues:
         """Read a binary column; each row is good or has its reason among the faults.
 
         `headers` are the rows' headers that name a schema, null where the value itself has it before its payload.
@@ -178,16 +178,16 @@ class Decoder:
             return cut(values, headers)
         present = valid(values)
         rows = np.flatnonzero(present)
-        groups = (Group(BARE, rows, values.drop_null()),) if len(rows) else ()
+        groups = (PayloadGroup(BARE, rows, values.drop_null()),) if len(rows) else ()
         return Cut(groups, np.flatnonzero(~present), [])
 
-    def _plain(self, values: pa.Array) -> Decoded:
+    def _plain(self, values: pa.Array) -> DecodedValues:
         assert self.target is not None
         target = pa.struct(list(self.target))
         faults: Faults = []
         rows = np.arange(len(values))
         whole = pa.StructArray.from_arrays([values], [VALUE])
-        pieces = [_fitted(rows, whole, whole.type, target, faults, Evolution())]
+        pieces = [_fitted(rows, whole, whole.type, target, faults, SchemaGrowth())]
         return _gathered(len(values), pieces, faults, self.target)
 
     def _of(self, schema: SchemaName) -> _Known:
@@ -302,7 +302,7 @@ def _widened(wanted: pa.Schema | None, found: pa.Schema, stays: Stays) -> pa.Sch
 
 
 def _fitted(
-    rows: Rows, array: pa.Array, source: pa.DataType, target: pa.DataType, faults: Faults, evolution: Evolution
+    rows: Rows, array: pa.Array, source: pa.DataType, target: pa.DataType, faults: Faults, evolution: SchemaGrowth
 ) -> tuple[Rows, pa.Array]:
     """The rows that fit the target, as its type; the others are added to the faults."""
     try:
@@ -323,14 +323,14 @@ def _fitted(
     return rows[np.array(kept, dtype=np.int64)], pa.concat_arrays(arrays)
 
 
-def _converted(array: pa.Array, target: pa.DataType, source: pa.DataType, evolution: Evolution) -> pa.Array:
+def _converted(array: pa.Array, target: pa.DataType, source: pa.DataType, evolution: SchemaGrowth) -> pa.Array:
     found = converted(array, target, source, exact=evolution.nanoseconds != "cut")
     if evolution.exact:
         check_calendar(found)
     return found
 
 
-def _gathered(count: int, pieces: list[tuple[Rows, pa.Array]], faults: Faults, wanted: pa.Schema) -> Decoded:
+def _gathered(count: int, pieces: list[tuple[Rows, pa.Array]], faults: Faults, wanted: pa.Schema) -> DecodedValues:
     """All pieces in the order of their rows."""
     good = np.zeros(count, dtype=np.bool_)
     used = [piece for piece in pieces if len(piece[0])] or pieces[:1]
@@ -339,4 +339,4 @@ def _gathered(count: int, pieces: list[tuple[Rows, pa.Array]], faults: Faults, w
     values = used[0][1]
     if len(used) > 1:
         values = pa.concat_arrays([array for _, array in used]).take(pa.array(np.argsort(rows)))
-    return Decoded(values, good, sorted(faults), wanted)
+    return DecodedValues(values, good, sorted(faults), wanted)

@@ -16,7 +16,7 @@ NAME = "Value"
 """The name of a derived record or message."""
 
 
-class Writer(Protocol):
+class ValueWriter(Protocol):
     """Writes values of `type` one by one."""
 
     type: pa.DataType
@@ -49,7 +49,7 @@ class Encoder:
         return pa.array(payloads, pa.binary()) if self._id is None else framed(self._id, payloads)
 
 
-def writer_of(schema: WriterSchema, *, message: str = "", framed: bool = True) -> Writer:
+def writer_of(schema: WriterSchema, *, message: str = "", framed: bool = True) -> ValueWriter:
     """The writer for a schema, or `SchemaFault`."""
     match schema.kind:
         case "AVRO":

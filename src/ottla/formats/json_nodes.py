@@ -28,7 +28,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Text:
+class JsonText:
     """Any JSON, as text."""
 
 
@@ -47,7 +47,7 @@ class Entries:
     value: Node
 
 
-Node = Scalar | Text | Members | Items | Entries
+Node = Scalar | JsonText | Members | Items | Entries
 
 
 def parse(text: str, references: Mapping[str, str]) -> tuple[Any, Node]:
@@ -96,7 +96,7 @@ class _Tree:
         if self.count > MOST_NODES:
             raise SchemaFault(f"the JSON Schema has more than {MOST_NODES} parts when its references are followed")
         if not isinstance(schema, dict) or id(schema) in path or len(path) >= MOST_DEPTH:
-            return Text()
+            return JsonText()
         inside = (*path, id(schema))
         if "$ref" in schema:
             return self.node(self._followed(schema), inside)
@@ -108,27 +108,27 @@ class _Tree:
             return self._object(schema, inside)
         if kinds == {"array"}:
             items = schema.get("items")
-            return Items(self.node(items, inside)) if isinstance(items, dict) else Text()
+            return Items(self.node(items, inside)) if isinstance(items, dict) else JsonText()
         if kinds == {"integer", "number"}:
             return Scalar(pa.float64())
         if len(kinds) != 1:
-            return Text()
+            return JsonText()
         kind = next(iter(kinds))
         if kind == "string" and schema.get("format") in _FORMATS:
             return Scalar(_FORMATS[schema["format"]])
-        return Scalar(_SCALARS[kind]) if kind in _SCALARS else Text()
+        return Scalar(_SCALARS[kind]) if kind in _SCALARS else JsonText()
 
     def _choice(self, branches: Any, path: tuple[int, ...]) -> Node:
         """One schema or null is that schema; any other choice has no type."""
         others = [branch for branch in branches if not (isinstance(branch, dict) and branch.get("type") == "null")]
-        return self.node(others[0], path) if len(others) == 1 else Text()
+        return self.node(others[0], path) if len(others) == 1 else JsonText()
 
     def _object(self, schema: dict[str, Any], path: tuple[int, ...]) -> Node:
         fields = self._members(schema, path)
         if fields:
             return Members(tuple(fields.items()))
         more = schema.get("additionalProperties")
-        return Entries(self.node(more, path)) if isinstance(more, dict) else Text()
+        return Entries(self.node(more, path)) if isinstance(more, dict) else JsonText()
 
     def _members(self, schema: dict[str, Any], path: tuple[int, ...]) -> dict[str, Node]:
         """The declared members, those of every part of `allOf` too."""

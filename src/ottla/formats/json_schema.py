@@ -27,16 +27,16 @@ from ottla.formats.json_nodes import (
     UTC_MICROS,
     Entries,
     Items,
+    JsonText,
     Members,
     Node,
     Scalar,
-    Text,
     arrow_type,
     in_blocks,
     parse,
 )
 from ottla.formats.json_numbers import Real, may_lose_digits
-from ottla.formats.rows import Block
+from ottla.formats.rows import ValueBlock
 from ottla.formats.wire import extents
 from ottla.formats.writer import WriterSchema
 
@@ -64,7 +64,7 @@ class JsonReader:
         self._valid = _validator(document, writer) if validate else None
         self._blocks = isinstance(self._node, Members) and in_blocks(self._node) and not validate
 
-    def read(self, payloads: pa.Array) -> Block:
+    def read(self, payloads: pa.Array) -> ValueBlock:
         """All payloads (none of them null); an array of those that are good."""
         good = np.ones(len(payloads), dtype=np.bool_)
         faults: list[tuple[int, str]] = []
@@ -81,7 +81,7 @@ class JsonReader:
                 failures += 1
                 middle = (start + end) // 2
                 spans += [(middle, end), (start, middle)]
-        return Block(pa.concat_arrays(arrays), good, faults)
+        return ValueBlock(pa.concat_arrays(arrays), good, faults)
 
     def _at_once(self, payloads: pa.Array) -> pa.Array | None:
         """The values by one call of Arrow's parser; None where it stumbles or one row is not one object."""
@@ -176,7 +176,7 @@ def _fitting(node: Node, value: Any, path: str, strict: Strict) -> Any:
     match node:
         case Scalar():
             return _scalar(node.type, value, path, strict)
-        case Text():
+        case JsonText():
             return _text(value, path)
         case Members():
             if isinstance(value, dict):

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ottla.formats.faults import BadPayload, SchemaFault
-from ottla.formats.json_nodes import UTC_MICROS, Entries, Items, Members, Node, Text, arrow_type, parse
+from ottla.formats.json_nodes import UTC_MICROS, Entries, Items, JsonText, Members, Node, arrow_type, parse
 from ottla.formats.writer import WriterSchema
 
 
@@ -41,7 +41,7 @@ def _plain(node: Node) -> Callable[[Any], Any]:
         case Entries():
             entry = _plain(node.value)
             return lambda pairs: {key: None if each is None else entry(each) for key, each in pairs}
-        case Text():
+        case JsonText():
             return json.loads
     if arrow_type(node) == UTC_MICROS:
         return lambda time: time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -17,7 +17,7 @@ from ottla.formats.faults import BadPayload, SchemaFault
 from ottla.formats.iso_times import Nanoseconds
 from ottla.formats.protobuf_columns import message_column
 from ottla.formats.protoc import compiled, message_at
-from ottla.formats.rows import Block
+from ottla.formats.rows import ValueBlock
 from ottla.formats.writer import WriterSchema
 
 MOST_PATH = 32
@@ -41,7 +41,7 @@ class ProtobufReader:
         self._path = index_path(self.descriptor) if framed else b""
         self._required = _has_required(self.descriptor, set())
 
-    def read(self, payloads: pa.Array) -> Block:
+    def read(self, payloads: pa.Array) -> ValueBlock:
         """All payloads (none of them null); an array of those that are good."""
         good = np.ones(len(payloads), dtype=np.bool_)
         faults: list[tuple[int, str]] = []
@@ -58,11 +58,11 @@ class ProtobufReader:
                 good[row] = False
                 faults.append((row, f"not of its Protobuf schema: {fault}"))
         try:
-            return Block(self._build(parsed), good, faults)
+            return ValueBlock(self._build(parsed), good, faults)
         except (BadPayload, UnicodeError, pa.ArrowInvalid):
             return self._each(parsed, rows, good, faults)
 
-    def _each(self, parsed: list[Message], rows: list[int], good: Mask, faults: list[tuple[int, str]]) -> Block:
+    def _each(self, parsed: list[Message], rows: list[int], good: Mask, faults: list[tuple[int, str]]) -> ValueBlock:
         """Convert the messages one by one, as one of them has a value without a place in its column."""
         arrays = [pa.nulls(0, self.type)]
         for row, one in zip(rows, parsed, strict=True):
@@ -71,7 +71,7 @@ class ProtobufReader:
             except (BadPayload, UnicodeError, pa.ArrowInvalid) as fault:
                 good[row] = False
                 faults.append((row, f"not of its Protobuf schema: {fault}"))
-        return Block(pa.concat_arrays(arrays), good, sorted(faults))
+        return ValueBlock(pa.concat_arrays(arrays), good, sorted(faults))
 
     def _checked(self, message: Message) -> Message:
         if self._required and not message.IsInitialized():

@@ -13,7 +13,7 @@ _DESCRIPTOR = "google/protobuf/descriptor.proto"
 _BYTES, _GROUP = 12, 10
 
 
-class Options:
+class OptionReader:
     """Reads options with the extensions of a file and of its imports; elsewhere they are bytes without a name."""
 
     def __init__(self, file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> None:

@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pb2 import (
     ServiceDescriptorProto,
 )
 
-from ottla.formats.protobuf_options import Options, quoted
+from ottla.formats.protobuf_options import OptionReader, quoted
 
 _LABELS = {1: "optional ", 2: "required ", 3: "repeated "}
 _MESSAGE, _ENUM, _GROUP = 11, 14, 10
@@ -43,11 +43,11 @@ def protobuf_text(
     file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto] | None = None, *, normalized: bool = False
 ) -> str:
     """Source that protoc compiles to the same descriptor; options of extensions need all `imports` by name."""
-    return "\n".join(_Printer(file, Options(file, imports or {}), normalized=normalized).lines()) + "\n"
+    return "\n".join(_Printer(file, OptionReader(file, imports or {}), normalized=normalized).lines()) + "\n"
 
 
 class _Printer:
-    def __init__(self, file: FileDescriptorProto, options: Options, *, normalized: bool) -> None:
+    def __init__(self, file: FileDescriptorProto, options: OptionReader, *, normalized: bool) -> None:
         self._file = file
         self._options = options.shown
         self._normalized = normalized

@@ -58,14 +58,14 @@ _RESERVED = range(19_000, 20_000)
 _one_at_a_time = threading.Lock()
 
 
-class Refused(SchemaFault):
+class ProtocRefused(SchemaFault):
     """protoc's own words on a source."""
 
 
 def run_protoc(main: str, sources: Mapping[str, str]) -> list[FileDescriptorProto]:
     """The descriptors of the source of this name and all its imports, each behind those it needs.
 
-    Raises `Refused` with protoc's words, and `SchemaFault` where a source can have no such name.
+    Raises `ProtocRefused` with protoc's words, and `SchemaFault` where a source can have no such name.
     """
     from grpc_tools._protoc_compiler import ProtocErrors, get_protos
 
@@ -77,7 +77,7 @@ def run_protoc(main: str, sources: Mapping[str, str]) -> list[FileDescriptorProt
         try:
             modules = get_protos(main.encode(), [folder.encode(), str(included).encode()])
         except ProtocErrors as fault:
-            raise Refused("; ".join(_sentence(each) for each in fault.errors()) or str(fault)) from None
+            raise ProtocRefused("; ".join(_sentence(each) for each in fault.errors()) or str(fault)) from None
     files = [FileDescriptorProto.FromString(_embedded(module)) for _, module in modules]
     for file in files:
         _refuse_reserved_numbers(file)
@@ -85,7 +85,7 @@ def run_protoc(main: str, sources: Mapping[str, str]) -> list[FileDescriptorProt
 
 
 def _refuse_reserved_numbers(file: FileDescriptorProto) -> None:
-    """`Refused` for numbers that Protobuf keeps for itself: protoc's command refuses them, its library does not."""
+    """`ProtocRefused` for numbers that Protobuf reserves: protoc's command refuses them, its library does not."""
     fields, pending = list(file.extension), list(file.message_type)
     while pending:
         message = pending.pop()
@@ -93,7 +93,7 @@ def _refuse_reserved_numbers(file: FileDescriptorProto) -> None:
         fields += [*message.field, *message.extension]
     for field in fields:
         if field.number in _RESERVED:
-            raise Refused(f"the field {field.name} has the number {field.number}: 19000 to 19999 are reserved")
+            raise ProtocRefused(f"the field {field.name} has the number {field.number}: 19000 to 19999 are reserved")
 
 
 def _sentence(error: object) -> str:
@@ -116,7 +116,7 @@ def _embedded(module: bytes) -> bytes:
             content = node.args[0].value
             assert isinstance(content, bytes)
             return content
-    raise Refused("protoc made no descriptor")
+    raise ProtocRefused("protoc made no descriptor")
 
 
 def compiled(schema: WriterSchema) -> FileDescriptor:
@@ -193,7 +193,7 @@ def _compile(text: str, references: dict[str, str], name: str = MAIN) -> list[Fi
     """protoc's descriptors of the text and its imports, each behind those it needs."""
     try:
         return run_protoc(name, {**references, name: text})
-    except Refused as fault:
+    except ProtocRefused as fault:
         raise SchemaFault(f"protoc refuses the Protobuf schema: {str(fault)[:500]}") from None
 
 

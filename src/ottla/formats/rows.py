@@ -10,7 +10,7 @@ from ottla.formats.arrays import Mask
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ValueBlock:
     """One value per good row, which rows those are, and why others could not be read."""
 
     array: pa.Array

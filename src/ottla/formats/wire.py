@@ -31,7 +31,7 @@ SchemaName = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PayloadGroup:
     """The payloads of one schema, and the rows of the column that they stand in."""
 
     schema: SchemaName
@@ -43,7 +43,7 @@ class Group:
 class Cut:
     """A column of values, taken apart. Each row is in one group, is null, or has a fault."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[PayloadGroup, ...]
     nulls: Rows
     faults: Faults
 
@@ -66,7 +66,9 @@ def cut(values: pa.Array, headers: pa.Array | None = None) -> Cut:
             faults += [(row, f"the header {VALUE_HEADER} names no schema") for row in mine.tolist()]
             continue
         payloads = values.take(pa.array(mine))
-        groups.append(Group(schema, mine, pc.binary_join_element_wise(rest, payloads, b"") if rest else payloads))
+        groups.append(
+            PayloadGroup(schema, mine, pc.binary_join_element_wise(rest, payloads, b"") if rest else payloads)
+        )
     return Cut(tuple(groups), others[first.nulls], sorted(faults))
 
 
@@ -135,21 +137,21 @@ def _faults(present: Any, long_enough: Any, fine: Any, lengths: Rows, magic: Row
     return faults
 
 
-def _groups(values: pa.Array, ids: Rows, fine: Any) -> tuple[Group, ...]:
+def _groups(values: pa.Array, ids: Rows, fine: Any) -> tuple[PayloadGroup, ...]:
     rows = np.flatnonzero(fine)
     if not len(rows):
         return ()
     mine = ids[rows]
     if len(rows) == len(values) and int(mine.min()) == int(mine.max()):
-        return (Group(int(mine[0]), rows, without_prefix(values)),)
+        return (PayloadGroup(int(mine[0]), rows, without_prefix(values)),)
     groups = []
     for kind in np.unique(mine).tolist():
         mine = rows[ids[rows] == kind]
-        groups.append(Group(kind, mine, without_prefix(values.take(pa.array(mine)))))
+        groups.append(PayloadGroup(kind, mine, without_prefix(values.take(pa.array(mine)))))
     return tuple(groups)
 
 
-def _guid_groups(values: pa.Array, chosen: Any) -> tuple[Group, ...]:
+def _guid_groups(values: pa.Array, chosen: Any) -> tuple[PayloadGroup, ...]:
     """The rows whose prefix is a GUID, by GUID."""
     rows = np.flatnonzero(chosen)
     if not len(rows):
@@ -159,7 +161,7 @@ def _guid_groups(values: pa.Array, chosen: Any) -> tuple[Group, ...]:
     places = np.asarray(codes.indices, dtype=np.int64)
     payloads = pc.binary_slice(mine, GUID_PREFIX_BYTES, _TO_THE_END)
     return tuple(
-        Group(str(UUID(bytes=guid)), rows[places == code], payloads.filter(pa.array(places == code)))
+        PayloadGroup(str(UUID(bytes=guid)), rows[places == code], payloads.filter(pa.array(places == code)))
         for code, guid in enumerate(codes.dictionary.to_pylist())
     )
 

@@ -11,7 +11,7 @@ from ottla.groups.deadlines import DeadlineKey, DeadlineKind
 from ottla.groups.entries import writable
 from ottla.groups.group import Group, GroupState, Member
 from ottla.groups.rebalance import Rebalances, answer_sync, joined
-from ottla.groups.values import Caller, Decision, Moment, Turn
+from ottla.groups.values import Caller, GroupDecision, Moment, Turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.messages.sync_group import SyncGroupResponse
@@ -155,12 +155,14 @@ class Joins:
         self._rebalances.deadlines.cancel(DeadlineKey(DeadlineKind.SESSION, group.group_id, old_id))
         self._rebalances.hear(group, member, now)
 
-    def _restorer(self, group: Group, member: Member, old_id: str, new_id: str) -> Callable[[Moment, Decision], None]:
+    def _restorer(
+        self, group: Group, member: Member, old_id: str, new_id: str
+    ) -> Callable[[Moment, GroupDecision], None]:
         """A function that undoes the replacement if its entries could not be written."""
         protocols = member.protocols
         rebalance_timeout_ms, session_timeout_ms = member.rebalance_timeout_ms, member.session_timeout_ms
 
-        def put_back(now: Moment, _: Decision) -> None:
+        def put_back(now: Moment, _: GroupDecision) -> None:
             group.update(
                 member,
                 protocols,

@@ -12,7 +12,7 @@ from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_groups import ConsumerGroups
 from ottla.groups.consumer_steps import Trial, advance
 from ottla.groups.consumer_values import ConsumerMember, MemberState
-from ottla.groups.embedded import Subscription, read_subscription, write_assignment
+from ottla.groups.embedded import EmbeddedSubscription, read_subscription, write_assignment
 from ottla.groups.entries import writable
 from ottla.groups.group import CONSUMER_PROTOCOL_TYPE
 from ottla.groups.migration import described
@@ -100,7 +100,9 @@ def _writable(request: JoinGroupRequest, caller: Caller) -> bool:
     return all(writable(name) for name in names)
 
 
-def _updated(before: ConsumerMember, request: JoinGroupRequest, said: Subscription, caller: Caller) -> ConsumerMember:
+def _updated(
+    before: ConsumerMember, request: JoinGroupRequest, said: EmbeddedSubscription, caller: Caller
+) -> ConsumerMember:
     """The member with all values of the request; it names no assignor, and no regular expression."""
     timeout_ms = request.rebalance_timeout_ms
     return replace(

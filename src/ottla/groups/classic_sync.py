@@ -8,7 +8,7 @@ from __future__ import annotations
 from ottla.groups.deadlines import DeadlineKey, DeadlineKind
 from ottla.groups.group import Group, GroupState, Member
 from ottla.groups.rebalance import Rebalances, answer_sync
-from ottla.groups.values import Decision, Moment, Turn
+from ottla.groups.values import GroupDecision, Moment, Turn
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.heartbeat import HeartbeatRequest
 from ottla.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -56,7 +56,7 @@ def _synced(rebalances: Rebalances, group: Group, member: Member) -> None:
         rebalances.deadlines.cancel(DeadlineKey(DeadlineKind.SYNC, group.group_id))
 
 
-def _assign(rebalances: Rebalances, group: Group, request: SyncGroupRequest, now: Moment, out: Decision) -> None:
+def _assign(rebalances: Rebalances, group: Group, request: SyncGroupRequest, now: Moment, out: GroupDecision) -> None:
     """Write the assignment and give each waiting member its part; a member that the leader forgot gets nothing."""
     given = {each.member_id: bytes(each.assignment) for each in request.assignments}
     out.write(group.entry(given, wall_ms=now.wall_ms))
@@ -113,7 +113,7 @@ def nobody_left(request: LeaveGroupRequest) -> LeaveGroupResponse:
     )
 
 
-def _leave_one(rebalances: Rebalances, group: Group, identity: MemberIdentity, out: Decision) -> MemberResponse:
+def _leave_one(rebalances: Rebalances, group: Group, identity: MemberIdentity, out: GroupDecision) -> MemberResponse:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     error = ErrorCode.NONE
     if not member_id:

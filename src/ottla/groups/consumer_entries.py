@@ -13,7 +13,7 @@ from ottla.groups.consumer_values import (
     ResolvedRegex,
     partitions_of,
 )
-from ottla.groups.values import ConsumerKey, ConsumerValue, Entry
+from ottla.groups.values import ConsumerKey, ConsumerValue, GroupEntry
 from ottla.messages import consumer_group_records as records
 
 _STATES = {state.value: state for state in MemberState}
@@ -21,12 +21,12 @@ _STATES = {state.value: state for state in MemberState}
 # Making
 
 
-def epoch_entry(group_id: str, epoch: int, metadata_hash: int) -> Entry:
+def epoch_entry(group_id: str, epoch: int, metadata_hash: int) -> GroupEntry:
     value = records.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return Entry(records.ConsumerGroupMetadataKey(group_id=group_id), value, 0)
+    return GroupEntry(records.ConsumerGroupMetadataKey(group_id=group_id), value, 0)
 
 
-def member_entry(group_id: str, member: ConsumerMember) -> Entry:
+def member_entry(group_id: str, member: ConsumerMember) -> GroupEntry:
     """The subscription of a member."""
     value = records.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -39,25 +39,25 @@ def member_entry(group_id: str, member: ConsumerMember) -> Entry:
         server_assignor=member.assignor,
         classic_member_metadata=member.classic,
     )
-    return Entry(records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value, 0)
+    return GroupEntry(records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value, 0)
 
 
-def target_epoch_entry(group_id: str, epoch: int, wall_ms: int) -> Entry:
+def target_epoch_entry(group_id: str, epoch: int, wall_ms: int) -> GroupEntry:
     value = records.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=wall_ms)
-    return Entry(records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value, 0)
+    return GroupEntry(records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value, 0)
 
 
-def target_entry(group_id: str, member_id: str, target: Partitions) -> Entry:
+def target_entry(group_id: str, member_id: str, target: Partitions) -> GroupEntry:
     value = records.ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
             records.TargetTopicPartitions(topic_id=topic, partitions=sorted(indexes))
             for topic, indexes in sorted(target.items())
         ]
     )
-    return Entry(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value, 0)
+    return GroupEntry(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value, 0)
 
 
-def current_entry(group_id: str, member: ConsumerMember) -> Entry:
+def current_entry(group_id: str, member: ConsumerMember) -> GroupEntry:
     """The assignment of a member as far as it is carried out."""
     value = records.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
@@ -67,7 +67,7 @@ def current_entry(group_id: str, member: ConsumerMember) -> Entry:
         partitions_pending_revocation=[_assigned(topic, epochs) for topic, epochs in sorted(member.pending.items())],
     )
     key = records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
-    return Entry(key, value, 0)
+    return GroupEntry(key, value, 0)
 
 
 def _assigned(topic: bytes, epochs: Mapping[int, int]) -> records.TopicPartitions:
@@ -77,32 +77,32 @@ def _assigned(topic: bytes, epochs: Mapping[int, int]) -> records.TopicPartition
     )
 
 
-def regex_entry(group_id: str, regex: str, resolved: ResolvedRegex | None) -> Entry:
+def regex_entry(group_id: str, regex: str, resolved: ResolvedRegex | None) -> GroupEntry:
     key = records.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
     if resolved is None:
-        return Entry(key, None, 0)
+        return GroupEntry(key, None, 0)
     value = records.ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
     )
-    return Entry(key, value, 0)
+    return GroupEntry(key, value, 0)
 
 
-def departure_entries(group_id: str, member_id: str) -> Iterator[Entry]:
+def departure_entries(group_id: str, member_id: str) -> Iterator[GroupEntry]:
     """Tombstones for all records of a member."""
-    yield Entry(records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None, 0)
-    yield Entry(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None, 0)
-    yield Entry(records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None, 0)
+    yield GroupEntry(records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None, 0)
+    yield GroupEntry(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None, 0)
+    yield GroupEntry(records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None, 0)
 
 
-def group_tombstones(group: ConsumerGroup) -> Iterator[Entry]:
+def group_tombstones(group: ConsumerGroup) -> Iterator[GroupEntry]:
     """Tombstones for all records of a group."""
     for member_id in sorted(group.members.keys() | group.target.keys()):
         yield from departure_entries(group.group_id, member_id)
     for regex in sorted(group.regexes):
         yield regex_entry(group.group_id, regex, None)
-    yield Entry(records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), None, 0)
-    yield Entry(records.ConsumerGroupPartitionMetadataKey(group_id=group.group_id), None, 0)
-    yield Entry(records.ConsumerGroupMetadataKey(group_id=group.group_id), None, 0)
+    yield GroupEntry(records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id), None, 0)
+    yield GroupEntry(records.ConsumerGroupPartitionMetadataKey(group_id=group.group_id), None, 0)
+    yield GroupEntry(records.ConsumerGroupMetadataKey(group_id=group.group_id), None, 0)
 
 
 # Applying

@@ -11,16 +11,24 @@ from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_heartbeat import beat
 from ottla.groups.consumer_requests import is_leave, refusal, refused
-from ottla.groups.consumer_steps import Surroundings, Trial, may_assign
+from ottla.groups.consumer_steps import GroupSurroundings, Trial, may_assign
 from ottla.groups.consumer_values import JOINING, LEAVING_FOR_A_WHILE, ConsumerMember, MemberState
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.migration import downgrade_entries, only_classic_remain, upgrade_entries
 from ottla.groups.range_assignor import assign_range
 from ottla.groups.reconciliation import left_for_a_while
 from ottla.groups.regexes import RegexRuns
 from ottla.groups.topics import Topics
 from ottla.groups.uniform_assignor import assign_uniform
-from ottla.groups.values import ConsumerKey, ConsumerSettings, ConsumerValue, Decision, GroupSettings, Moment, Turn
+from ottla.groups.values import (
+    ConsumerGroupSettings,
+    ConsumerKey,
+    ConsumerValue,
+    GroupDecision,
+    GroupSettings,
+    Moment,
+    Turn,
+)
 from ottla.kernel.errors import ErrorCode, clipped
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.messages.consumer_group_records import ConsumerGroupMetadataKey
@@ -35,9 +43,9 @@ class ConsumerGroups:
     def __init__(
         self,
         settings: GroupSettings,
-        deadlines: Deadlines,
+        deadlines: KeyedDeadlines,
         topics: Topics,
-        settings_of: Callable[[str], ConsumerSettings],
+        settings_of: Callable[[str], ConsumerGroupSettings],
         new_id: Callable[[], str],
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
@@ -45,7 +53,7 @@ class ConsumerGroups:
         self.new_id = new_id
         self._settings = settings
         self._deadlines = deadlines
-        self.around = Surroundings(
+        self.around = GroupSurroundings(
             topics,
             {name: ASSIGNORS[name] for name in settings.consumer_assignors},
             settings.consumer_max_size,
@@ -101,7 +109,7 @@ class ConsumerGroups:
         if outcome.moved:
             self._watch_revocation(group.group_id, outcome.member, turn.now)
         if outcome.wants_regex or self._regexes.is_due(group, turn.now):
-            self._regexes.want(group.group_id, turn.now)
+            self._regexes.want(group.group_id, turn.caller.sees, turn.now)
 
     def _begin(self, upgraded: ConsumerGroup, turn: Turn) -> None:
         """Write a group that was made from a classic one, in one batch with the entries that follow."""
@@ -178,7 +186,7 @@ class ConsumerGroups:
             self.remove(group, [member], turn.now, turn.out)
         turn.answer(ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch))
 
-    def remove(self, group: ConsumerGroup, members: Iterable[ConsumerMember], now: Moment, out: Decision) -> None:
+    def remove(self, group: ConsumerGroup, members: Iterable[ConsumerMember], now: Moment, out: GroupDecision) -> None:
         """Remove members: the group begins a new epoch without them, or becomes a classic one."""
         trial = Trial(group)
         for member in members:
@@ -191,7 +199,7 @@ class ConsumerGroups:
         self.take(group, trial, now, out)
         out.if_refused = lambda later, _: self._hear_all(group, later)
 
-    def take(self, group: ConsumerGroup, trial: Trial, now: Moment, out: Decision) -> bool:
+    def take(self, group: ConsumerGroup, trial: Trial, now: Moment, out: GroupDecision) -> bool:
         """Write the changes tried on a group, or its downgrade if they cause one; True for a downgrade."""
         if not self._downgrades(group, trial.group):
             for entry in trial.entries:
@@ -232,7 +240,7 @@ class ConsumerGroups:
 
     # Time
 
-    def time_over(self, key: DeadlineKey, now: Moment, out: Decision) -> None:
+    def time_over(self, key: DeadlineKey, now: Moment, out: GroupDecision) -> None:
         """Handle a deadline of a consumer group that has passed."""
         group = self.groups.get(key.group_id)
         if group is None:
@@ -255,7 +263,7 @@ class ConsumerGroups:
 
     # Groups
 
-    def delete(self, group: ConsumerGroup, out: Decision) -> None:
+    def delete(self, group: ConsumerGroup, out: GroupDecision) -> None:
         """Write the tombstones of a group, which has no members."""
         for entry in write.group_tombstones(group):
             out.write(entry)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_requests import is_full, owned_partitions, refused, updated
-from ottla.groups.consumer_steps import Surroundings, Trial, advance
+from ottla.groups.consumer_steps import GroupSurroundings, Trial, advance
 from ottla.groups.consumer_values import JOINING, LEAVING_FOR_A_WHILE, ConsumerMember, is_subset
 from ottla.groups.reconciliation import come_back
-from ottla.groups.values import Caller, ConsumerSettings, Entry, Moment
+from ottla.groups.values import Caller, ConsumerGroupSettings, GroupEntry, Moment
 from ottla.kernel.errors import ErrorCode, clipped
 from ottla.kernel.patterns import BadPattern, compile_pattern
 from ottla.messages.consumer_group_heartbeat import (
@@ -29,7 +29,7 @@ Refused = ConsumerGroupHeartbeatResponse
 class Beat:
     """The outcome of a heartbeat: entries to write, the answer, and the member as it is once they are applied."""
 
-    entries: list[Entry]
+    entries: list[GroupEntry]
     answer: ConsumerGroupHeartbeatResponse
     member: ConsumerMember
     moved: bool
@@ -43,8 +43,8 @@ def beat(
     request: ConsumerGroupHeartbeatRequest,
     caller: Caller,
     now: Moment,
-    settings: ConsumerSettings,
-    around: Surroundings,
+    settings: ConsumerGroupSettings,
+    around: GroupSurroundings,
 ) -> Beat | Refused:
     """Decide about a heartbeat of a member that stays or joins."""
     before = _member(group, request, around.max_size)
@@ -137,7 +137,7 @@ def _unknown(request: ConsumerGroupHeartbeatRequest) -> Refused:
     return refused(ErrorCode.UNKNOWN_MEMBER_ID, f"{clipped(request.member_id)} is not a member of the group.")
 
 
-def _answer(member: ConsumerMember, settings: ConsumerSettings, *, tell: bool) -> ConsumerGroupHeartbeatResponse:
+def _answer(member: ConsumerMember, settings: ConsumerGroupSettings, *, tell: bool) -> ConsumerGroupHeartbeatResponse:
     """Put the assignment into the answer if it is new to the client: null means unchanged."""
     assignment = None
     if tell:

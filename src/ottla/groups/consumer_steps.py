@@ -23,11 +23,11 @@ from ottla.groups.consumer_values import (
 from ottla.groups.reconciliation import Reconciliation
 from ottla.groups.target_assignment import Assignor, Spec, Subscriber
 from ottla.groups.topics import Topics, shapes_of
-from ottla.groups.values import ConsumerSettings, Entry, Moment
+from ottla.groups.values import ConsumerGroupSettings, GroupEntry, Moment
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class GroupSurroundings:
     """The surroundings of a consumer group that its decisions read."""
 
     topics: Topics
@@ -41,10 +41,10 @@ class Trial:
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
-        self.entries: list[Entry] = []
+        self.entries: list[GroupEntry] = []
         self._is_copy = False
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: GroupEntry) -> None:
         if not self._is_copy:
             self.group, self._is_copy = self.group.copy(), True
         self.entries.append(entry)
@@ -77,8 +77,8 @@ def advance(
     asked: ConsumerMember,
     owned: Partitions | None,
     now: Moment,
-    settings: ConsumerSettings,
-    around: Surroundings,
+    settings: ConsumerGroupSettings,
+    around: GroupSurroundings,
 ) -> Advanced | None:
     """Write a request's changes: `before` becomes `asked`, which owns these partitions. None if it must begin anew."""
     group = trial.group
@@ -117,7 +117,7 @@ def _write_subscription(trial: Trial, before: ConsumerMember, asked: ConsumerMem
     return (asked.topics, asked.regex) != (before.topics, before.regex)
 
 
-def _assign(trial: Trial, now: Moment, settings: ConsumerSettings, around: Surroundings) -> None:
+def _assign(trial: Trial, now: Moment, settings: ConsumerGroupSettings, around: GroupSurroundings) -> None:
     """Compute a new target if the group's epoch needs one, not more often than the interval allows."""
     group = trial.group
     if group.assignment_epoch >= group.epoch:
@@ -132,7 +132,7 @@ def _assign(trial: Trial, now: Moment, settings: ConsumerSettings, around: Surro
     trial.write(write.target_epoch_entry(group.group_id, group.epoch, now.wall_ms))
 
 
-def may_assign(group: ConsumerGroup, now: Moment, settings: ConsumerSettings) -> bool:
+def may_assign(group: ConsumerGroup, now: Moment, settings: ConsumerGroupSettings) -> bool:
     """True if the time between two targets of a group is over. A clock that was set back does not count."""
     return not 0 <= now.wall_ms - group.assigned_at_ms < settings.assignment_interval_ms
 

@@ -41,7 +41,7 @@ STOOD_STILL_MS = 500
 """The lateness from which on a process counts as having stood still; a process that is less late is busy."""
 
 
-class Deadlines:
+class KeyedDeadlines:
     """Keyed deadlines, which are postponed by the time that this process could not hear its members (rule A5).
 
     A process that stood still postpones them by all of that time. A busy one is a little late again and again, and

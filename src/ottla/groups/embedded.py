@@ -25,7 +25,7 @@ _INT16 = struct.Struct(">h")
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class EmbeddedSubscription:
     """The topics that a member wants to read, and the partitions that it owns by its own words."""
 
     topics: frozenset[str]
@@ -33,7 +33,7 @@ class Subscription:
     rack_id: str | None
 
 
-def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
+def read_subscription(metadata: bytes, topics: Topics) -> EmbeddedSubscription:
     """The subscription in a member's metadata; MalformedMessage if it is none.
 
     Each version begins as version 0 does, and some clients write that much under a higher number.
@@ -43,7 +43,7 @@ def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
         said = decoder(ConsumerProtocolSubscription, version)(view, _INT16.size)[0]
     except MalformedMessage:
         said = decoder(ConsumerProtocolSubscription, 0)(view, _INT16.size)[0]
-    return Subscription(frozenset(said.topics), _by_id(said.owned_partitions, topics), said.rack_id)
+    return EmbeddedSubscription(frozenset(said.topics), _by_id(said.owned_partitions, topics), said.rack_id)
 
 
 def read_assignment(assignment: bytes, topics: Topics) -> Partitions:

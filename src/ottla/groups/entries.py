@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from ottla.groups.values import Entry
+from ottla.groups.values import GroupEntry
 from ottla.kernel.shards import partition_for
 from ottla.messages import consumer_group_records as consumer
 from ottla.messages.group_records import (
@@ -85,17 +85,17 @@ def writable(text: str) -> bool:
     return len(text) <= _LONGEST_STRING // 4 or len(text.encode("utf-8", "surrogatepass")) <= _LONGEST_STRING
 
 
-def offset_entry(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> Entry:
+def offset_entry(group_id: str, topic: str, partition: int, value: OffsetCommitValue | None) -> GroupEntry:
     """A committed offset, or its tombstone. Only version 1 can hold an expiry of its own."""
     version = 1 if value is not None and value.expire_timestamp != -1 else _OFFSET_COMMIT_VERSION
-    return Entry(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value, version)
+    return GroupEntry(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value, version)
 
 
-def group_entry(group_id: str, value: GroupMetadataValue | None) -> Entry:
-    return Entry(GroupMetadataKey(group=group_id), value, _GROUP_METADATA_VERSION)
+def group_entry(group_id: str, value: GroupMetadataValue | None) -> GroupEntry:
+    return GroupEntry(GroupMetadataKey(group=group_id), value, _GROUP_METADATA_VERSION)
 
 
-def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
+def encode_entry(entry: GroupEntry) -> tuple[bytes, bytes | None]:
     """The key and value of the record."""
     key = bytearray(_INT16.pack(_TYPES[type(entry.key)]))
     encoder(type(entry.key), 0)(entry.key, key)
@@ -106,7 +106,7 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
     return bytes(key), bytes(value)
 
 
-def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
+def decode_entry(key: bytes, value: bytes | None) -> GroupEntry | None:
     """The entry behind a record; None for kinds of keys that belong to other group protocols.
 
     Raises MalformedMessage where the bytes do not fit their kind.
@@ -117,11 +117,11 @@ def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
         return None
     entry_key = decoder(form.key, 0)(view, 2)[0]
     if value is None:
-        return Entry(entry_key, None, form.written)
+        return GroupEntry(entry_key, None, form.written)
     version = _version(memoryview(value))
     if not 0 <= version <= form.newest:
         raise MalformedMessage(f"a group record's value of version {version}")
-    return Entry(entry_key, decoder(form.value, version)(memoryview(value), 2)[0], version)
+    return GroupEntry(entry_key, decoder(form.value, version)(memoryview(value), 2)[0], version)
 
 
 def is_offset(key: bytes) -> bool:

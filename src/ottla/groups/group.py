@@ -12,7 +12,7 @@ from enum import Enum
 
 from ottla.groups.entries import group_entry, subscribed_topics
 from ottla.groups.kinds import AnyGroup, GroupKind
-from ottla.groups.values import Entry, Ticket
+from ottla.groups.values import GroupEntry, Ticket
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.group_records import GroupMetadataValue, MemberMetadata
 from ottla.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
@@ -308,7 +308,7 @@ class Group(AnyGroup):
         self.state = state
         self.state_since_ms = wall_ms
 
-    def entry(self, assignments: dict[str, bytes], *, wall_ms: int) -> Entry:
+    def entry(self, assignments: dict[str, bytes], *, wall_ms: int) -> GroupEntry:
         """The entry that makes this generation durable."""
         members = [
             MemberMetadata(

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import FIRST_EPOCH, ConsumerGroup
 from ottla.groups.consumer_values import ConsumerMember, Partitions, partitions_of
-from ottla.groups.embedded import Subscription, read_assignment, read_subscription, write_assignment
+from ottla.groups.embedded import EmbeddedSubscription, read_assignment, read_subscription, write_assignment
 from ottla.groups.entries import group_entry
 from ottla.groups.group import CONSUMER_PROTOCOL_TYPE, Group, Member
 from ottla.groups.topics import Topics
-from ottla.groups.values import Entry
+from ottla.groups.values import GroupEntry
 from ottla.messages.consumer_group_records import ClassicMemberMetadata, ClassicProtocol
 from ottla.messages.group_records import GroupMetadataValue, MemberMetadata
 from ottla.messages.join_group import JoinGroupRequestProtocol
@@ -44,7 +44,7 @@ def upgraded(group: Group, topics: Topics) -> ConsumerGroup:
     return made
 
 
-def _owned(members: Iterable[Member], said: dict[str, Subscription], topics: Topics) -> dict[str, Partitions]:
+def _owned(members: Iterable[Member], said: dict[str, EmbeddedSubscription], topics: Topics) -> dict[str, Partitions]:
     """The partitions that each member may be reading, each of one member only.
 
     These are its assignment, and the partitions that it named as its own when it joined, if they are assigned to no
@@ -70,7 +70,7 @@ def _places(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
     return ((topic, index) for topic, indexes in partitions.items() for index in sorted(indexes))
 
 
-def _as_consumer(member: Member, said: Subscription, owned: Partitions, epoch: int) -> ConsumerMember:
+def _as_consumer(member: Member, said: EmbeddedSubscription, owned: Partitions, epoch: int) -> ConsumerMember:
     return ConsumerMember(
         member.member_id,
         instance_id=member.instance_id,
@@ -94,7 +94,7 @@ def described(session_timeout_ms: int, protocols: Iterable[JoinGroupRequestProto
     )
 
 
-def upgrade_entries(made: ConsumerGroup) -> Iterator[Entry]:
+def upgrade_entries(made: ConsumerGroup) -> Iterator[GroupEntry]:
     """All entries of a consumer group that has just been made from a classic one."""
     group_id, members = made.group_id, made.ordered_members()
     for member in members:
@@ -115,7 +115,9 @@ def only_classic_remain(before: ConsumerGroup, after: ConsumerGroup) -> bool:
     return before.classic_members < before.size and 0 < after.size == after.classic_members
 
 
-def downgrade_entries(before: ConsumerGroup, after: ConsumerGroup, topics: Topics, wall_ms: int) -> Iterator[Entry]:
+def downgrade_entries(
+    before: ConsumerGroup, after: ConsumerGroup, topics: Topics, wall_ms: int
+) -> Iterator[GroupEntry]:
     """The end of a consumer group, and the classic group of its classic members.
 
     The generation has no leader, so all must join again, here and wherever the log is read. Kafka writes a leader and

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ottla.groups.entries import offset_entry
 from ottla.groups.group import Group, GroupState
 from ottla.groups.kinds import AnyGroup
-from ottla.groups.values import Caller, Decision, GroupSettings, Moment
+from ottla.groups.values import Caller, GroupDecision, GroupSettings, Moment
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -40,7 +40,7 @@ NO_PRODUCER = -1
 _INT64_MAX = 2**63 - 1
 
 
-class CommittedOffset(NamedTuple):
+class GroupOffset(NamedTuple):
     """The committed position of a group in one partition."""
 
     offset: int
@@ -54,7 +54,7 @@ class CommittedOffset(NamedTuple):
     """The offset of the entry's record; by it a commit in a transaction and a later plain one are told apart."""
 
 
-Committed = dict[str, dict[int, CommittedOffset]]
+Committed = dict[str, dict[int, GroupOffset]]
 """The offsets by topic and partition."""
 
 
@@ -64,7 +64,7 @@ class Offsets:
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
         self._groups: dict[str, Committed] = {}
-        self._pending: dict[int, dict[tuple[str, str, int], CommittedOffset]] = {}
+        self._pending: dict[int, dict[tuple[str, str, int], GroupOffset]] = {}
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}
 
     def of(self, group_id: str) -> Committed:
@@ -77,7 +77,7 @@ class Offsets:
                 for index, committed in sorted(partitions.items()):
                     yield group_id, topic, index, committed.offset
 
-    def pending(self) -> Iterator[tuple[int, str, str, int, CommittedOffset]]:
+    def pending(self) -> Iterator[tuple[int, str, str, int, GroupOffset]]:
         """(producer id, group, topic, partition, offset) of each offset whose transaction has not ended."""
         for producer, places in self._pending.items():
             for (group_id, topic, index), committed in places.items():
@@ -89,7 +89,7 @@ class Offsets:
 
     # Deciding
 
-    def commit(self, request: OffsetCommitRequest, now: Moment, out: Decision) -> OffsetCommitResponse:
+    def commit(self, request: OffsetCommitRequest, now: Moment, out: GroupDecision) -> OffsetCommitResponse:
         response = OffsetCommitResponse()
         keep_ms = request.retention_time_ms
         expire_ms = -1 if keep_ms == -1 else min(now.wall_ms + keep_ms, _INT64_MAX)
@@ -145,7 +145,7 @@ class Offsets:
             response.topics.append(said)
         return response
 
-    def delete(self, group: AnyGroup, request: OffsetDeleteRequest, out: Decision) -> OffsetDeleteResponse:
+    def delete(self, group: AnyGroup, request: OffsetDeleteRequest, out: GroupDecision) -> OffsetDeleteResponse:
         """Forget offsets of topics that no member reads."""
         response = OffsetDeleteResponse()
         unstable = self._open.get(group.group_id, {})
@@ -162,13 +162,13 @@ class Offsets:
             response.topics.append(said)
         return response
 
-    def delete_all(self, group_id: str, out: Decision) -> None:
+    def delete_all(self, group_id: str, out: GroupDecision) -> None:
         places = {(topic, index): None for topic, held in self.of(group_id).items() for index in held}
         places |= dict.fromkeys(self._open.get(group_id, {}))
         for topic, index in places:
             out.write(offset_entry(group_id, topic, index, None))
 
-    def delete_topics(self, topics: dict[str, bytes], out: Decision) -> None:
+    def delete_topics(self, topics: dict[str, bytes], out: GroupDecision) -> None:
         """Drop the offsets of deleted topics, by name and id: an offset committed for another topic of that name stays.
 
         A tombstone also removes the pending offsets of open transactions for its place.
@@ -186,7 +186,7 @@ class Offsets:
         for place in gone:
             out.write(offset_entry(*place, None))
 
-    def expire(self, group: AnyGroup, now: Moment, out: Decision) -> bool:
+    def expire(self, group: AnyGroup, now: Moment, out: GroupDecision) -> bool:
         """Forget offsets past their retention; True if nothing of the group is left after that."""
         group_id = group.group_id
         if group_id not in self._groups:
@@ -204,7 +204,7 @@ class Offsets:
                     nothing_left = False
         return nothing_left
 
-    def _expired(self, group: AnyGroup, held: CommittedOffset, now: Moment) -> bool:
+    def _expired(self, group: AnyGroup, held: GroupOffset, now: Moment) -> bool:
         if held.expire_timestamp_ms != -1:
             keep_ms = held.expire_timestamp_ms - held.commit_timestamp_ms
             return now.time_for(keep_ms) >= held.expire_timestamp_ms
@@ -223,7 +223,7 @@ class Offsets:
             if not self._open.get(key.group, True):
                 del self._open[key.group]
             return
-        committed = CommittedOffset(
+        committed = GroupOffset(
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -253,7 +253,7 @@ class Offsets:
                 if standing is None or pending.record_offset > standing.record_offset:
                     self._put(place, pending)
 
-    def _put(self, place: tuple[str, str, int], committed: CommittedOffset) -> None:
+    def _put(self, place: tuple[str, str, int], committed: GroupOffset) -> None:
         group_id, topic, index = place
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[index] = committed
 

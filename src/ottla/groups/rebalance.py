@@ -5,9 +5,9 @@ Called from classic_join.py and classic_sync.py with members' requests, and from
 
 from __future__ import annotations
 
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.group import Group, GroupState, Member
-from ottla.groups.values import Decision, GroupSettings, Moment, Ticket
+from ottla.groups.values import GroupDecision, GroupSettings, Moment, Ticket
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.join_group import JoinGroupResponse
 from ottla.messages.sync_group import SyncGroupResponse
@@ -16,20 +16,20 @@ from ottla.messages.sync_group import SyncGroupResponse
 class Rebalances:
     """Every rebalance of one shard's groups."""
 
-    def __init__(self, settings: GroupSettings, deadlines: Deadlines) -> None:
+    def __init__(self, settings: GroupSettings, deadlines: KeyedDeadlines) -> None:
         self.settings = settings
         self.deadlines = deadlines
 
     # Rebalancing
 
-    def prepare_or_complete(self, group: Group, now: Moment, out: Decision) -> None:
+    def prepare_or_complete(self, group: Group, now: Moment, out: GroupDecision) -> None:
         """Begin a rebalance after a change, or check whether the running one is complete."""
         if group.state is GroupState.PREPARING_REBALANCE:
             self.complete_if_all_joined(group, now, out)
         else:
             self.prepare(group, now, out)
 
-    def prepare(self, group: Group, now: Moment, out: Decision) -> None:
+    def prepare(self, group: Group, now: Moment, out: GroupDecision) -> None:
         """Ask all members to join again. The first members of a group are given time to become more."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self._dismiss_syncs(group, now, out, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -47,13 +47,13 @@ class Rebalances:
         else:
             self._join_within(group, group.rebalance_timeout_ms, now)
 
-    def complete_if_all_joined(self, group: Group, now: Moment, out: Decision) -> None:
+    def complete_if_all_joined(self, group: Group, now: Moment, out: GroupDecision) -> None:
         """A first rebalance waits for its delay even when all known members have joined."""
         preparing = group.state is GroupState.PREPARING_REBALANCE
         if preparing and group.initial_wait is None and group.all_joined:
             self.complete(group, now, out)
 
-    def join_time_over(self, group: Group, now: Moment, out: Decision) -> None:
+    def join_time_over(self, group: Group, now: Moment, out: GroupDecision) -> None:
         if group.initial_wait is None:
             self.complete(group, now, out)
             return
@@ -66,7 +66,7 @@ class Rebalances:
         else:
             self.complete(group, now, out)
 
-    def complete(self, group: Group, now: Moment, out: Decision) -> None:
+    def complete(self, group: Group, now: Moment, out: GroupDecision) -> None:
         """Begin the next generation with those that joined; a static member keeps its place until its session ends."""
         self.deadlines.cancel(DeadlineKey(DeadlineKind.JOIN, group.group_id))
         for member in list(group.members.values()):
@@ -87,7 +87,7 @@ class Rebalances:
             group.move(GroupState.EMPTY, wall_ms=now.wall_ms)
             out.write(group.entry({}, wall_ms=now.wall_ms))
 
-    def _hand_out_generation(self, group: Group, now: Moment, out: Decision) -> None:
+    def _hand_out_generation(self, group: Group, now: Moment, out: GroupDecision) -> None:
         group.protocol_name = group.elected_protocol()
         group.learn_subscriptions()
         group.move(GroupState.COMPLETING_REBALANCE, wall_ms=now.wall_ms)
@@ -98,7 +98,7 @@ class Rebalances:
             group.pending_sync[member.member_id] = None
         self._end_within(DeadlineKey(DeadlineKind.SYNC, group.group_id), group.rebalance_timeout_ms, now)
 
-    def sync_time_over(self, group: Group, now: Moment, out: Decision) -> None:
+    def sync_time_over(self, group: Group, now: Moment, out: GroupDecision) -> None:
         """Members that never asked for their assignment leave, and the others begin anew."""
         if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not group.pending_sync:
             return
@@ -126,7 +126,7 @@ class Rebalances:
     def expect(self, group: Group, member_id: str, within_ms: int, now: Moment) -> None:
         self._end_within(DeadlineKey(DeadlineKind.SESSION, group.group_id, member_id), within_ms, now)
 
-    def session_over(self, group: Group, member_id: str, now: Moment, out: Decision) -> None:
+    def session_over(self, group: Group, member_id: str, now: Moment, out: GroupDecision) -> None:
         if member_id in group.pending:
             group.remove(member_id)
             self._complete_if_last(group, now, out)
@@ -140,11 +140,11 @@ class Rebalances:
         else:
             self.prepare(group, now, out)
 
-    def _complete_if_last(self, group: Group, now: Moment, out: Decision) -> None:
+    def _complete_if_last(self, group: Group, now: Moment, out: GroupDecision) -> None:
         if group.state is GroupState.PREPARING_REBALANCE and group.all_joined:
             self.complete(group, now, out)
 
-    def dismiss(self, group: Group, member: Member, out: Decision) -> None:
+    def dismiss(self, group: Group, member: Member, out: GroupDecision) -> None:
         """Remove a member; its waiting request is told to join as a new member."""
         self.answer_join(group, member, out, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         answer_sync(member, out, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
@@ -156,12 +156,12 @@ class Rebalances:
 
     # Groups that change their protocol
 
-    def begin_unled(self, group: Group, now: Moment, out: Decision) -> None:
+    def begin_unled(self, group: Group, now: Moment, out: GroupDecision) -> None:
         """Rebalance a group that was of the consumer protocol until now: its members join again, and elect a leader."""
         if group.unled and group.state is GroupState.STABLE:
             self.prepare(group, now, out)
 
-    def give_up(self, group: Group, out: Decision) -> None:
+    def give_up(self, group: Group, out: GroupDecision) -> None:
         """Let members that wait here join again, as the group becomes one of the consumer protocol."""
         for member in group.members.values():
             self.answer_join(group, member, out, _superseded(member))
@@ -176,18 +176,18 @@ class Rebalances:
 
     # Waiting requests
 
-    def park_join(self, group: Group, member: Member, ticket: Ticket, out: Decision) -> None:
+    def park_join(self, group: Group, member: Member, ticket: Ticket, out: GroupDecision) -> None:
         """Let a JoinGroup wait. An earlier one of the same member, which its client gave up, is answered."""
         superseded = group.park_join(member, ticket)
         if superseded is not None:
             out.answer(superseded, _superseded(member))
 
-    def answer_join(self, group: Group, member: Member, out: Decision, answer: JoinGroupResponse) -> None:
+    def answer_join(self, group: Group, member: Member, out: GroupDecision, answer: JoinGroupResponse) -> None:
         ticket = group.park_join(member, None)
         if ticket is not None:
             out.answer(ticket, answer)
 
-    def _dismiss_syncs(self, group: Group, now: Moment, out: Decision, error: ErrorCode) -> None:
+    def _dismiss_syncs(self, group: Group, now: Moment, out: GroupDecision, error: ErrorCode) -> None:
         """Answer the waiting SyncGroups of a generation that failed before any member had an assignment."""
         for member in group.members.values():
             member.assignment = b""
@@ -195,7 +195,7 @@ class Rebalances:
                 self.hear(group, member, now)
 
 
-def answer_sync(member: Member, out: Decision, answer: SyncGroupResponse) -> bool:
+def answer_sync(member: Member, out: GroupDecision, answer: SyncGroupResponse) -> bool:
     """Answer the SyncGroup that waits for a member; False where none does."""
     ticket, member.syncing = member.syncing, None
     if ticket is None:

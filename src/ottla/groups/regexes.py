@@ -1,5 +1,7 @@
 """The topics that the regular expressions of a group match; names are looked up in slices.
 
+A run sees the topics that the member sees whose heartbeat began it (KIP-848); the result serves the whole group.
+
 A run takes one regular expression after the other and goes over all topic names with each. Every slice of names is a
 step of its own, and compiles one expression at most: a group may have as many of them as members, and no group may keep
 the others waiting. Its result is written as records; if it differs from the one before, the group begins a new epoch.
@@ -13,9 +15,9 @@ from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_steps import Trial
 from ottla.groups.consumer_values import ResolvedRegex
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.topics import Topics
-from ottla.groups.values import Decision, Moment
+from ottla.groups.values import GroupDecision, Moment
 from ottla.kernel.patterns import BadPattern, Matcher, compile_pattern
 
 REST_MS = 10_000
@@ -38,18 +40,21 @@ class _Run:
 class RegexRuns:
     """The runs of one shard's groups: at most one for each group at a time."""
 
-    def __init__(self, deadlines: Deadlines, topics: Topics, refresh_interval_ms: int) -> None:
+    def __init__(self, deadlines: KeyedDeadlines, topics: Topics, refresh_interval_ms: int) -> None:
         self._deadlines = deadlines
         self._topics = topics
         self._refresh_interval_ms = refresh_interval_ms
         self._running: dict[str, _Run] = {}
+        self._seen: dict[str, Matcher] = {}
+        """The topics that a run may match, by the member that began it."""
         self._ended: dict[str, tuple[int, int]] = {}
         """The time of a group's last run, and the version of the topics that it looked at."""
 
-    def want(self, group_id: str, now: Moment) -> None:
+    def want(self, group_id: str, sees: Matcher, now: Moment) -> None:
         """Begin a run now, unless one is under way."""
         key = DeadlineKey(DeadlineKind.REGEX, group_id)
         if self._deadlines.at(key) is None:
+            self._seen[group_id] = sees
             self._deadlines.set(key, now.mono_ms)
 
     def is_due(self, group: ConsumerGroup, now: Moment) -> bool:
@@ -62,12 +67,12 @@ class RegexRuns:
         since_ms = now.mono_ms - ended_ms
         return since_ms >= (self._refresh_interval_ms if version == self._topics.version else REST_MS)
 
-    def go_on(self, group: ConsumerGroup, now: Moment, out: Decision) -> None:
+    def go_on(self, group: ConsumerGroup, now: Moment, out: GroupDecision) -> None:
         """Match the next names; after the last one write the matches."""
         run = self._running.get(group.group_id)
         if run is None:
             run = self._running[group.group_id] = self._begin(group)
-        _step(run)
+        _step(run, self._seen[group.group_id])
         if run.left:
             self._deadlines.set(DeadlineKey(DeadlineKind.REGEX, group.group_id), now.mono_ms)
             return
@@ -80,12 +85,13 @@ class RegexRuns:
     def forget(self, group_id: str) -> None:
         self._deadlines.cancel(DeadlineKey(DeadlineKind.REGEX, group_id))
         self._running.pop(group_id, None)
+        self._seen.pop(group_id, None)
         self._ended.pop(group_id, None)
 
     def _begin(self, group: ConsumerGroup) -> _Run:
         return _Run(self._topics.version, tuple(self._topics.names()), sorted(group.used_regexes(), reverse=True))
 
-    def _write(self, group: ConsumerGroup, run: _Run, now: Moment, out: Decision) -> None:
+    def _write(self, group: ConsumerGroup, run: _Run, now: Moment, out: GroupDecision) -> None:
         """Write the matches for members that still subscribe, and a new epoch where they change their topics."""
         trial = Trial(group)
         for regex, names in run.matched.items():
@@ -101,7 +107,7 @@ class RegexRuns:
             out.write(entry)
 
 
-def _step(run: _Run) -> None:
+def _step(run: _Run, sees: Matcher) -> None:
     """Match the next names with one of the expressions."""
     if not run.left:
         return
@@ -110,7 +116,7 @@ def _step(run: _Run) -> None:
         run.matches = _compiled(regex)
     names = run.names[run.place : run.place + _NAMES_PER_TURN]
     run.place += len(names)
-    run.matched.setdefault(regex, []).extend(filter(run.matches, names))
+    run.matched.setdefault(regex, []).extend(name for name in names if run.matches(name) and sees(name))
     if run.place >= len(run.names):
         run.left.pop()
         run.matches, run.place = None, 0

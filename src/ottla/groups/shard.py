@@ -15,7 +15,7 @@ from ottla.groups.classic_join import Joins
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_groups import ConsumerGroups
 from ottla.groups.consumer_values import JOINING
-from ottla.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from ottla.groups.deadlines import DeadlineKey, DeadlineKind, KeyedDeadlines
 from ottla.groups.entries import decode_entry, encode_entry, group_entry, is_offset, writable
 from ottla.groups.group import Group, GroupState
 from ottla.groups.kinds import AnyGroup, listed
@@ -24,9 +24,9 @@ from ottla.groups.rebalance import Rebalances
 from ottla.groups.topics import NoTopics, Topics
 from ottla.groups.values import (
     Caller,
-    ConsumerSettings,
-    Decision,
-    Entry,
+    ConsumerGroupSettings,
+    GroupDecision,
+    GroupEntry,
     GroupSettings,
     Moment,
     Ticket,
@@ -35,7 +35,7 @@ from ottla.groups.values import (
 )
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.retention import ExpiryRounds
-from ottla.kernel.shards import Writer
+from ottla.kernel.shards import TransactionalWriter
 from ottla.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.messages.delete_groups import DeletableGroupResult
@@ -83,13 +83,13 @@ class GroupShard:
         new_suffix: Callable[[], str],
         *,
         topics: Topics | None = None,
-        consumer_settings: Callable[[str], ConsumerSettings] = lambda _: ConsumerSettings(),
+        consumer_settings: Callable[[str], ConsumerGroupSettings] = lambda _: ConsumerGroupSettings(),
     ) -> None:
         self.settings = settings
         self.groups: dict[str, Group] = {}
         """The classic groups."""
         self.offsets = Offsets(settings)
-        self._deadlines = Deadlines()
+        self._deadlines = KeyedDeadlines()
         self._rebalances = Rebalances(settings, self._deadlines)
         self._joins = Joins(self._rebalances, new_suffix)
         self._expiry = ExpiryRounds(_GROUPS_PER_EXPIRY)
@@ -104,8 +104,8 @@ class GroupShard:
 
     # Membership
 
-    def join_group(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
-        out = Decision()
+    def join_group(self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> GroupDecision:
+        out = GroupDecision()
         error = ErrorCode.NONE
         group = self.groups.get(request.group_id)
         other = self.consumers.groups.get(request.group_id)
@@ -131,8 +131,8 @@ class GroupShard:
         self._drop_if_bare(group)
         return out
 
-    def sync_group(self, request: SyncGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
-        out = Decision()
+    def sync_group(self, request: SyncGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> GroupDecision:
+        out = GroupDecision()
         group = self.groups.get(request.group_id)
         if not request.group_id:
             out.answer(ticket, SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
@@ -144,8 +144,8 @@ class GroupShard:
             classic_sync.sync(self._rebalances, group, request, Turn(caller, ticket, now, out))
         return out
 
-    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now: Moment) -> Decision:
-        out = Decision()
+    def heartbeat(self, request: HeartbeatRequest, ticket: Ticket, now: Moment) -> GroupDecision:
+        out = GroupDecision()
         group = self.groups.get(request.group_id)
         if not request.group_id:
             error = ErrorCode.INVALID_GROUP_ID
@@ -158,8 +158,8 @@ class GroupShard:
         out.answer(ticket, HeartbeatResponse(error_code=error))
         return out
 
-    def leave_group(self, request: LeaveGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
-        out = Decision()
+    def leave_group(self, request: LeaveGroupRequest, caller: Caller, ticket: Ticket, now: Moment) -> GroupDecision:
+        out = GroupDecision()
         group = self.groups.get(request.group_id)
         if not request.group_id:
             out.answer(ticket, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
@@ -174,12 +174,12 @@ class GroupShard:
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now: Moment
-    ) -> Decision:
+    ) -> GroupDecision:
         """Handle a heartbeat: a member of the consumer protocol joins, stays or leaves.
 
         An empty classic group gives way to it; a classic group with members becomes a consumer group.
         """
-        out = Decision()
+        out = GroupDecision()
         classic = self.groups.get(request.group_id)
         taken = classic is not None and not classic.is_empty
         joins = request.member_epoch == JOINING
@@ -206,9 +206,11 @@ class GroupShard:
 
     # Offsets
 
-    def commit_offsets(self, request: OffsetCommitRequest, caller: Caller, ticket: Ticket, now: Moment) -> Decision:
+    def commit_offsets(
+        self, request: OffsetCommitRequest, caller: Caller, ticket: Ticket, now: Moment
+    ) -> GroupDecision:
         """Commit offsets of topics whose ids and names are both filled in. An ErrorCode refuses them all."""
-        out = Decision()
+        out = GroupDecision()
         group = self.groups.get(request.group_id)
         if (consumers := self.consumers.groups.get(request.group_id)) is not None:
             group = None
@@ -229,12 +231,12 @@ class GroupShard:
         self,
         request: TxnOffsetCommitRequest,
         topic_ids: dict[str, bytes],
-        writer: Writer,
+        writer: TransactionalWriter,
         ticket: Ticket,
         now: Moment,
-    ) -> Decision:
+    ) -> GroupDecision:
         """Keep offsets until their transaction ends, of topics whose ids are given. An ErrorCode refuses them all."""
-        out = Decision()
+        out = GroupDecision()
         if (consumers := self.consumers.groups.get(request.group_id)) is not None:
             error = consumer_members.transactional_error(consumers, request, topic_ids)
         else:
@@ -248,16 +250,16 @@ class GroupShard:
         out.answer(ticket, transactional.commit(self.offsets, request, topic_ids, now, out))
         return out
 
-    def fetch_offsets(self, request: OffsetFetchRequestGroup, *, require_stable: bool, ticket: Ticket) -> Decision:
+    def fetch_offsets(self, request: OffsetFetchRequestGroup, *, require_stable: bool, ticket: Ticket) -> GroupDecision:
         """The offsets of a group. An ErrorCode refuses them all."""
-        out = Decision()
+        out = GroupDecision()
         consumers = self.consumers.groups.get(request.group_id)
         error = ErrorCode.NONE if consumers is None else consumer_members.fetch_error(consumers, request)
         out.answer(ticket, error or self.offsets.fetch(request, require_stable=require_stable))
         return out
 
-    def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket) -> Decision:
-        out = Decision()
+    def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket) -> GroupDecision:
+        out = GroupDecision()
         group = self.group(request.group_id)
         if not request.group_id:
             out.answer(ticket, ErrorCode.INVALID_GROUP_ID)
@@ -269,21 +271,21 @@ class GroupShard:
             out.answer(ticket, self.offsets.delete(group, request, out))
         return out
 
-    def topics_deleted(self, topics: dict[str, bytes]) -> Decision:
+    def topics_deleted(self, topics: dict[str, bytes]) -> GroupDecision:
         """Drop the offsets that were committed for deleted topics, by name and id."""
-        out = Decision()
+        out = GroupDecision()
         self.offsets.delete_topics(topics, out)
         return out
 
     # Groups
 
-    def describe_group(self, group_id: str, caller: Caller, ticket: Ticket) -> Decision:
-        out = Decision()
+    def describe_group(self, group_id: str, caller: Caller, ticket: Ticket) -> GroupDecision:
+        out = GroupDecision()
         out.answer(ticket, classic_described.described(self.groups.get(group_id), group_id, caller.version))
         return out
 
-    def describe_consumer_group(self, group_id: str, ticket: Ticket) -> Decision:
-        out = Decision()
+    def describe_consumer_group(self, group_id: str, ticket: Ticket) -> GroupDecision:
+        out = GroupDecision()
         group = self.consumers.groups.get(group_id)
         if group is None:
             out.answer(ticket, consumer_members.not_described(group_id, classic=group_id in self.groups))
@@ -295,14 +297,14 @@ class GroupShard:
         assignor = self.consumers.preferred_assignor(group)
         return consumer_members.described(group, assignor, self.consumers.topics)
 
-    def list_groups(self, request: ListGroupsRequest, ticket: Ticket) -> Decision:
+    def list_groups(self, request: ListGroupsRequest, ticket: Ticket) -> GroupDecision:
         """The groups in these states and of these types, names in any case; an empty filter lets all pass."""
-        out = Decision()
+        out = GroupDecision()
         out.answer(ticket, listed(self.all_groups(), request))
         return out
 
-    def delete_group(self, group_id: str, ticket: Ticket) -> Decision:
-        out = Decision()
+    def delete_group(self, group_id: str, ticket: Ticket) -> GroupDecision:
+        out = GroupDecision()
         group = self.group(group_id)
         error = ErrorCode.NONE
         if group is None:
@@ -317,14 +319,14 @@ class GroupShard:
 
     # The log
 
-    def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
+    def encode(self, entry: GroupEntry) -> tuple[bytes, bytes | None]:
         return encode_entry(entry)
 
-    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+    def decode(self, key: bytes, value: bytes | None) -> GroupEntry | None:
         """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
 
-    def owner(self, entry: Entry) -> str:
+    def owner(self, entry: GroupEntry) -> str:
         """The group that an entry is about."""
         key = entry.key
         return key.group if isinstance(key, OffsetCommitKey | GroupMetadataKey) else key.group_id
@@ -333,7 +335,7 @@ class GroupShard:
         """True for offsets: a value that a later one follows leaves nothing behind."""
         return is_offset(key)
 
-    def apply(self, entry: Entry, record_offset: int, producer: int = NO_PRODUCER) -> None:
+    def apply(self, entry: GroupEntry, record_offset: int, producer: int = NO_PRODUCER) -> None:
         """Take in one entry: appended a moment ago, or read back from the log."""
         key, value = entry.key, entry.value
         if isinstance(key, OffsetCommitKey):
@@ -360,9 +362,9 @@ class GroupShard:
         """End a transaction that committed offsets here."""
         self.offsets.apply_marker(producer, committed=committed)
 
-    def loaded(self, now: Moment) -> Decision:
+    def loaded(self, now: Moment) -> GroupDecision:
         """Begin all sessions and the clock of retention, as the log has been read to its end."""
-        out = Decision()
+        out = GroupDecision()
         self.consumers.loaded(now)
         for group in self.groups.values():
             self._rebalances.hear_all(group, now)
@@ -371,9 +373,9 @@ class GroupShard:
         self._deadlines.set(_EXPIRY, now.mono_ms + self.settings.offsets_retention_check_interval_ms)
         return out
 
-    def refused(self, decision: Decision, error: ErrorCode, now: Moment) -> Decision:
+    def refused(self, decision: GroupDecision, error: ErrorCode, now: Moment) -> GroupDecision:
         """Answer the requests of a decision whose entries were not written with the error."""
-        instead = Decision()
+        instead = GroupDecision()
         for reply in decision.replies:
             instead.answer(reply.ticket, coordinator_error(error))
         if decision.if_refused is not None:
@@ -395,12 +397,12 @@ class GroupShard:
         """Postpone all sessions by the time in which the process stood still and heard no members (rule A5)."""
         self._deadlines.postpone(late_ms)
 
-    def tick(self, now: Moment) -> Decision | None:
+    def tick(self, now: Moment) -> GroupDecision | None:
         """The decision for one deadline that has passed; None once none has. Call again after carrying it out."""
         key = self._deadlines.take(now.mono_ms)
         if key is None:
             return None
-        out = Decision()
+        out = GroupDecision()
         if key == _EXPIRY:
             self._expire(now, out)
             return out
@@ -421,7 +423,7 @@ class GroupShard:
         self._drop_if_bare(group)
         return out
 
-    def _expire(self, now: Moment, out: Decision) -> None:
+    def _expire(self, now: Moment, out: GroupDecision) -> None:
         """Look through some of the groups; the rest of a round follows at once, the next round after the interval."""
         every = (group.group_id for group in self.all_groups())
         for group_id in self._expiry.next_part(every):
@@ -435,7 +437,7 @@ class GroupShard:
 
     # Keeping groups
 
-    def _write_end(self, group: AnyGroup, out: Decision) -> None:
+    def _write_end(self, group: AnyGroup, out: GroupDecision) -> None:
         """Write that a group without members is gone."""
         if isinstance(group, ConsumerGroup):
             self.consumers.delete(group, out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ottla.groups.entries import offset_entry
 from ottla.groups.group import Group, GroupState
 from ottla.groups.offsets import Offsets
-from ottla.groups.values import Decision, Moment
+from ottla.groups.values import GroupDecision, Moment
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.group_records import OffsetCommitValue
 from ottla.messages.txn_offset_commit import (
@@ -39,7 +39,7 @@ def refusal(group: Group | None, request: TxnOffsetCommitRequest) -> ErrorCode:
 
 
 def commit(
-    offsets: Offsets, request: TxnOffsetCommitRequest, topic_ids: dict[str, bytes], now: Moment, out: Decision
+    offsets: Offsets, request: TxnOffsetCommitRequest, topic_ids: dict[str, bytes], now: Moment, out: GroupDecision
 ) -> TxnOffsetCommitResponse:
     """Write the offsets of topics whose ids are known."""
     response = TxnOffsetCommitResponse()

@@ -33,11 +33,11 @@ ConsumerValue: TypeAlias = (
 
 __all__ = [
     "Caller",
+    "ConsumerGroupSettings",
     "ConsumerKey",
-    "ConsumerSettings",
     "ConsumerValue",
-    "Decision",
-    "Entry",
+    "GroupDecision",
+    "GroupEntry",
     "GroupSettings",
     "MigrationPolicy",
     "Moment",
@@ -48,6 +48,11 @@ __all__ = [
 ]
 
 
+def everything(name: str) -> bool:
+    """The view of a client that may know of every topic."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The asking client, as DescribeGroups will show it, and its version of the API."""
@@ -55,10 +60,12 @@ class Caller:
     client_id: str
     client_host: str
     version: int
+    sees: Callable[[str], bool] = everything
+    """Tells of a topic's name whether this client may know of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerSettings:
+class ConsumerGroupSettings:
     """The options of one group of the consumer protocol, under Kafka's defaults."""
 
     session_timeout_ms: int = 45_000
@@ -103,7 +110,7 @@ class GroupSettings:
     migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
 
-class Entry(NamedTuple):
+class GroupEntry(NamedTuple):
     """One record of `__consumer_offsets`; a value of None is a tombstone."""
 
     key: OffsetCommitKey | GroupMetadataKey | ConsumerKey
@@ -111,14 +118,14 @@ class Entry(NamedTuple):
     value_version: int
 
 
-class Decision(Outcome[Entry]):
+class GroupDecision(Outcome[GroupEntry]):
     """A group shard's decision. Where the append is refused, `GroupShard.refused` takes over."""
 
     __slots__ = ("if_refused",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.if_refused: Callable[[Moment, Decision], None] | None = None
+        self.if_refused: Callable[[Moment, GroupDecision], None] | None = None
         """Undoes in memory a decision whose entries were not written."""
 
 
@@ -129,7 +136,7 @@ class Turn:
     caller: Caller
     ticket: Ticket
     now: Moment
-    out: Decision
+    out: GroupDecision
 
     def answer(self, answer: object) -> None:
         self.out.answer(self.ticket, answer)

@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ottla.config.option import nearest
-from ottla.jobs.letters import Letter
+from ottla.jobs.letters import DeadLetter
 from ottla.kernel.quantities import moment_ms
 
 Value = str | int | None
-_TEXTS: dict[str, Callable[[Letter, int], Value]] = {
+_TEXTS: dict[str, Callable[[DeadLetter, int], Value]] = {
     "topic": lambda letter, _: letter.cause.topic,
     "reason": lambda letter, _: letter.cause.reason,
     "exception": lambda letter, _: letter.cause.exception,
     "stage": lambda letter, _: letter.cause.stage,
     "connector": lambda letter, _: letter.cause.connector,
 }
-_NUMBERS: dict[str, Callable[[Letter, int], Value]] = {
+_NUMBERS: dict[str, Callable[[DeadLetter, int], Value]] = {
     "partition": lambda letter, _: letter.cause.partition,
     "offset": lambda letter, _: letter.cause.offset,
     "task": lambda letter, _: letter.cause.task,
@@ -49,7 +49,7 @@ class Condition:
     sign: str
     values: tuple[Value, ...]
 
-    def holds(self, letter: Letter, timestamp: int) -> bool:
+    def holds(self, letter: DeadLetter, timestamp: int) -> bool:
         """True for a letter; `timestamp` is that of its record in the dead letter topic."""
         found = (_TEXTS.get(self.name) or _NUMBERS[self.name])(letter, timestamp)
         if self.sign in ("=", "!="):
@@ -81,7 +81,7 @@ def condition(text: str, now_ms: int) -> Condition:
     return Condition(name, sign, tuple(_number(text, name, each, now_ms) for each in _parts(value, several=several)))
 
 
-def all_hold(conditions: Sequence[Condition], letter: Letter, timestamp: int) -> bool:
+def all_hold(conditions: Sequence[Condition], letter: DeadLetter, timestamp: int) -> bool:
     """True where every condition holds."""
     return all(each.holds(letter, timestamp) for each in conditions)
 

@@ -89,7 +89,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class DeadLetter:
     """The headers of a dead letter, read."""
 
     cause: Cause
@@ -145,7 +145,7 @@ def lost_parts(key: bytes | None, value: bytes | None, most: int, headers: int) 
     return [*lost, (_SHORTENED[2], _text(headers))] if headers else lost
 
 
-def read_letter(headers: Iterable[Header]) -> Letter:
+def read_letter(headers: Iterable[Header]) -> DeadLetter:
     """The cause in a letter's headers, of any style, and the record's own headers.
 
     UnreadableLetter for a number that is none. The last headers count: a record that was refused twice has two causes.
@@ -163,10 +163,10 @@ def read_letter(headers: Iterable[Header]) -> Letter:
     redriven = _value("offset", REDRIVEN, found.get(REDRIVEN)) or 0
     assert isinstance(redriven, int)
     cause = Cause(**values)  # type: ignore[arg-type]  # `_value` gives numbers for `_NUMBERS`, text for the others
-    return Letter(cause, tuple(own), redriven, shortened=any(name in found for name in _SHORTENED))
+    return DeadLetter(cause, tuple(own), redriven, shortened=any(name in found for name in _SHORTENED))
 
 
-def redriven_headers(letter: Letter) -> list[Header]:
+def redriven_headers(letter: DeadLetter) -> list[Header]:
     """The headers of the record when it is sent back: its own, and how often that was done."""
     return [*letter.headers, (REDRIVEN, _text(letter.redriven + 1))]
 

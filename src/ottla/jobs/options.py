@@ -18,7 +18,7 @@ from ottla.kernel.quantities import duration_ms, size_bytes
 HIDDEN = "[hidden]"
 
 
-class Kind(Enum):
+class JobOptionKind(Enum):
     """The type of an option's value."""
 
     TEXT = "text"
@@ -32,7 +32,7 @@ class Kind(Enum):
     PORT = "a port, 0 to 65535"
 
 
-class Kept(Enum):
+class KeptFor(Enum):
     """The time for which an option has its value, in jobs that keep their options."""
 
     ONCE = "for this run"
@@ -49,10 +49,10 @@ class JobOption:
     """One option. Its flag is `--name` with dashes, unless `flag` names another."""
 
     name: str
-    kind: Kind
+    kind: JobOptionKind
     default: object
     doc: str
-    kept: Kept = Kept.LATEST
+    kept: KeptFor = KeptFor.LATEST
     group: str = ""
     metavar: str = ""
     choices: tuple[str, ...] = ()
@@ -72,10 +72,10 @@ class JobOption:
 
     def shown(self, value: object) -> str:
         """A value for logs and pages."""
-        return HIDDEN if self.kind is Kind.SECRET and value else str(value)
+        return HIDDEN if self.kind is JobOptionKind.SECRET and value else str(value)
 
 
-class Options:
+class JobOptions:
     """The options of one kind of job."""
 
     def __init__(self, owner: str, options: Iterable[JobOption], *, beside: Sequence[str] = ()) -> None:
@@ -136,21 +136,21 @@ class Options:
 def value_of(option: JobOption, value: object) -> object:
     """A value of an option, as the job has it."""
     match option.kind:
-        case Kind.FLAG if isinstance(value, bool):
+        case JobOptionKind.FLAG if isinstance(value, bool):
             return value
-        case Kind.TEXT | Kind.SECRET if isinstance(value, str):
+        case JobOptionKind.TEXT | JobOptionKind.SECRET if isinstance(value, str):
             return _chosen(option, value)
-        case Kind.NAMES if isinstance(value, str):
+        case JobOptionKind.NAMES if isinstance(value, str):
             return value
-        case Kind.NAMES if _is_texts(value):
+        case JobOptionKind.NAMES if _is_texts(value):
             return _joined(option, value)
-        case Kind.LIST if _is_texts(value):
+        case JobOptionKind.LIST if _is_texts(value):
             return tuple(value)
-        case Kind.LIST if isinstance(value, str):
+        case JobOptionKind.LIST if isinstance(value, str):
             return (value,)
-        case Kind.SIZE | Kind.DURATION if isinstance(value, str) or _is_number(value):
+        case JobOptionKind.SIZE | JobOptionKind.DURATION if isinstance(value, str) or _is_number(value):
             return _quantity(option, value)
-        case Kind.COUNT | Kind.PORT if _is_number(value):
+        case JobOptionKind.COUNT | JobOptionKind.PORT if _is_number(value):
             return _number(option, value)
     raise TypeError(f"{option.name} is {option.kind.value}, not {option.shown(repr(value))}")
 
@@ -158,20 +158,22 @@ def value_of(option: JobOption, value: object) -> object:
 def value_of_text(option: JobOption, text: str) -> object:
     """A value of an option from its text in a property file."""
     stripped = text.strip()
-    if option.kind is Kind.FLAG:
+    if option.kind is JobOptionKind.FLAG:
         if stripped.lower() not in ("true", "false"):
             raise OptionRefused(f"{option.spelt} {stripped}: write true or false")
         return stripped.lower() == "true"
-    if option.kind is Kind.LIST:
+    if option.kind is JobOptionKind.LIST:
         return tuple(each.strip() for each in stripped.split(",")) if stripped else ()
-    return value_of(option, number_of(option, stripped) if option.kind in (Kind.COUNT, Kind.PORT) else stripped)
+    return value_of(
+        option, number_of(option, stripped) if option.kind in (JobOptionKind.COUNT, JobOptionKind.PORT) else stripped
+    )
 
 
 def number_of(option: JobOption, text: str) -> int:
     """The number in the text of a COUNT or a PORT."""
     if not (text.isascii() and text.isdigit()):
         raise OptionRefused(
-            f"{option.spelt}: not a {'port' if option.kind is Kind.PORT else 'positive number'}: {text}"
+            f"{option.spelt}: not a {'port' if option.kind is JobOptionKind.PORT else 'positive number'}: {text}"
         )
     return int(text)
 
@@ -188,7 +190,7 @@ def add_flag(
     A FLAG has a `--no-` beside it. `also` are other flags; `read` makes a value of a text, for other kinds than FLAG.
     """
     flags, place = [*also, option.spelt], place or option.name
-    if option.kind is Kind.FLAG:
+    if option.kind is JobOptionKind.FLAG:
         group.add_argument(*flags, dest=place, action="store_const", const=True, help=option.doc)
         group.add_argument(
             f"--no-{option.spelt[2:]}", dest=place, action="store_const", const=False, help=argparse.SUPPRESS
@@ -196,7 +198,7 @@ def add_flag(
         return
     group.add_argument(
         *flags, dest=place, type=read, help=_help(option), metavar=option.metavar or None,
-        choices=option.choices or None, action="append" if option.kind is Kind.LIST else "store",
+        choices=option.choices or None, action="append" if option.kind is JobOptionKind.LIST else "store",
     )  # fmt: skip
 
 
@@ -205,9 +207,11 @@ def typed(option: JobOption) -> Callable[[str], object]:
 
     def read(text: str) -> object:
         try:
-            if option.kind is Kind.LIST:
+            if option.kind is JobOptionKind.LIST:
                 return text
-            return value_of(option, number_of(option, text) if option.kind in (Kind.COUNT, Kind.PORT) else text)
+            return value_of(
+                option, number_of(option, text) if option.kind in (JobOptionKind.COUNT, JobOptionKind.PORT) else text
+            )
         except OptionRefused as fault:
             raise argparse.ArgumentTypeError(str(fault).partition(": ")[2] or str(fault)) from fault
 
@@ -217,8 +221,8 @@ def typed(option: JobOption) -> Callable[[str], object]:
 def _help(option: JobOption) -> str:
     shown = option.shown(option.default or "")
     if isinstance(option.default, int):
-        shown = f"{option.default >> 20}MiB" if option.kind is Kind.SIZE else f"{option.default:,}"
-    text = f"{option.doc}; default {shown}" if shown and option.kind is not Kind.LIST else option.doc
+        shown = f"{option.default >> 20}MiB" if option.kind is JobOptionKind.SIZE else f"{option.default:,}"
+    text = f"{option.doc}; default {shown}" if shown and option.kind is not JobOptionKind.LIST else option.doc
     return text.replace("%", "%%")
 
 
@@ -245,22 +249,22 @@ def _chosen(option: JobOption, text: str) -> str:
 
 
 def _quantity(option: JobOption, value: object) -> int:
-    read = size_bytes if option.kind is Kind.SIZE else duration_ms
+    read = size_bytes if option.kind is JobOptionKind.SIZE else duration_ms
     try:
         number = read(value) if isinstance(value, str) else cast("int", value)
     except ValueError as fault:
         raise OptionRefused(f"{option.spelt}: {fault}") from None
     if number <= 0:
         raise OptionRefused(
-            f"{option.spelt} {value}: give a {'size' if option.kind is Kind.SIZE else 'duration'} above 0"
+            f"{option.spelt} {value}: give a {'size' if option.kind is JobOptionKind.SIZE else 'duration'} above 0"
         )
     return number
 
 
 def _number(option: JobOption, value: object) -> int:
     number = cast("int", value)
-    if option.kind is Kind.COUNT and number <= 0:
+    if option.kind is JobOptionKind.COUNT and number <= 0:
         raise OptionRefused(f"{option.spelt} {number}: give a number above 0")
-    if option.kind is Kind.PORT and not 0 <= number <= 65_535:
+    if option.kind is JobOptionKind.PORT and not 0 <= number <= 65_535:
         raise OptionRefused(f"{option.spelt} {number}: give a port, 0 to 65535")
     return number

@@ -18,7 +18,7 @@ from ottla.client.errors import ClientError, TransactionMustAbort
 from ottla.client.model import EARLIEST, LATEST, CommittedOffset, ConsumedRecord, IsolationLevel
 from ottla.jobs.done import MOST_METADATA, Done, ForeignPosition, read_done
 from ottla.jobs.letter_filter import Condition, all_hold
-from ottla.jobs.letters import Letter, UnreadableLetter, read_letter, redriven_headers
+from ottla.jobs.letters import DeadLetter, UnreadableLetter, read_letter, redriven_headers
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
@@ -45,7 +45,7 @@ class RedriveRefused(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedLetters:
     """The letters to send, and where to."""
 
     topic: str
@@ -62,7 +62,7 @@ class Wanted:
     dry: bool = False
 
 
-class Kind(NamedTuple):
+class LetterKind(NamedTuple):
     """Letters that were refused for reasons of one kind."""
 
     topic: str
@@ -71,7 +71,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(slots=True)
-class Report:
+class RedriveReport:
     """The outcome so far."""
 
     read: int = 0
@@ -81,18 +81,18 @@ class Report:
     chosen: int = 0
     """The letters for which the conditions hold; none is read beyond the limit."""
     sent: int = 0
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[LetterKind] = field(default_factory=Counter)
     """The chosen letters by origin and reason."""
     to: Counter[str] = field(default_factory=Counter)
     """The letters sent, or to be sent, by topic."""
     left: Counter[str] = field(default_factory=Counter)
     """The chosen letters that could not be sent, by the reason why."""
 
-    def note(self, letter: Letter) -> None:
+    def note(self, letter: DeadLetter) -> None:
         """Count a chosen letter."""
-        kind = Kind(letter.cause.topic or "?", letter.cause.stage or "", letter.cause.kind)
+        kind = LetterKind(letter.cause.topic or "?", letter.cause.stage or "", letter.cause.kind)
         if kind not in self.kinds and len(self.kinds) >= MOST_KINDS:
-            kind = Kind("", "", OTHER_KINDS)
+            kind = LetterKind("", "", OTHER_KINDS)
         self.kinds[kind] += 1
 
 
@@ -102,7 +102,7 @@ class _Parcel(NamedTuple):
     record: ConsumedRecord
     first: int
     """The first offset behind the record before it: what lies between holds no record."""
-    letter: Letter
+    letter: DeadLetter
     topic: str
     partition: int | None
 
@@ -111,7 +111,11 @@ class Redrive:
     """One run over one dead letter topic, from where the group stands to the topic's end at the beginning."""
 
     def __init__(
-        self, consumer: Consumer, producer: Producer | None, wanted: Wanted, show: Callable[[Report, int], None]
+        self,
+        consumer: Consumer,
+        producer: Producer | None,
+        wanted: WantedLetters,
+        show: Callable[[RedriveReport, int], None],
     ) -> None:
         """`producer` has the group's name as its transactional id; None for a dry run.
 
@@ -129,9 +133,9 @@ class Redrive:
         """The number of partitions of each topic to send to, or why nothing can be sent there."""
         self._ready = 0
         """The letters that were sent, or are about to be; those that cannot be do not count against the limit."""
-        self.report = Report()
+        self.report = RedriveReport()
 
-    def run(self) -> Report:
+    def run(self) -> RedriveReport:
         """Send the letters; RedriveRefused where the group or the topic cannot be used."""
         wanted, consumer = self._wanted, self._consumer
         if wanted.to == wanted.topic:
@@ -220,7 +224,7 @@ class Redrive:
         self._ready += 1
         return _Parcel(record, first, letter, *found)
 
-    def _destination(self, letter: Letter) -> tuple[str, int | None] | str:
+    def _destination(self, letter: DeadLetter) -> tuple[str, int | None] | str:
         """Topic and, where it matters, partition; a sentence why the letter cannot be sent."""
         wanted = self._wanted
         topic = wanted.to or letter.cause.topic

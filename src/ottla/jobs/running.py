@@ -18,7 +18,7 @@ from types import FrameType
 
 from ottla.client.errors import may_retry
 from ottla.jobs.progress import CLEAR
-from ottla.jobs.states import Effect, Event, Fault, Job, RestartPolicy, State, Status
+from ottla.jobs.states import Effect, Event, Job, JobFault, JobState, JobStatus, RestartPolicy
 from ottla.metrics.metric import Metric, Sample
 
 JOB_STATE = Metric(
@@ -29,7 +29,7 @@ JOB_FAILURES = Metric("ottla_job_failures_in_a_row", "gauge", "Failures since th
 log = logging.getLogger("ottla.jobs")
 
 
-class Run:
+class JobRun:
     """One attempt, for the work: it looks at `ending` between its steps, and calls `began` once it is under way."""
 
     def __init__(self, began: Callable[[], None]) -> None:
@@ -37,7 +37,7 @@ class Run:
         self.began = began
 
 
-Work = Callable[[Run], None]
+Work = Callable[[JobRun], None]
 """The work of a job. It returns when it is done or `ending` is set, and raises where it fails."""
 
 
@@ -50,7 +50,7 @@ class Running:
         work: Work,
         *,
         policy: RestartPolicy | None = None,
-        fault_of: Callable[[Exception], Fault] | None = None,
+        fault_of: Callable[[Exception], JobFault] | None = None,
         now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
     ) -> None:
         """`fault_of` says what an error of the work means; by default `error_fault` does."""
@@ -60,10 +60,10 @@ class Running:
         self._now_ms = now_ms
         self._changed = threading.Condition()
         self._job = Job(policy, now_ms=now_ms())
-        self._run = Run(lambda: None)
+        self._run = JobRun(lambda: None)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> JobStatus:
         """The present state, with the last fault."""
         return self._job.status
 
@@ -76,19 +76,19 @@ class Running:
         self._tell(Event.RESUME)
         while True:
             with self._changed:
-                while self.status.state in (State.PAUSED, State.RESTARTING):
+                while self.status.state in (JobState.PAUSED, JobState.RESTARTING):
                     self._wait()
                 if not self.status.state.has_work:
                     break
                 run = self._run
             self._attempt(run)
-        return 1 if self.status.state is State.FAILED else 0
+        return 1 if self.status.state is JobState.FAILED else 0
 
     def samples(self) -> list[Sample]:
         """The metrics of the job now."""
         return job_samples(self.name, self.status)
 
-    def _attempt(self, run: Run) -> None:
+    def _attempt(self, run: JobRun) -> None:
         try:
             if not run.ending.is_set():
                 self._work(run)
@@ -108,7 +108,7 @@ class Running:
     def _carry_out(self, effect: Effect | None) -> None:
         """With the lock held. The wait for the next attempt is in `run`, as is the work itself."""
         if effect is Effect.BEGIN:
-            self._run = Run(lambda: self._tell(Event.BEGAN))
+            self._run = JobRun(lambda: self._tell(Event.BEGAN))
         elif effect is Effect.END:
             self._run.ending.set()
 
@@ -122,18 +122,18 @@ class Running:
         self._tell(Event.DUE)
 
 
-def error_fault(error: Exception) -> Fault:
+def error_fault(error: Exception) -> JobFault:
     """The fault that an error is. Brokers that are away, and what the system says of connections, may pass."""
     may_pass = may_retry(error) or isinstance(error, ConnectionError | TimeoutError)
     lines = str(error).strip().splitlines()
     reason = lines[0] if lines else type(error).__name__
-    return Fault(reason, "".join(traceback.format_exception(error)), may_pass=may_pass)
+    return JobFault(reason, "".join(traceback.format_exception(error)), may_pass=may_pass)
 
 
-def job_samples(name: str, status: Status) -> list[Sample]:
+def job_samples(name: str, status: JobStatus) -> list[Sample]:
     """The metrics of a job with this status."""
     return [
-        *(Sample(JOB_STATE, (name, state.value), int(state is status.state)) for state in State),
+        *(Sample(JOB_STATE, (name, state.value), int(state is status.state)) for state in JobState),
         Sample(JOB_RESTARTS, (name,), status.restarts),
         Sample(JOB_FAILURES, (name,), status.failures),
     ]

@@ -9,12 +9,12 @@ import time
 from collections.abc import Awaitable, Callable
 
 from ottla.jobs.running import error_fault
-from ottla.jobs.states import Effect, Event, Fault, Job, RestartPolicy, State, Status
+from ottla.jobs.states import Effect, Event, Job, JobFault, JobState, JobStatus, RestartPolicy
 
 log = logging.getLogger("ottla.jobs")
 
 
-class Run:
+class AsyncJobRun:
     """One attempt, for the work: it waits for `ending` between its steps, and calls `began` once it is under way."""
 
     def __init__(self, began: Callable[[], None]) -> None:
@@ -22,11 +22,11 @@ class Run:
         self.began = began
 
 
-Work = Callable[[Run], Awaitable[None]]
+Work = Callable[[AsyncJobRun], Awaitable[None]]
 """The work of a job. It returns when it is done or `ending` is set, and raises where it fails."""
 
 
-class Running:
+class RunningAsync:
     """Runs a job until it is stopped, is done, or has failed for good. For one event loop."""
 
     def __init__(
@@ -35,8 +35,8 @@ class Running:
         work: Work,
         *,
         policy: RestartPolicy | None = None,
-        fault_of: Callable[[Exception], Fault] = error_fault,
-        on_state: Callable[[Status], None] = lambda status: None,
+        fault_of: Callable[[Exception], JobFault] = error_fault,
+        on_state: Callable[[JobStatus], None] = lambda status: None,
         grace_ms: float = 5_000,
         now_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000),
     ) -> None:
@@ -46,10 +46,10 @@ class Running:
         self._grace_ms, self._now_ms = grace_ms, now_ms
         self._job = Job(policy, now_ms=now_ms())
         self._stirred = asyncio.Event()
-        self._run = Run(lambda: None)
+        self._run = AsyncJobRun(lambda: None)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> JobStatus:
         """The present state, with the last fault."""
         return self._job.status
 
@@ -64,13 +64,13 @@ class Running:
         """
         self.ask(begin)
         while True:
-            while self.status.state in (State.PAUSED, State.RESTARTING):
+            while self.status.state in (JobState.PAUSED, JobState.RESTARTING):
                 await self._wait()
             if not self.status.state.has_work:
-                return 1 if self.status.state is State.FAILED else 0
+                return 1 if self.status.state is JobState.FAILED else 0
             await self._attempt(self._run)
 
-    async def _attempt(self, run: Run) -> None:
+    async def _attempt(self, run: AsyncJobRun) -> None:
         work = asyncio.ensure_future(self._work(run))
         ending = asyncio.ensure_future(run.ending.wait())
         try:
@@ -92,7 +92,7 @@ class Running:
         else:
             raise error
 
-    def _fail(self, fault: Fault) -> None:
+    def _fail(self, fault: JobFault) -> None:
         self._after(lambda: self._job.fail(fault, self._now_ms(), jitter=random.random()))
         log.warning("%s: %s", self.name, self.status.text())
 
@@ -101,7 +101,7 @@ class Running:
         before = self.status
         effect = step()
         if effect is Effect.BEGIN:
-            self._run = Run(lambda: self.ask(Event.BEGAN))
+            self._run = AsyncJobRun(lambda: self.ask(Event.BEGAN))
         elif effect is Effect.END:
             self._run.ending.set()
         self._stirred.set()

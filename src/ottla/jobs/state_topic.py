@@ -61,7 +61,7 @@ class Overtaken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NextAppend:
     """The epoch and the sequence number of the next append."""
 
     epoch: int = 0
@@ -103,7 +103,7 @@ class StateTopic:
         self._timeout_ms = timeout_ms
         self._accept_damage = accept_damage
         self._topic_id = b""
-        self._place = Place()
+        self._place = NextAppend()
         self._undecided: dict[int, list[LogRecord]] = {}
         """Records of open transactions, by the id of their producer."""
         self._awaited: set[bytes] = set()
@@ -218,7 +218,7 @@ class StateTopic:
         """
         if self._place.epoch >= _LAST_EPOCH:
             raise UnusableTopic(f"all producer epochs of the topic {self._topic} are used up; copy it to a new topic")
-        self._place = Place(self._place.epoch + 1, 0)
+        self._place = NextAppend(self._place.epoch + 1, 0)
         _log.warning("beginning producer epoch %d of the topic %s", self._place.epoch, self._topic)
         await self.append([self._no_op])
 
@@ -300,5 +300,5 @@ class StateTopic:
         self._apply(record.offset, record.key, record.value)
 
 
-def _after(batch: Batch) -> Place:
-    return Place(batch.producer_epoch, (batch.base_sequence + batch.last_offset_delta + 1) % _SEQUENCES)
+def _after(batch: Batch) -> NextAppend:
+    return NextAppend(batch.producer_epoch, (batch.base_sequence + batch.last_offset_delta + 1) % _SEQUENCES)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class State(Enum):
+class JobState(Enum):
     """The state of a job. PAUSING, STOPPING and RENEWING wait for the work, which was told to end."""
 
     STARTING = "starting"
@@ -33,7 +33,7 @@ class State(Enum):
     @property
     def has_work(self) -> bool:
         """True where work was begun that has not ended yet."""
-        return self in (State.STARTING, State.RUNNING, State.PAUSING, State.STOPPING, State.RENEWING)
+        return self in (JobState.STARTING, JobState.RUNNING, JobState.PAUSING, JobState.STOPPING, JobState.RENEWING)
 
 
 class Event(Enum):
@@ -59,94 +59,94 @@ class Effect(Enum):
 
 
 _CONNECT_NAMES = {
-    State.STARTING: "UNASSIGNED",
-    State.RUNNING: "RUNNING",
-    State.PAUSING: "RUNNING",
-    State.PAUSED: "PAUSED",
-    State.STOPPING: "RUNNING",
-    State.STOPPED: "STOPPED",
-    State.FAILED: "FAILED",
-    State.RESTARTING: "RESTARTING",
-    State.RENEWING: "RESTARTING",
+    JobState.STARTING: "UNASSIGNED",
+    JobState.RUNNING: "RUNNING",
+    JobState.PAUSING: "RUNNING",
+    JobState.PAUSED: "PAUSED",
+    JobState.STOPPING: "RUNNING",
+    JobState.STOPPED: "STOPPED",
+    JobState.FAILED: "FAILED",
+    JobState.RESTARTING: "RESTARTING",
+    JobState.RENEWING: "RESTARTING",
 }
 
-TRANSITIONS: dict[State, dict[Event, tuple[State, Effect | None]]] = {
-    State.STARTING: {
-        Event.PAUSE: (State.PAUSING, Effect.END),
-        Event.RESUME: (State.STARTING, None),
-        Event.STOP: (State.STOPPING, Effect.END),
-        Event.RESTART: (State.RENEWING, Effect.END),
-        Event.BEGAN: (State.RUNNING, None),
-        Event.ENDED: (State.STOPPED, None),
-        Event.FAULT_MAY_PASS: (State.RESTARTING, Effect.WAIT),
-        Event.FAULT_IS_FINAL: (State.FAILED, None),
+TRANSITIONS: dict[JobState, dict[Event, tuple[JobState, Effect | None]]] = {
+    JobState.STARTING: {
+        Event.PAUSE: (JobState.PAUSING, Effect.END),
+        Event.RESUME: (JobState.STARTING, None),
+        Event.STOP: (JobState.STOPPING, Effect.END),
+        Event.RESTART: (JobState.RENEWING, Effect.END),
+        Event.BEGAN: (JobState.RUNNING, None),
+        Event.ENDED: (JobState.STOPPED, None),
+        Event.FAULT_MAY_PASS: (JobState.RESTARTING, Effect.WAIT),
+        Event.FAULT_IS_FINAL: (JobState.FAILED, None),
     },
-    State.RUNNING: {
-        Event.PAUSE: (State.PAUSING, Effect.END),
-        Event.RESUME: (State.RUNNING, None),
-        Event.STOP: (State.STOPPING, Effect.END),
-        Event.RESTART: (State.RENEWING, Effect.END),
-        Event.ENDED: (State.STOPPED, None),
-        Event.FAULT_MAY_PASS: (State.RESTARTING, Effect.WAIT),
-        Event.FAULT_IS_FINAL: (State.FAILED, None),
+    JobState.RUNNING: {
+        Event.PAUSE: (JobState.PAUSING, Effect.END),
+        Event.RESUME: (JobState.RUNNING, None),
+        Event.STOP: (JobState.STOPPING, Effect.END),
+        Event.RESTART: (JobState.RENEWING, Effect.END),
+        Event.ENDED: (JobState.STOPPED, None),
+        Event.FAULT_MAY_PASS: (JobState.RESTARTING, Effect.WAIT),
+        Event.FAULT_IS_FINAL: (JobState.FAILED, None),
     },
-    State.PAUSING: {
-        Event.PAUSE: (State.PAUSING, None),
-        Event.RESUME: (State.RENEWING, None),
-        Event.STOP: (State.STOPPING, None),
-        Event.RESTART: (State.PAUSING, None),
-        Event.BEGAN: (State.PAUSING, None),
-        Event.ENDED: (State.PAUSED, None),
-        Event.FAULT_MAY_PASS: (State.PAUSED, None),
-        Event.FAULT_IS_FINAL: (State.FAILED, None),
+    JobState.PAUSING: {
+        Event.PAUSE: (JobState.PAUSING, None),
+        Event.RESUME: (JobState.RENEWING, None),
+        Event.STOP: (JobState.STOPPING, None),
+        Event.RESTART: (JobState.PAUSING, None),
+        Event.BEGAN: (JobState.PAUSING, None),
+        Event.ENDED: (JobState.PAUSED, None),
+        Event.FAULT_MAY_PASS: (JobState.PAUSED, None),
+        Event.FAULT_IS_FINAL: (JobState.FAILED, None),
     },
-    State.PAUSED: {
-        Event.PAUSE: (State.PAUSED, None),
-        Event.RESUME: (State.STARTING, Effect.BEGIN),
-        Event.STOP: (State.STOPPED, None),
-        Event.RESTART: (State.PAUSED, None),
+    JobState.PAUSED: {
+        Event.PAUSE: (JobState.PAUSED, None),
+        Event.RESUME: (JobState.STARTING, Effect.BEGIN),
+        Event.STOP: (JobState.STOPPED, None),
+        Event.RESTART: (JobState.PAUSED, None),
     },
-    State.STOPPING: {
-        Event.PAUSE: (State.PAUSING, None),
-        Event.RESUME: (State.RENEWING, None),
-        Event.STOP: (State.STOPPING, None),
-        Event.RESTART: (State.STOPPING, None),
-        Event.BEGAN: (State.STOPPING, None),
-        Event.ENDED: (State.STOPPED, None),
-        Event.FAULT_MAY_PASS: (State.STOPPED, None),
-        Event.FAULT_IS_FINAL: (State.STOPPED, None),
+    JobState.STOPPING: {
+        Event.PAUSE: (JobState.PAUSING, None),
+        Event.RESUME: (JobState.RENEWING, None),
+        Event.STOP: (JobState.STOPPING, None),
+        Event.RESTART: (JobState.STOPPING, None),
+        Event.BEGAN: (JobState.STOPPING, None),
+        Event.ENDED: (JobState.STOPPED, None),
+        Event.FAULT_MAY_PASS: (JobState.STOPPED, None),
+        Event.FAULT_IS_FINAL: (JobState.STOPPED, None),
     },
-    State.STOPPED: {
-        Event.PAUSE: (State.PAUSED, None),
-        Event.RESUME: (State.STARTING, Effect.BEGIN),
-        Event.STOP: (State.STOPPED, None),
-        Event.RESTART: (State.STOPPED, None),
+    JobState.STOPPED: {
+        Event.PAUSE: (JobState.PAUSED, None),
+        Event.RESUME: (JobState.STARTING, Effect.BEGIN),
+        Event.STOP: (JobState.STOPPED, None),
+        Event.RESTART: (JobState.STOPPED, None),
     },
-    State.FAILED: {  # as in Kafka Connect, only a restart or a stop ends a failure
-        Event.PAUSE: (State.FAILED, None),
-        Event.RESUME: (State.FAILED, None),
-        Event.STOP: (State.STOPPED, None),
-        Event.RESTART: (State.STARTING, Effect.BEGIN),
+    JobState.FAILED: {  # as in Kafka Connect, only a restart or a stop ends a failure
+        Event.PAUSE: (JobState.FAILED, None),
+        Event.RESUME: (JobState.FAILED, None),
+        Event.STOP: (JobState.STOPPED, None),
+        Event.RESTART: (JobState.STARTING, Effect.BEGIN),
     },
-    State.RESTARTING: {
-        Event.PAUSE: (State.PAUSED, None),
-        Event.RESUME: (State.RESTARTING, None),
-        Event.STOP: (State.STOPPED, None),
-        Event.RESTART: (State.STARTING, Effect.BEGIN),
-        Event.DUE: (State.STARTING, Effect.BEGIN),
+    JobState.RESTARTING: {
+        Event.PAUSE: (JobState.PAUSED, None),
+        Event.RESUME: (JobState.RESTARTING, None),
+        Event.STOP: (JobState.STOPPED, None),
+        Event.RESTART: (JobState.STARTING, Effect.BEGIN),
+        Event.DUE: (JobState.STARTING, Effect.BEGIN),
     },
-    State.RENEWING: {
-        Event.PAUSE: (State.PAUSING, None),
-        Event.RESUME: (State.RENEWING, None),
-        Event.STOP: (State.STOPPING, None),
-        Event.RESTART: (State.RENEWING, None),
-        Event.BEGAN: (State.RENEWING, None),
-        Event.ENDED: (State.STARTING, Effect.BEGIN),
-        Event.FAULT_MAY_PASS: (State.STARTING, Effect.BEGIN),
-        Event.FAULT_IS_FINAL: (State.STARTING, Effect.BEGIN),
+    JobState.RENEWING: {
+        Event.PAUSE: (JobState.PAUSING, None),
+        Event.RESUME: (JobState.RENEWING, None),
+        Event.STOP: (JobState.STOPPING, None),
+        Event.RESTART: (JobState.RENEWING, None),
+        Event.BEGAN: (JobState.RENEWING, None),
+        Event.ENDED: (JobState.STARTING, Effect.BEGIN),
+        Event.FAULT_MAY_PASS: (JobState.STARTING, Effect.BEGIN),
+        Event.FAULT_IS_FINAL: (JobState.STARTING, Effect.BEGIN),
     },
 }
-_INITIAL = (State.PAUSED, State.STOPPED)
+_INITIAL = (JobState.PAUSED, JobState.STOPPED)
 
 
 class OutOfTurn(Exception):
@@ -154,7 +154,7 @@ class OutOfTurn(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class JobFault:
     """The end of the work by an error."""
 
     reason: str
@@ -181,12 +181,12 @@ class RestartPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class JobStatus:
     """A job as others see it."""
 
-    state: State
+    state: JobState
     since_ms: int
-    fault: Fault | None
+    fault: JobFault | None
     """The fault of a failed or restarting job."""
     failures: int
     """Failures in a row."""
@@ -199,35 +199,37 @@ class Status:
         """`restarting: no broker answers (failure 3)`."""
         if self.fault is None:
             return self.state.value
-        count = f" (failure {self.failures})" if self.state is State.RESTARTING else ""
+        count = f" (failure {self.failures})" if self.state is JobState.RESTARTING else ""
         return f"{self.state.value}: {self.fault.reason}{count}"
 
 
 class Job:
     """The machine. `tell` takes an event and returns the effect that the shell carries out, if there is one."""
 
-    def __init__(self, policy: RestartPolicy | None = None, *, initial: State = State.STOPPED, now_ms: int) -> None:
+    def __init__(
+        self, policy: RestartPolicy | None = None, *, initial: JobState = JobState.STOPPED, now_ms: int
+    ) -> None:
         """`initial` is PAUSED or STOPPED: a RESUME begins the work."""
         if initial not in _INITIAL:
             raise ValueError(f"a job is made paused or stopped, not {initial.value}; RESUME begins its work")
         self._policy = policy or RestartPolicy()
-        self.status = Status(initial, now_ms, None, 0, 0, None)
+        self.status = JobStatus(initial, now_ms, None, 0, 0, None)
 
     @property
-    def state(self) -> State:
+    def state(self) -> JobState:
         """The present state."""
         return self.status.state
 
     def tell(self, event: Event, now_ms: int) -> Effect | None:
         """Take an event other than a fault."""
         if event is Event.DUE and self._is_early(now_ms):
-            return Effect.WAIT if self.state is State.RESTARTING else None
+            return Effect.WAIT if self.state is JobState.RESTARTING else None
         failures = 0 if event is Event.RESTART else self.status.failures
         return self._step(event, now_ms, fault=self.status.fault, failures=failures)
 
-    def fail(self, fault: Fault, now_ms: int, *, jitter: float = 1.0) -> Effect | None:
+    def fail(self, fault: JobFault, now_ms: int, *, jitter: float = 1.0) -> Effect | None:
         """Take the end of the work by an error; `jitter`, 0 to 1, spreads the next attempts of many jobs."""
-        healthy = self.state is State.RUNNING and now_ms - self.status.since_ms >= self._policy.healthy_ms
+        healthy = self.state is JobState.RUNNING and now_ms - self.status.since_ms >= self._policy.healthy_ms
         failures = 1 if healthy else self.status.failures + 1
         most = self._policy.most_restarts
         passing = fault.may_pass and (most is None or failures <= most)
@@ -237,21 +239,21 @@ class Job:
 
     def _is_early(self, now_ms: int) -> bool:
         """True where nothing is due: the wait was ended by somebody's wish, or is not over."""
-        return self.state is not State.RESTARTING or now_ms < (self.status.due_ms or 0)
+        return self.state is not JobState.RESTARTING or now_ms < (self.status.due_ms or 0)
 
     def _step(
-        self, event: Event, now_ms: int, *, fault: Fault | None, failures: int, due_ms: int | None = None
+        self, event: Event, now_ms: int, *, fault: JobFault | None, failures: int, due_ms: int | None = None
     ) -> Effect | None:
         before = self.status
         if event not in TRANSITIONS[before.state]:
             raise OutOfTurn(f"a job that is {before.state.value} was told: {event.value}")
         state, effect = TRANSITIONS[before.state][event]
-        self.status = Status(
+        self.status = JobStatus(
             state=state,
             since_ms=before.since_ms if state is before.state else now_ms,
-            fault=fault if state in (State.FAILED, State.RESTARTING) else None,
-            failures=0 if state is State.STOPPED else failures,
+            fault=fault if state in (JobState.FAILED, JobState.RESTARTING) else None,
+            failures=0 if state is JobState.STOPPED else failures,
             restarts=before.restarts + (event is Event.DUE),
-            due_ms=(due_ms or before.due_ms) if state is State.RESTARTING else None,
+            due_ms=(due_ms or before.due_ms) if state is JobState.RESTARTING else None,
         )
         return effect

@@ -37,7 +37,7 @@ class Reply(NamedTuple):
     answer: object
 
 
-class Writer(NamedTuple):
+class TransactionalWriter(NamedTuple):
     """The transactional producer for whom entries are written: they are pending until its transaction ends."""
 
     producer_id: int
@@ -59,7 +59,7 @@ class Outcome(Generic[E]):
         self.entries: list[E] = []
         self.replies: list[Reply] = []
         self.effects: list[object] = []
-        self.writer: Writer | None = None
+        self.writer: TransactionalWriter | None = None
         self.whole = False
         """True if the entries must stand in one batch, however many they are: some of them alone mean nothing."""
 

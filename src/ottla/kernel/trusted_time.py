@@ -26,7 +26,7 @@ _SHARE = 10
 """A step of at most a tenth of the retention is taken on the word of the clock (rule B9)."""
 
 
-class Step(NamedTuple):
+class ClockStep(NamedTuple):
     """The wall clock went ahead of the monotonic one, and nobody has vouched for it yet."""
 
     size_ms: int
@@ -42,7 +42,7 @@ class TimeNote(NamedTuple):
     wall_ms: int
     running_ms: int
     behind_ms: int = 0
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ClockStep, ...] = ()
     settled: bool = True
 
 
@@ -97,12 +97,12 @@ class TrustedTime:
         for at in reversed(range(len(self._steps))):
             last = self._steps[at]
             if last.returned == returned and self._running_ms - last.at_ms < _ONE_STEP_MS:
-                self._steps[at] = Step(last.size_ms + size_ms, self._running_ms, returned)
+                self._steps[at] = ClockStep(last.size_ms + size_ms, self._running_ms, returned)
                 return
-        self._steps.append(Step(size_ms, self._running_ms, returned))
+        self._steps.append(ClockStep(size_ms, self._running_ms, returned))
         if len(self._steps) > _MOST_STEPS:  # two as one count for longer retentions: deletion is later
             first, second, *rest = self._steps
-            joined = Step(first.size_ms + second.size_ms, second.at_ms, first.returned and second.returned)
+            joined = ClockStep(first.size_ms + second.size_ms, second.at_ms, first.returned and second.returned)
             self._steps = [joined, *rest]
 
     def _went_back(self, size_ms: int) -> None:
@@ -115,11 +115,11 @@ class TrustedTime:
                 self._steps[at] = step._replace(size_ms=step.size_ms - taken)
         self._behind_ms += size_ms
 
-    def _passes(self, step: Step) -> bool:
+    def _passes(self, step: ClockStep) -> bool:
         """True if a step needs no witness once a whole retention has passed since."""
         return step.returned or step.size_ms < SMALL_MS
 
-    def _is_over(self, step: Step) -> bool:
+    def _is_over(self, step: ClockStep) -> bool:
         """True if no retention is concerned any more, long or short."""
         since = self._running_ms - step.at_ms
         return not step.size_ms or (self._passes(step) and since >= max(step.size_ms * _SHARE, _ONE_STEP_MS))

@@ -203,13 +203,13 @@ def _topics(
 
 def _check_topics(settings: LoadSettings, tell: Callable[[str], None]) -> None:
     """Check for missing libraries and settings before Spark is started, which takes a while, or a file is made."""
-    from ottla.rows.survey import Retries, Survey
+    from ottla.rows.survey import FetchRetries, Survey
 
     where = cluster(settings.kafka)
     where.brokers()
     selection = settings.selection
     assigned = Survey(
-        where, selection, read_committed=settings.kafka.read_committed, retries=Retries(attempts=0)
+        where, selection, read_committed=settings.kafka.read_committed, retries=FetchRetries(attempts=0)
     ).assigned(missing_is_fine=True)
     found = {partition.topic for partition in assigned} - {settings.dead_letter}
     if selection.pattern and not found:

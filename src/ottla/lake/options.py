@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict, cast
 
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
-from ottla.jobs.options import JobOption, Kept, Kind, OptionRefused, Options
+from ottla.jobs.options import JobOption, JobOptionKind, JobOptions, KeptFor, OptionRefused
 from ottla.lake.stores.base import LakeRefused
 
 
@@ -63,8 +63,8 @@ FORMATS = ("parquet", "delta", "iceberg")
 CODECS = ("zstd", "snappy", "lz4", "gzip", "none")
 NANOSECONDS = ("refuse", "cut", "keep")
 VALUES = ("binary", "text", "json", "avro", "protobuf")
-_FLAG, _TEXT, _NAMES = Kind.FLAG, Kind.TEXT, Kind.NAMES
-_ONCE, _LATEST, _FOR_GOOD = Kept.ONCE, Kept.LATEST, Kept.FOR_GOOD
+_FLAG, _TEXT, _NAMES = JobOptionKind.FLAG, JobOptionKind.TEXT, JobOptionKind.NAMES
+_ONCE, _LATEST, _FOR_GOOD = KeptFor.ONCE, KeptFor.LATEST, KeptFor.FOR_GOOD
 
 OPTIONS = (
     JobOption(
@@ -79,7 +79,7 @@ OPTIONS = (
         "a round has more than 64 MiB, else here", _ONCE, choices=ENGINES,
     ),
     JobOption(
-        "max_offsets", Kind.COUNT, 20_000_000, "load at most so many offsets in one round", _ONCE, metavar="N"
+        "max_offsets", JobOptionKind.COUNT, 20_000_000, "load at most so many offsets in one round", _ONCE, metavar="N"
     ),
     JobOption(
         "beginning", _TEXT, "earliest",
@@ -119,7 +119,7 @@ OPTIONS = (
     JobOption("fields", _NAMES, "", "make columns of these fields alone", group="values", metavar="NAMES"),
     JobOption("exclude_fields", _NAMES, "", "fields to leave out", group="values", metavar="NAMES"),
     JobOption(
-        "rename", Kind.LIST, (),
+        "rename", JobOptionKind.LIST, (),
         "a field that was renamed; a.OLD=a.NEW in objects, TOPIC:OLD=NEW in one topic; may be repeated", _ONCE,
         "values", "OLD=NEW",
     ),
@@ -170,7 +170,7 @@ OPTIONS = (
         "FIELD",
     ),
     JobOption("time_zone", _TEXT, "UTC", "the zone of months, days and hours", _FOR_GOOD, "the lake", "ZONE"),
-    JobOption("target_size", Kind.SIZE, 256 << 20, "the size of files", group="the lake", metavar="SIZE"),
+    JobOption("target_size", JobOptionKind.SIZE, 256 << 20, "the size of files", group="the lake", metavar="SIZE"),
     JobOption("compression", _TEXT, "zstd", "the compression of files", group="the lake", choices=CODECS),
     JobOption(
         "group", _TEXT, "", "the consumer group that shows the lake's lag; default ottla-lake- and the lake's name",
@@ -183,13 +183,14 @@ OPTIONS = (
         group="reports",
     ),
     JobOption(
-        "metrics_port", Kind.PORT, None, "serve metrics for Prometheus on 127.0.0.1:N/metrics; 0 takes a free port",
+        "metrics_port", JobOptionKind.PORT, None,
+        "serve metrics for Prometheus on 127.0.0.1:N/metrics; 0 takes a free port",
         _ONCE, "reports", "N",
     ),
 )  # fmt: skip
 ARGUMENTS = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
 """The arguments of `ottla.lake.load` that are not among these options."""
-LOAD = Options("ottla.lake.load", OPTIONS, beside=ARGUMENTS)
+LOAD = JobOptions("ottla.lake.load", OPTIONS, beside=ARGUMENTS)
 BY_NAME = LOAD.by_name
 DEFAULTS = cast("LoadOptions", LOAD.defaults)
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ottla.jobs.options import Kind
+from ottla.jobs.options import JobOptionKind
 from ottla.lake.options import ARGUMENTS, OPTIONS
 from ottla.lake.stores import LakeRefused
 
 _KEYWORDS = {option.spelt: (option.name, option.kind) for option in OPTIONS} | {
-    f"--{name}": (name, Kind.TEXT) for name in ARGUMENTS
+    f"--{name}": (name, JobOptionKind.TEXT) for name in ARGUMENTS
 }
 _FLAG = re.compile(r"(?<![\w-])--(no-)?([a-z][a-z-]*)(?: ([A-Z]{2,}))?(?![\w-])")
 
@@ -50,6 +50,6 @@ def _keyword(flag: re.Match[str]) -> str:
     if found is None:
         return flag[0]
     keyword, kind = found
-    if kind is Kind.FLAG:
+    if kind is JobOptionKind.FLAG:
         return f"`{keyword}={'False' if negated else 'True'}`" + (f" {value}" if value else "")
     return f"`{keyword}={value}`" if value else f"`{keyword}`"

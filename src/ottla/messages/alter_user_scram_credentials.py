@@ -43,6 +43,6 @@ class AlterUserScramCredentialsResponse:
 def refusal(
     request: AlterUserScramCredentialsRequest, error: int, version: int
 ) -> AlterUserScramCredentialsResponse | None:
-    users = dict.fromkeys([*(each.name for each in request.deletions), *(each.name for each in request.upsertions)])
-    results = [AlterUserScramCredentialsResult(user=user, error_code=error) for user in users]
+    users = {each.name for each in request.deletions} | {each.name for each in request.upsertions}
+    results = [AlterUserScramCredentialsResult(user=user, error_code=error) for user in sorted(users)]
     return AlterUserScramCredentialsResponse(results=results) if results else None

@@ -71,13 +71,4 @@ class DescribeQuorumResponse:
 
 
 def refusal(request: DescribeQuorumRequest, error: int, version: int) -> DescribeQuorumResponse:
-    topics = [
-        TopicData(
-            topic_name=topic.topic_name,
-            partitions=[
-                PartitionData(partition_index=each.partition_index, error_code=error) for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return DescribeQuorumResponse(error_code=error, topics=topics)
+    return DescribeQuorumResponse(error_code=error)

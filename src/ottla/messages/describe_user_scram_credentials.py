@@ -41,4 +41,6 @@ class DescribeUserScramCredentialsResponse:
 def refusal(
     request: DescribeUserScramCredentialsRequest, error: int, version: int
 ) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(error_code=error)
+    """At the top, and as Kafka does once more without a name for each user that was asked for."""
+    results = [DescribeUserScramCredentialsResult(user="", error_code=error) for _ in request.users or ()]
+    return DescribeUserScramCredentialsResponse(error_code=error, results=results)

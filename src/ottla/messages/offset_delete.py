@@ -43,14 +43,4 @@ class OffsetDeleteResponse:
 
 
 def refusal(request: OffsetDeleteRequest, error: int, version: int) -> OffsetDeleteResponse:
-    topics = [
-        OffsetDeleteResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=error)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return OffsetDeleteResponse(error_code=error, topics=topics)
+    return OffsetDeleteResponse(error_code=error)

@@ -52,7 +52,7 @@ class ConfigChange:
 
 
 @struct()
-class HeldDirectory:
+class HeldDirectoryRecord:
     """A log directory of a broker, and the incarnation that last wrote to it (rule H2)."""
 
     directory_id: str = field(String)
@@ -81,7 +81,7 @@ class BrokerRegistered:
     """Options of the broker's own file that decisions depend on."""
     directories: list[str] = field(Array(String), tag=1)
     """The ids of its log directories; a release that does not know them forgets them with its next snapshot."""
-    held: list[HeldDirectory] = field(Array(HeldDirectory), tag=2)
+    held: list[HeldDirectoryRecord] = field(Array(HeldDirectoryRecord), tag=2)
     """The directories' incarnations: by them its next registration sees whether one is older.
 
     Forgotten like `directories`.
@@ -242,6 +242,33 @@ class ScramKeysRemoved:
     mechanism: int = field(Int8)
 
 
+@struct()
+class AclEntry:
+    """One ACL; the numbers are those of Kafka's protocol."""
+
+    resource_type: int = field(Int8)
+    name: str = field(String)
+    pattern_type: int = field(Int8)
+    principal: str = field(String)
+    host: str = field(String)
+    operation: int = field(Int8)
+    permission: int = field(Int8)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class AclsAdded:
+    """New ACLs. They count from this entry on."""
+
+    acls: list[AclEntry] = field(Array(AclEntry))
+
+
+@message(versions=(0, 0), flexible_since=0)
+class AclsRemoved:
+    """ACLs that do not count any more."""
+
+    acls: list[AclEntry] = field(Array(AclEntry))
+
+
 Body = (
     BrokerRegistered
     | BrokerFenced
@@ -259,6 +286,8 @@ Body = (
     | ClusterCreated
     | ScramKeysSet
     | ScramKeysRemoved
+    | AclsAdded
+    | AclsRemoved
 )
 
 ENTRY_TYPES: dict[int, type[Body]] = {
@@ -278,6 +307,8 @@ ENTRY_TYPES: dict[int, type[Body]] = {
     14: ProducerIdsAllocated,
     15: ScramKeysSet,
     16: ScramKeysRemoved,
+    17: AclsAdded,
+    18: AclsRemoved,
 }
 """The types by their numbers, which never change."""
 _NUMBERS = {kind: number for number, kind in ENTRY_TYPES.items()}
@@ -285,7 +316,7 @@ _VERSION = 0
 _HEADER = bits.Struct(">hhqq")
 
 
-class Entry(NamedTuple):
+class MetadataEntry(NamedTuple):
     """One decoded entry with the mark of its writer."""
 
     broker_epoch: int
@@ -302,7 +333,7 @@ def encode_entry(body: Body, *, broker_epoch: int, sequence: int) -> bytes:
     return bytes(out)
 
 
-def decode_entry(data: bytes) -> Entry:
+def decode_entry(data: bytes) -> MetadataEntry:
     """UnknownEntry if a newer release wrote it; MalformedMessage if it is damaged."""
     if len(data) < _HEADER.size:
         raise MalformedMessage(f"a metadata entry of {len(data)} bytes")
@@ -316,4 +347,4 @@ def decode_entry(data: bytes) -> Entry:
     body, end = decoder(kind, version)(memoryview(data), _HEADER.size)
     if end != len(data):
         raise MalformedMessage(f"{len(data) - end} bytes too many in a metadata entry of type {number}")
-    return Entry(broker_epoch, sequence, body)
+    return MetadataEntry(broker_epoch, sequence, body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.seams import LogEntry, StoreDamaged, StoredSnapshot
-from ottla.metadata.entries import Entry
+from ottla.metadata.entries import MetadataEntry
 from ottla.metadata.seal import SEALED_ENTRIES, is_sealed, is_sealed_entry, read_entry
 from ottla.metadata.snapshot import load_snapshot
 from ottla.metadata.state import Metadata
@@ -14,7 +14,7 @@ _UNFIT = (ValueError, LookupError, InvariantBroken)
 """The errors of decoding and applying. Behind a checksum that holds, one is a fault of ours, not of the store."""
 
 
-def take_entry(state: Metadata, entry: LogEntry, store: str) -> Entry:
+def take_entry(state: Metadata, entry: LogEntry, store: str) -> MetadataEntry:
     """Apply the next entry of `store`. StoreDamaged if it is not the entry that was written there."""
     if entry.version != state.version + 1:
         raise StoreDamaged(store, f"entry {state.version + 1}", "it is missing")

@@ -44,7 +44,7 @@ def is_sealed_entry(stored: LogEntry) -> bool:
     return stored.body[2:4] == _SEALED
 
 
-def read_entry(stored: LogEntry, *, required: bool = False) -> log.Entry:
+def read_entry(stored: LogEntry, *, required: bool = False) -> log.MetadataEntry:
     """Decode a stored entry. MalformedMessage where its checksum does not hold, or is missing though `required`.
 
     UnknownEntry where a newer release wrote it.

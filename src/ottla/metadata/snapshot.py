@@ -13,6 +13,7 @@ from ottla.kernel.ids import NO_LEADER, LeaderEpoch, PartitionEpoch
 from ottla.kernel.seams import StoredSnapshot
 from ottla.metadata import entries as log
 from ottla.metadata import seal
+from ottla.metadata.acls import split_acls
 from ottla.metadata.state import NEVER_UNCLEAN, Metadata, PartitionState, Topic, entry_of
 from ottla.schema.codec import MalformedMessage
 
@@ -90,6 +91,8 @@ def _bodies(state: Metadata) -> Iterator[log.Body]:
         yield log.ConfigsSet(resource_type=resource_type, resource_name=name, changes=changes)
     for (user, mechanism), keys in sorted(state.scram.items()):
         yield log.ScramKeysSet(user=user, mechanism=mechanism, **keys._asdict())
+    for run in split_acls(sorted(state.acls)):
+        yield log.AclsAdded(acls=run)
 
 
 def _partition_bodies(topic: Topic) -> Iterator[log.Body]:
@@ -142,7 +145,7 @@ def _broker_bodies(state: Metadata) -> Iterator[log.Body]:
             options=[log.ConfigChange(name=name, value=value) for name, value in broker.options],
             directories=list(broker.directories),
             held=[
-                log.HeldDirectory(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
+                log.HeldDirectoryRecord(directory_id=one.directory_id, incarnation=one.incarnation, closed=one.closed)
                 for one in broker.held
             ],
         )

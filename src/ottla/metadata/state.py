@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
+from ottla.kernel.acls import Acl
 from ottla.kernel.credentials import ScramKeys
 from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata import entries as log
+from ottla.metadata.acls import acl_of
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -142,9 +144,9 @@ class Metadata:
     """The state that all brokers agree on, as of `version`."""
 
     __slots__ = (
-        "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_topics", "brokers",
-        "brokers_version", "cluster_id", "configs", "features", "next_producer_id", "producer_id_owner", "scram",
-        "secret", "topics", "version",
+        "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_topics", "acls",
+        "acls_version", "brokers", "brokers_version", "cluster_id", "configs", "features", "next_producer_id",
+        "producer_id_owner", "scram", "secret", "topics", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -161,6 +163,9 @@ class Metadata:
         """Configurations of brokers and groups, by resource type and name; a topic's are in the topic."""
         self.scram: dict[tuple[str, int], ScramKeys] = {}
         """The keys of users, by name and by the number of the mechanism."""
+        self.acls: dict[Acl, None] = {}
+        self.acls_version = 0
+        """The version of the last entry about ACLs."""
         self.next_producer_id = 0
         self.producer_id_owner: BrokerId = NO_LEADER
         """The broker that got the last block."""
@@ -396,6 +401,15 @@ class Metadata:
     def _scram_keys_removed(self, version: int, body: log.ScramKeysRemoved) -> None:
         self.scram.pop((body.user, body.mechanism), None)
 
+    def _acls_added(self, version: int, body: log.AclsAdded) -> None:
+        self.acls.update(dict.fromkeys(map(acl_of, body.acls)))
+        self.acls_version = version
+
+    def _acls_removed(self, version: int, body: log.AclsRemoved) -> None:
+        for entry in body.acls:
+            self.acls.pop(acl_of(entry), None)
+        self.acls_version = version
+
 
 _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.ClusterCreated: Metadata._cluster_created,
@@ -414,6 +428,8 @@ _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.ProducerIdsAllocated: Metadata._producer_ids_allocated,
     log.ScramKeysSet: Metadata._scram_keys_set,
     log.ScramKeysRemoved: Metadata._scram_keys_removed,
+    log.AclsAdded: Metadata._acls_added,
+    log.AclsRemoved: Metadata._acls_removed,
 }
 
 

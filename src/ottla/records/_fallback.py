@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from ottla.kernel.seams import Buffer
-from ottla.records.faults import Fault
+from ottla.records.faults import RecordFault
 
 T = TypeVar("T", bound=tuple[object, ...])
 
@@ -17,10 +17,10 @@ _INT32_BITS = 2**32 - 1
 _KEYLESS, _UNTIMELY = 1, 2
 
 
-class Refused(Exception):
+class RecordRefused(Exception):
     """Record `index` does not parse."""
 
-    def __init__(self, fault: Fault, index: int = 0) -> None:
+    def __init__(self, fault: RecordFault, index: int = 0) -> None:
         self.fault = fault
         self.index = index
 
@@ -43,20 +43,20 @@ def wrap_int64(number: int) -> int:
     return number - (1 << 64) if number > INT64_MAX else number
 
 
-def _varint(view: Buffer, position: int, end: int, bits: int, cut_off: Fault) -> tuple[int, int]:
+def _varint(view: Buffer, position: int, end: int, bits: int, cut_off: RecordFault) -> tuple[int, int]:
     """A zig-zag varint of 32 or 64 bits: (number, position after it)."""
     raw = shift = 0
     longest = 28 if bits == 32 else 63
     while True:
         if position >= end:
-            raise Refused(cut_off)
+            raise RecordRefused(cut_off)
         byte = view[position]
         position += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
             break
         if shift == longest:
-            raise Refused(Fault.VARINT_TOO_LONG)
+            raise RecordRefused(RecordFault.VARINT_TOO_LONG)
         shift += 7
     raw &= _INT32_BITS if bits == 32 else _INT64_BITS
     return (raw >> 1) ^ -(raw & 1), position
@@ -64,40 +64,40 @@ def _varint(view: Buffer, position: int, end: int, bits: int, cut_off: Fault) ->
 
 def _sized(view: Buffer, position: int, end: int) -> tuple[int, int, int]:
     """A length and as many bytes: (start, size or -1, position after)."""
-    size, position = _varint(view, position, end, 32, Fault.FIELD_SIZE)
+    size, position = _varint(view, position, end, 32, RecordFault.FIELD_SIZE)
     if size < 0:
         return position, -1, position
     if size > end - position:
-        raise Refused(Fault.FIELD_SIZE)
+        raise RecordRefused(RecordFault.FIELD_SIZE)
     return position, size, position + size
 
 
 def _record(view: Buffer, position: int, end: int) -> tuple[Fields, int]:
     """One record from its length on: (fields, position after)."""
-    size, position = _varint(view, position, end, 32, Fault.TRUNCATED)
+    size, position = _varint(view, position, end, 32, RecordFault.TRUNCATED)
     if size < 0:
-        raise Refused(Fault.RECORD_SIZE)
+        raise RecordRefused(RecordFault.RECORD_SIZE)
     if size > end - position:
-        raise Refused(Fault.TRUNCATED)
+        raise RecordRefused(RecordFault.TRUNCATED)
     end = position + size
     if size < 1:
-        raise Refused(Fault.FIELD_SIZE)
-    timestamp_delta, position = _varint(view, position + 1, end, 64, Fault.FIELD_SIZE)
-    offset_delta, position = _varint(view, position, end, 32, Fault.FIELD_SIZE)
+        raise RecordRefused(RecordFault.FIELD_SIZE)
+    timestamp_delta, position = _varint(view, position + 1, end, 64, RecordFault.FIELD_SIZE)
+    offset_delta, position = _varint(view, position, end, 32, RecordFault.FIELD_SIZE)
     key_start, key_size, position = _sized(view, position, end)
     value_start, value_size, position = _sized(view, position, end)
-    count, position = _varint(view, position, end, 32, Fault.FIELD_SIZE)
+    count, position = _varint(view, position, end, 32, RecordFault.FIELD_SIZE)
     if not 0 <= count <= end - position:
-        raise Refused(Fault.HEADER_COUNT)
+        raise RecordRefused(RecordFault.HEADER_COUNT)
     headers = []
     for _ in range(count):
         name_start, name_size, position = _sized(view, position, end)
         if name_size < 0:
-            raise Refused(Fault.HEADER_KEY)
+            raise RecordRefused(RecordFault.HEADER_KEY)
         content_start, content_size, position = _sized(view, position, end)
         headers.append((name_start, name_size, content_start, content_size))
     if position != end:
-        raise Refused(Fault.RECORD_SIZE)
+        raise RecordRefused(RecordFault.RECORD_SIZE)
     return Fields(timestamp_delta, offset_delta, key_start, key_size, value_start, value_size, headers), position
 
 
@@ -105,17 +105,17 @@ def each_record(payload: Buffer, count: int) -> Iterator[Fields]:
     """All records of a payload, which they must fill exactly; raises at the first fault."""
     end = len(payload)
     if not 0 <= count <= end // SMALLEST_RECORD:
-        raise Refused(Fault.RECORD_COUNT)
+        raise RecordRefused(RecordFault.RECORD_COUNT)
     position = 0
     for index in range(count):
         try:
             fields, position = _record(payload, position, end)
-        except Refused as refused:
+        except RecordRefused as refused:
             refused.index = index
             raise
         yield fields
     if position != end:
-        raise Refused(Fault.TRAILING_BYTES, count)
+        raise RecordRefused(RecordFault.TRAILING_BYTES, count)
 
 
 def scan(payload: Buffer, count: int, base_timestamp: int) -> tuple[int, int, int, int, int, int]:
@@ -124,14 +124,14 @@ def scan(payload: Buffer, count: int, base_timestamp: int) -> tuple[int, int, in
     try:
         for index, fields in enumerate(each_record(payload, count)):
             if fields.offset_delta != index:
-                raise Refused(Fault.OFFSET_DELTA, index)
+                raise RecordRefused(RecordFault.OFFSET_DELTA, index)
             timestamp = wrap_int64(base_timestamp + fields.timestamp_delta)
             if timestamp > largest:
                 largest, largest_delta = timestamp, index
             if timestamp != -1 and timestamp < least:
                 least = timestamp
             keyless += fields.key_size < 0
-    except Refused as refused:
+    except RecordRefused as refused:
         return refused.fault, refused.index, INT64_MAX, -1, -1, 0
     return 0, 0, least, largest, largest_delta, keyless
 
@@ -150,7 +150,7 @@ def offenders(
                 found.append((index, _KEYLESS))
             elif timestamp != -1 and not earliest <= timestamp <= latest:
                 found.append((index, _UNTIMELY))
-    except Refused:
+    except RecordRefused:
         pass
     return found
 
@@ -182,7 +182,7 @@ def read(
             records.append(
                 tuple.__new__(make, (wrap_int64(base_offset + fields.offset_delta), timestamp, key, value, headers))
             )
-    except Refused as refused:
+    except RecordRefused as refused:
         return [], refused.fault, refused.index
     return records, 0, 0
 

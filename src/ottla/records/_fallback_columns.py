@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer
-from ottla.records._fallback import Fields, Refused, each_record, wrap_int64, write_sized, write_varint
-from ottla.records.faults import Fault
+from ottla.records._fallback import Fields, RecordRefused, each_record, wrap_int64, write_sized, write_varint
+from ottla.records.faults import RecordFault
 from ottla.records.header import (
     COMPRESSION_MASK,
     CONTROL_BIT,
@@ -169,7 +169,7 @@ class _Run:
 def _is_abort_marker(payload: memoryview) -> bool:
     try:
         fields = next(each_record(payload, 1))
-    except Refused:
+    except RecordRefused:
         return False
     return fields.key_size >= 4 and bytes(payload[fields.key_start + 2 : fields.key_start + 4]) == b"\x00\x00"
 
@@ -206,7 +206,7 @@ def decode(
             is_aborted = run.belongs_to_aborted(header, batch)
             if wanted and last_offset >= start_offset:
                 if check_crc and not _crc_holds(header, batch):
-                    raise Refused(Fault.CRC)
+                    raise RecordRefused(RecordFault.CRC)
                 if not is_aborted and not header[5] & CONTROL_BIT:
                     payload = _payload(header, batch, at, decompress)
                     if not run.take(header, payload):
@@ -214,7 +214,7 @@ def decode(
             if wanted:
                 next_offset = wrap_int64(last_offset + 1)
             at += size
-    except Refused as refused:
+    except RecordRefused as refused:
         return refused.fault, at, refused.index, 0, [], (0, 0, 0, 0, 0)
     return run.finished(at, next_offset)
 
@@ -226,9 +226,9 @@ def _whole_batch(view: memoryview, at: int) -> BatchHeader | None:
         return None
     header: BatchHeader = HEADER.unpack_from(view, at)
     if header[3] != 2:
-        raise Refused(Fault.MAGIC)
+        raise RecordRefused(RecordFault.MAGIC)
     if header[1] + SIZE_OVERHEAD < HEADER_SIZE:
-        raise Refused(Fault.BATCH_SIZE)
+        raise RecordRefused(RecordFault.BATCH_SIZE)
     return header if header[1] + SIZE_OVERHEAD <= left else None
 
 
@@ -243,7 +243,7 @@ def _payload(
 ) -> memoryview:
     codec = header[5] & COMPRESSION_MASK
     if codec > _LAST_CODEC:
-        raise Refused(Fault.CODEC)
+        raise RecordRefused(RecordFault.CODEC)
     if not codec:
         return batch[HEADER_SIZE:]
     return memoryview(decompress(codec, at + HEADER_SIZE, at + len(batch)))

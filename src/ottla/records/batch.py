@@ -13,7 +13,7 @@ from ottla.kernel.seams import Buffer
 from ottla.records import compiled
 from ottla.records.checksum import crc32c
 from ottla.records.compression import PRODUCED_LIMIT, STORED_LIMIT, Codec, decompress
-from ottla.records.faults import CorruptRecords, Fault
+from ottla.records.faults import CorruptRecords, RecordFault
 from ottla.records.header import (
     COMPRESSION_MASK,
     CONTROL_BIT,
@@ -161,7 +161,7 @@ class Batch:
         if codec == Codec.NONE:
             return self.payload
         if codec > Codec.ZSTD:
-            raise CorruptRecords(Fault.CODEC.sentence, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            raise CorruptRecords(RecordFault.CODEC.sentence, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         return decompress(Codec(codec), self.payload, limit_bytes)
 
     def crc_holds(self) -> bool:
@@ -330,7 +330,7 @@ def scan_records(
     found = compiled.scan(payload, batch.records_count, batch.base_timestamp)
     fault_number, index, min_timestamp, max_timestamp, max_delta, keyless = found
     if fault_number:
-        what = Fault(fault_number)
+        what = RecordFault(fault_number)
         return Scan(what.error, f"{what.sentence} (record {index})")
     stamped = batch.attributes & TIMESTAMP_TYPE_BIT
     if stamped:

@@ -14,7 +14,7 @@ from ottla.kernel.seams import Buffer
 from ottla.records import compiled
 from ottla.records.batch import seal
 from ottla.records.compression import STORED_LIMIT, Codec, compress, decompress
-from ottla.records.faults import CorruptRecords, Fault
+from ottla.records.faults import CorruptRecords, RecordFault
 from ottla.records.header import HEADER, HEADER_SIZE, MAGIC
 
 DEFAULT_MAX_BYTES = 128 * 1024 * 1024
@@ -59,7 +59,7 @@ class HeaderColumn(NamedTuple):
     contents: BinaryColumn
 
 
-class Columns(NamedTuple):
+class RecordColumns(NamedTuple):
     """The decoded rows of a run of batches."""
 
     rows: int
@@ -90,7 +90,7 @@ def decode_columns(
     check_crc: bool = True,
     limit_bytes: int = STORED_LIMIT,
     max_bytes: int = DEFAULT_MAX_BYTES,
-) -> Columns:
+) -> RecordColumns:
     """Decode the whole batches in `view` (a fetch response's records) from byte `position` on.
 
     Rows below `start_offset` and from `end_offset` on are left out, so are control batches and, for a reader of
@@ -110,7 +110,7 @@ def decode_columns(
     )
     if fault:
         base_offset = int.from_bytes(whole[reached : reached + 8], "big", signed=True)
-        what = Fault(fault)
+        what = RecordFault(fault)
         where = f"(record {next_offset} of the batch at offset {base_offset}, byte {reached})"
         raise CorruptRecords(f"{what.sentence} {where}", what.error)
     return _columns(rows, next_offset, reached, parts, nulls)
@@ -122,14 +122,14 @@ def _first_offset(pair: tuple[int, int]) -> int:
 
 def _columns(
     rows: int, next_offset: int, position: int, parts: list[bytearray], nulls: tuple[int, int, int, int, int]
-) -> Columns:
+) -> RecordColumns:
     null_keys, null_values, without_headers, headers_count, null_contents = nulls
     headers = None
     if len(parts) > 9:
         names = BinaryColumn(None, parts[11], parts[12])
         contents = BinaryColumn(parts[13] if null_contents else None, parts[14], parts[15], null_contents)
         headers = HeaderColumn(parts[9], without_headers, parts[10], headers_count, names, contents)
-    return Columns(
+    return RecordColumns(
         rows,
         next_offset,
         position,

@@ -7,7 +7,7 @@ from enum import IntEnum
 from ottla.kernel.errors import ErrorCode
 
 
-class Fault(IntEnum):
+class RecordFault(IntEnum):
     """The reason why records do not parse. The numbers are also those of `native/format.h`."""
 
     NONE = 0
@@ -32,28 +32,28 @@ class Fault(IntEnum):
     @property
     def error(self) -> ErrorCode:
         """The error code for a producer: Kafka's own choice (LogValidator, DefaultRecord)."""
-        if self in (Fault.BATCH_SIZE, Fault.MAGIC, Fault.CRC):
+        if self in (RecordFault.BATCH_SIZE, RecordFault.MAGIC, RecordFault.CRC):
             return ErrorCode.CORRUPT_MESSAGE
-        if self is Fault.CODEC:
+        if self is RecordFault.CODEC:
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        return ErrorCode.NONE if self is Fault.NONE else ErrorCode.INVALID_RECORD
+        return ErrorCode.NONE if self is RecordFault.NONE else ErrorCode.INVALID_RECORD
 
 
 _SENTENCES = {
-    Fault.NONE: "Nothing is wrong.",
-    Fault.TRUNCATED: "The records end before the batch's count is reached.",
-    Fault.VARINT_TOO_LONG: "A variable-length number is longer than its type allows.",
-    Fault.RECORD_SIZE: "A record's declared size is not the size of what it holds.",
-    Fault.FIELD_SIZE: "A key, a value or a header reaches past the end of its record.",
-    Fault.HEADER_COUNT: "A record declares an impossible number of headers.",
-    Fault.HEADER_KEY: "A header's key has a negative length.",
-    Fault.OFFSET_DELTA: "The records' offset deltas do not count up from 0.",
-    Fault.TRAILING_BYTES: "Bytes remain after the last record.",
-    Fault.RECORD_COUNT: "The batch declares an impossible number of records.",
-    Fault.BATCH_SIZE: "The batch's declared size is less than that of its header.",
-    Fault.MAGIC: "The batch is not of format v2.",
-    Fault.CRC: "The batch fails its CRC-32C.",
-    Fault.CODEC: "The batch names an unknown compression codec.",
+    RecordFault.NONE: "Nothing is wrong.",
+    RecordFault.TRUNCATED: "The records end before the batch's count is reached.",
+    RecordFault.VARINT_TOO_LONG: "A variable-length number is longer than its type allows.",
+    RecordFault.RECORD_SIZE: "A record's declared size is not the size of what it holds.",
+    RecordFault.FIELD_SIZE: "A key, a value or a header reaches past the end of its record.",
+    RecordFault.HEADER_COUNT: "A record declares an impossible number of headers.",
+    RecordFault.HEADER_KEY: "A header's key has a negative length.",
+    RecordFault.OFFSET_DELTA: "The records' offset deltas do not count up from 0.",
+    RecordFault.TRAILING_BYTES: "Bytes remain after the last record.",
+    RecordFault.RECORD_COUNT: "The batch declares an impossible number of records.",
+    RecordFault.BATCH_SIZE: "The batch's declared size is less than that of its header.",
+    RecordFault.MAGIC: "The batch is not of format v2.",
+    RecordFault.CRC: "The batch fails its CRC-32C.",
+    RecordFault.CODEC: "The batch names an unknown compression codec.",
 }
 
 

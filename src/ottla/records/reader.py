@@ -8,7 +8,7 @@ from ottla.kernel.seams import Buffer
 from ottla.records import compiled
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.compression import STORED_LIMIT
-from ottla.records.faults import CorruptRecords, Fault
+from ottla.records.faults import CorruptRecords, RecordFault
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -31,7 +31,7 @@ def read_records(batch: Batch, limit_bytes: int = STORED_LIMIT) -> list[Record]:
         Record, payload, batch.records_count, batch.base_offset, batch.base_timestamp, append_time
     )
     if fault:
-        what = Fault(fault)
+        what = RecordFault(fault)
         raise CorruptRecords(f"{what.sentence} (record {index} of the batch at {batch.base_offset})", what.error)
     return records
 

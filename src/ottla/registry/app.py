@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.registry.calls import Call
+from ottla.registry.calls import RegistryCall
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import Json
-from ottla.registry.routes import Endpoint, Reading, Telling, route
+from ottla.registry.routes import Endpoint, ReadRoute, Telling, route
 from ottla.registry.service import Registry
 from ottla.web.exchange import HttpError, Request, Response, json_response
 from ottla.web.routes import Route
@@ -39,14 +39,14 @@ class RegistryApp:
         """The JSON of the answer, and its HTTP status."""
         endpoint = found.endpoint(request.method)
         body = request.json(_BODIES) if request.method in ("POST", "PUT") else None
-        call = Call(found.names, request.query(), body, context)
+        call = RegistryCall(found.names, request.query(), body, context)
         if isinstance(endpoint, Telling):
             return endpoint.do(self._registry), 200
-        if isinstance(endpoint, Reading):
+        if isinstance(endpoint, ReadRoute):
             return await self._read(endpoint, call), 200
         return await self._registry.write(lambda state: endpoint.do(state, call)), endpoint.status
 
-    async def _read(self, endpoint: Reading, call: Call) -> Json:
+    async def _read(self, endpoint: ReadRoute, call: RegistryCall) -> Json:
         """Answer from what this instance knows; "not found" only after reading to the end of the topic."""
         if endpoint.fresh:
             await self._registry.fresh()

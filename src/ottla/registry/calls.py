@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ottla.registry import errors
-from ottla.registry.decide import Proposal
+from ottla.registry.decide import SchemaProposal
 from ottla.registry.errors import RegistryError
 from ottla.registry.records import MOST, Json, Reference
 from ottla.registry.shapes import check_metadata, check_rule_set
@@ -21,7 +21,7 @@ _DIGITS = re.compile("[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RegistryCall:
     """One request. `context` counts for subjects that name no context."""
 
     names: Mapping[str, str]
@@ -105,13 +105,13 @@ class Call:
             raise RegistryError(422, "the body must be a JSON object")
         return self.body
 
-    def proposal(self) -> Proposal:
+    def proposal(self) -> SchemaProposal:
         """The body as a schema."""
         fields = self.fields()
         kind, metadata, rules = fields.get("schemaType"), _of(fields, "metadata", dict), _of(fields, "ruleSet", dict)
         check_metadata(metadata)
         check_rule_set(rules)
-        return Proposal(
+        return SchemaProposal(
             _of(fields, "schema", str),
             "AVRO" if kind is None else str(kind),
             tuple(_reference(each) for each in _of(fields, "references", list) or ()),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from ottla.formats.compatibility import InvalidSchema, Level, find_incompatibilities
+from ottla.formats.compatibility import CompatibilityLevel, InvalidSchema, find_incompatibilities
 from ottla.registry import errors
 from ottla.registry.parsing import ParsedSchema, Sources, parse
 from ottla.registry.records import MOST, ContextKey, ContextValue, Json, Record, Reference, SchemaKey, SchemaValue
@@ -24,7 +24,7 @@ MAX_REFERENCES_DEEP = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[T]):
+class RegistryDecision(Generic[T]):
     """Records to append together, none if nothing changes, and the answer once they are in the topic."""
 
     answer: T
@@ -32,7 +32,7 @@ class Decision(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class SchemaProposal:
     """A schema as a client sends it. `id` and `version` are for the mode IMPORT; `schema` None means the latest."""
 
     schema: str | None
@@ -45,8 +45,8 @@ class Proposal:
 
 
 def register(
-    state: RegistryState, subject: str, proposal: Proposal, *, normalize: bool = False
-) -> Decision[SchemaValue]:
+    state: RegistryState, subject: str, proposal: SchemaProposal, *, normalize: bool = False
+) -> RegistryDecision[SchemaValue]:
     """Register a schema under a subject; the version that already has it, if there is one, is the answer."""
     mode = state.mode(subject)
     if proposal.id is not None:
@@ -58,7 +58,7 @@ def register(
     wanted = _as_value(state, subject, _completed(state, subject, proposal), normalize=normalize)
     found = find(state, wanted)
     if found is not None:
-        return Decision(found)
+        return RegistryDecision(found)
     _may_register(subject, mode, proposal)
     if mode == READWRITE:
         earlier = _comparable(state, wanted, state.versions(subject))
@@ -70,7 +70,7 @@ def register(
     return _append(state, replace(wanted, id=schema_id, version=next_version(state, subject)))
 
 
-def _may_register(subject: str, mode: str, proposal: Proposal) -> None:
+def _may_register(subject: str, mode: str, proposal: SchemaProposal) -> None:
     if mode in READ_ONLY:
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
     if proposal.id is not None and mode != "IMPORT":
@@ -79,7 +79,7 @@ def _may_register(subject: str, mode: str, proposal: Proposal) -> None:
         raise errors.not_permitted(f"Subject {subject} is not in read-write mode")
 
 
-def _completed(state: RegistryState, subject: str, proposal: Proposal) -> Proposal:
+def _completed(state: RegistryState, subject: str, proposal: SchemaProposal) -> SchemaProposal:
     """The proposal, completed by the configuration and the version before."""
     versions = state.versions(subject)
     last = versions[-1] if versions else None
@@ -122,7 +122,7 @@ def _rule_name(rule: Json) -> Json:
     return rule.get("name") if isinstance(rule, Mapping) else rule
 
 
-def _as_value(state: RegistryState, subject: str, proposal: Proposal, *, normalize: bool) -> SchemaValue:
+def _as_value(state: RegistryState, subject: str, proposal: SchemaProposal, *, normalize: bool) -> SchemaValue:
     """The proposal parsed and printed, without id and version."""
     assert proposal.schema is not None
     if len(proposal.schema.encode("utf-8", "replace")) > MAX_SCHEMA_BYTES:
@@ -150,7 +150,7 @@ def _numbered(state: RegistryState, context: str, references: tuple[Reference, .
     return tuple(made)
 
 
-def parsed_proposal(state: RegistryState, subject: str, proposal: Proposal, *, normalize: bool) -> ParsedSchema:
+def parsed_proposal(state: RegistryState, subject: str, proposal: SchemaProposal, *, normalize: bool) -> ParsedSchema:
     """Parse what a client sent; RegistryError 42201 where it is not valid."""
     assert proposal.schema is not None
     try:
@@ -235,7 +235,7 @@ def _key(state: RegistryState, value: SchemaValue) -> str:
 
 
 def look_up(
-    state: RegistryState, subject: str, proposal: Proposal, *, normalize: bool = False, deleted: bool = False
+    state: RegistryState, subject: str, proposal: SchemaProposal, *, normalize: bool = False, deleted: bool = False
 ) -> SchemaValue:
     """The version of a subject that has a schema; 40401 or 40403 where there is none."""
     if not state.versions(subject, deleted=deleted):
@@ -268,9 +268,11 @@ def _group(value: SchemaValue, name: str) -> Json:
     return properties.get(name)
 
 
-def conflicts(state: RegistryState, wanted: SchemaValue, level: Level, earlier: list[SchemaValue]) -> list[str]:
+def conflicts(
+    state: RegistryState, wanted: SchemaValue, level: CompatibilityLevel, earlier: list[SchemaValue]
+) -> list[str]:
     """The reasons why a schema does not fit earlier versions at a level; none if it does."""
-    if level is Level.NONE or not earlier:
+    if level is CompatibilityLevel.NONE or not earlier:
         return []
     try:
         new = parsed_value(state, wanted)
@@ -290,7 +292,7 @@ def conflicts(state: RegistryState, wanted: SchemaValue, level: Level, earlier: 
 
 
 def check(
-    state: RegistryState, subject: str, proposal: Proposal, against: list[SchemaValue], *, normalize: bool = False
+    state: RegistryState, subject: str, proposal: SchemaProposal, against: list[SchemaValue], *, normalize: bool = False
 ) -> list[str]:
     """The reasons why a schema would not fit these versions at the subject's level."""
     wanted = _as_value(state, subject, _completed(state, subject, proposal), normalize=normalize)
@@ -302,7 +304,7 @@ def next_version(state: RegistryState, subject: str) -> int:
     return versions[-1].version + 1 if versions else 1
 
 
-def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> Decision[SchemaValue]:
+def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> RegistryDecision[SchemaValue]:
     """Enter a schema under the id, and perhaps the version, that another registry gave it."""
     holders = state.holders(context_of(wanted.subject), wanted.id)
     if holders and holders[0].guid_bytes != wanted.guid_bytes:
@@ -312,7 +314,7 @@ def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> D
         raise errors.id_does_not_match(f"Schema already registered with id {ids[0]} instead of input id {wanted.id}")
     for holder in holders:
         if holder.subject == wanted.subject and not holder.deleted and version in (None, holder.version):
-            return Decision(holder)
+            return RegistryDecision(holder)
     if version is not None:
         there = state.version(wanted.subject, version)
         if there is not None and not there.deleted:
@@ -320,7 +322,7 @@ def _import(state: RegistryState, wanted: SchemaValue, version: int | None) -> D
     return _append(state, replace(wanted, version=version or next_version(state, wanted.subject)))
 
 
-def _append(state: RegistryState, value: SchemaValue) -> Decision[SchemaValue]:
+def _append(state: RegistryState, value: SchemaValue) -> RegistryDecision[SchemaValue]:
     """The records that enter a version, with the context's own record if the context is new."""
     context = context_of(value.subject)
     if max(value.id, value.version) > MOST:
@@ -328,4 +330,4 @@ def _append(state: RegistryState, value: SchemaValue) -> Decision[SchemaValue]:
     first: tuple[Record, ...] = ()
     if context != DEFAULT_CONTEXT and context not in state.contexts:
         first = ((ContextKey(context), ContextValue()),)
-    return Decision(value, (*first, (SchemaKey(value.subject, value.version), value)))
+    return RegistryDecision(value, (*first, (SchemaKey(value.subject, value.version), value)))

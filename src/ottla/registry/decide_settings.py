@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.formats.compatibility import Level
+from ottla.formats.compatibility import CompatibilityLevel
 from ottla.registry import errors
-from ottla.registry.decide import READ_ONLY, Decision
+from ottla.registry.decide import READ_ONLY, RegistryDecision
 from ottla.registry.records import (
     CONFIG,
     DELETE_SUBJECT,
@@ -19,7 +19,7 @@ from ottla.registry.records import (
     NoopKey,
     Record,
     SchemaKey,
-    Settings,
+    SubjectConfig,
     SubjectKey,
 )
 from ottla.registry.state import RegistryState
@@ -42,7 +42,7 @@ SETTINGS = (
 """Names of a configuration, in the order in which records have them."""
 
 
-def delete_version(state: RegistryState, subject: str, version: int, *, permanent: bool) -> Decision[int]:
+def delete_version(state: RegistryState, subject: str, version: int, *, permanent: bool) -> RegistryDecision[int]:
     """Delete one version: softly, or for good once it is softly deleted."""
     _may_write(state, subject)
     if not state.versions(subject, deleted=True):
@@ -55,17 +55,17 @@ def delete_version(state: RegistryState, subject: str, version: int, *, permanen
         if not value.deleted:
             raise errors.version_not_soft_deleted(subject, version)
         _not_referenced(state, subject, [version], permanent=True)
-        return Decision(version, ((key, None), _greatest_ids(state)))
+        return RegistryDecision(version, ((key, None), _greatest_ids(state)))
     if value.deleted:
         raise errors.version_soft_deleted(subject, version)
     _not_referenced(state, subject, [version])
     last = len(state.versions(subject)) == 1
-    return Decision(
+    return RegistryDecision(
         version, ((key, replace(value, deleted=True)), *(_without_settings(state, subject) if last else ()))
     )
 
 
-def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> Decision[list[int]]:
+def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> RegistryDecision[list[int]]:
     """Delete all versions of a subject, softly, or for good once all are softly deleted."""
     _may_write(state, subject)
     everything = state.versions(subject, deleted=True)
@@ -78,67 +78,71 @@ def delete_subject(state: RegistryState, subject: str, *, permanent: bool) -> De
         versions = [each.version for each in everything]
         _not_referenced(state, subject, versions, permanent=True)
         tombstones = tuple((SchemaKey(subject, version), None) for version in versions)
-        return Decision(versions, (*tombstones, (SubjectKey(DELETE_SUBJECT, subject), None), _greatest_ids(state)))
+        return RegistryDecision(
+            versions, (*tombstones, (SubjectKey(DELETE_SUBJECT, subject), None), _greatest_ids(state))
+        )
     if not live:
         raise errors.subject_soft_deleted(subject)
     _not_referenced(state, subject, live)
     deletion: Record = (SubjectKey(DELETE_SUBJECT, subject), DeletedThrough(live[-1]))
-    return Decision(live, (deletion, *_without_settings(state, subject)))
+    return RegistryDecision(live, (deletion, *_without_settings(state, subject)))
 
 
-def delete_context(state: RegistryState, context: str) -> Decision[None]:
+def delete_context(state: RegistryState, context: str) -> RegistryDecision[None]:
     """Delete an empty context."""
     if context == DEFAULT_CONTEXT or context not in state.contexts:
         raise errors.RegistryError(404, f"Context '{context}' not found.")
     if state.contexts[context].holders:
         raise errors.context_not_empty(context)
-    return Decision(None, ((ContextKey(context), None), *_without_settings(state, join(context, ""))))
+    return RegistryDecision(None, ((ContextKey(context), None), *_without_settings(state, join(context, ""))))
 
 
-def change_settings(state: RegistryState, subject: str | None, given: dict[str, Json]) -> Decision[dict[str, Json]]:
+def change_settings(
+    state: RegistryState, subject: str | None, given: dict[str, Json]
+) -> RegistryDecision[dict[str, Json]]:
     """Set parts of a configuration; parts that are left out stay, null removes one."""
     _may_write(state, subject)
     level = given.get("compatibilityLevel")
     if level is not None:
-        if not isinstance(level, str) or level.upper() not in Level.__members__:
+        if not isinstance(level, str) or level.upper() not in CompatibilityLevel.__members__:
             raise errors.invalid_level(level)
         given = {**given, "compatibilityLevel": level.upper()}
     before = state.own_settings(subject)
     merged = {**(before.values if before is not None else {}), **given}
     order = [*SETTINGS, *(name for name in merged if name not in SETTINGS)]
     kept = {name: merged[name] for name in order if merged.get(name) is not None}
-    return Decision(given, ((SubjectKey(CONFIG, subject), Settings(kept)),))
+    return RegistryDecision(given, ((SubjectKey(CONFIG, subject), SubjectConfig(kept)),))
 
 
-def reset_settings(state: RegistryState, subject: str | None) -> Decision[dict[str, Json]]:
+def reset_settings(state: RegistryState, subject: str | None) -> RegistryDecision[dict[str, Json]]:
     """Remove a configuration; the answer is the old one."""
     _may_write(state, subject)
     before = state.own_settings(subject)
     if before is None:
         if subject is not None:
             raise errors.subject_not_found(subject)
-        return Decision({"compatibilityLevel": state.level(None).value})
-    return Decision(dict(before.values), ((SubjectKey(CONFIG, subject), None),))
+        return RegistryDecision({"compatibilityLevel": state.level(None).value})
+    return RegistryDecision(dict(before.values), ((SubjectKey(CONFIG, subject), None),))
 
 
-def change_mode(state: RegistryState, subject: str | None, mode: Json, *, force: bool) -> Decision[str]:
+def change_mode(state: RegistryState, subject: str | None, mode: Json, *, force: bool) -> RegistryDecision[str]:
     """Set a mode. IMPORT wants an empty subject (context, registry), so that ids cannot clash, unless it is forced."""
     if not isinstance(mode, str) or mode.upper() not in MODES:
         raise errors.invalid_mode(mode)
     wanted = mode.upper()
     if wanted == "IMPORT" and not force and state.mode(subject) != "IMPORT" and _has_schemas(state, subject):
         raise errors.not_permitted("Cannot import since found existing subjects")
-    return Decision(wanted, ((SubjectKey(MODE, subject), ModeValue(wanted)),))
+    return RegistryDecision(wanted, ((SubjectKey(MODE, subject), ModeValue(wanted)),))
 
 
-def reset_mode(state: RegistryState, subject: str | None) -> Decision[str]:
+def reset_mode(state: RegistryState, subject: str | None) -> RegistryDecision[str]:
     """Remove a mode; the answer is the old one."""
     before = state.own_mode(subject)
     if before is None:
         if subject is not None:
             raise errors.subject_not_found(subject)
-        return Decision(state.mode(None))
-    return Decision(before, ((SubjectKey(MODE, subject), None),))
+        return RegistryDecision(state.mode(None))
+    return RegistryDecision(before, ((SubjectKey(MODE, subject), None),))
 
 
 def _may_write(state: RegistryState, subject: str | None) -> None:

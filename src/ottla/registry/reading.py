@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.formats.compatibility import InvalidSchema
 from ottla.registry import errors
-from ottla.registry.calls import LATEST, Call
+from ottla.registry.calls import LATEST, RegistryCall
 from ottla.registry.decide import check, look_up, parsed_value
 from ottla.registry.errors import RegistryError
 from ottla.registry.identity import guid, guid_bytes
@@ -56,19 +56,19 @@ def formatted(state: RegistryState, value: SchemaValue, form: str) -> str:
     return serialized(tree)
 
 
-def root(_state: RegistryState, _call: Call) -> Json:
+def root(_state: RegistryState, _call: RegistryCall) -> Json:
     return {}
 
 
-def schema_types(_state: RegistryState, _call: Call) -> Json:
+def schema_types(_state: RegistryState, _call: RegistryCall) -> Json:
     return list(TYPES)
 
 
-def server_version(_state: RegistryState, _call: Call) -> Json:
+def server_version(_state: RegistryState, _call: RegistryCall) -> Json:
     return {"version": SERVER_VERSION, "commitId": ""}
 
 
-def subjects(state: RegistryState, call: Call) -> Json:
+def subjects(state: RegistryState, call: RegistryCall) -> Json:
     prefix = call.text("subjectPrefix") or ("" if call.context == "." else f":{call.context}:")
     everywhere = not prefix
     only_deleted = call.flag("deletedOnly") or call.flag("deleted_only")
@@ -82,7 +82,7 @@ def subjects(state: RegistryState, call: Call) -> Json:
     return list(call.page(found))
 
 
-def versions(state: RegistryState, call: Call) -> Json:
+def versions(state: RegistryState, call: RegistryCall) -> Json:
     subject = call.subject(state)
     only_deleted = call.flag("deletedOnly")
     found = state.versions(subject, deleted=call.flag("deleted") or only_deleted)
@@ -109,23 +109,23 @@ def pick(state: RegistryState, subject: str, version: int, *, deleted: bool) -> 
     return value
 
 
-def version(state: RegistryState, call: Call) -> Json:
+def version(state: RegistryState, call: RegistryCall) -> Json:
     value = pick(state, call.subject(state), call.version(), deleted=call.flag("deleted"))
     return version_fields(state, value, call.text("format"))
 
 
-def version_schema(state: RegistryState, call: Call) -> Json:
+def version_schema(state: RegistryState, call: RegistryCall) -> Json:
     value = pick(state, call.subject(state), call.version(), deleted=call.flag("deleted"))
     return formatted(state, value, call.text("format"))
 
 
-def referenced_by(state: RegistryState, call: Call) -> Json:
+def referenced_by(state: RegistryState, call: RegistryCall) -> Json:
     value = pick(state, call.subject(state), call.version(), deleted=True)
     found = state.referrers(value.subject, value.version)
     return list(call.page(sorted({each.id for each in found if call.flag("deleted") or not each.deleted})))
 
 
-def by_metadata(state: RegistryState, call: Call) -> Json:
+def by_metadata(state: RegistryState, call: RegistryCall) -> Json:
     """The newest version whose metadata has all requested properties."""
     subject = call.subject(state)
     wanted = dict(zip(call.query.get("key", ()), call.query.get("value", ()), strict=False))
@@ -139,14 +139,14 @@ def by_metadata(state: RegistryState, call: Call) -> Json:
     raise errors.schema_not_found()
 
 
-def lookup(state: RegistryState, call: Call) -> Json:
+def lookup(state: RegistryState, call: RegistryCall) -> Json:
     subject = call.subject(state)
     normalize = call.flag("normalize") or bool(state.setting(subject, "normalize"))
     found = look_up(state, subject, call.proposal(), normalize=normalize, deleted=call.flag("deleted"))
     return version_fields(state, found, call.text("format"))
 
 
-def schemas(state: RegistryState, call: Call) -> Json:
+def schemas(state: RegistryState, call: RegistryCall) -> Json:
     prefix = call.text("subjectPrefix") or ("" if call.context == "." else f":{call.context}:")
     found = []
     for name in sorted(state.subjects):
@@ -156,7 +156,7 @@ def schemas(state: RegistryState, call: Call) -> Json:
     return [version_fields(state, each) for each in call.page(found)]
 
 
-def _holders(state: RegistryState, call: Call) -> list[SchemaValue]:
+def _holders(state: RegistryState, call: RegistryCall) -> list[SchemaValue]:
     found = state.holders(call.id_context(), call.schema_id())
     if not found:
         raise errors.schema_not_found(call.schema_id())
@@ -165,33 +165,33 @@ def _holders(state: RegistryState, call: Call) -> list[SchemaValue]:
     return preferred + [each for each in found if each.subject != name]
 
 
-def schema_by_id(state: RegistryState, call: Call) -> Json:
+def schema_by_id(state: RegistryState, call: RegistryCall) -> Json:
     made = content_fields(state, _holders(state, call)[0], call.text("format"))
     if call.flag("fetchMaxId"):
         made["maxId"] = state.greatest_id(call.id_context())
     return made
 
 
-def text_by_id(state: RegistryState, call: Call) -> Json:
+def text_by_id(state: RegistryState, call: RegistryCall) -> Json:
     return formatted(state, _holders(state, call)[0], call.text("format"))
 
 
-def _shown_holders(state: RegistryState, call: Call) -> list[SchemaValue]:
+def _shown_holders(state: RegistryState, call: RegistryCall) -> list[SchemaValue]:
     name = call.wanted_name()
     found = [each for each in _holders(state, call) if call.flag("deleted") or not each.deleted]
     return [each for each in found if name is None or each.subject == name]
 
 
-def subjects_by_id(state: RegistryState, call: Call) -> Json:
+def subjects_by_id(state: RegistryState, call: RegistryCall) -> Json:
     return list(call.page(sorted({each.subject for each in _shown_holders(state, call)})))
 
 
-def versions_by_id(state: RegistryState, call: Call) -> Json:
+def versions_by_id(state: RegistryState, call: RegistryCall) -> Json:
     found = sorted((each.subject, each.version) for each in _shown_holders(state, call))
     return [{"subject": subject, "version": version} for subject, version in call.page(found)]
 
 
-def _by_guid(state: RegistryState, call: Call) -> list[tuple[str, int, SchemaValue]]:
+def _by_guid(state: RegistryState, call: RegistryCall) -> list[tuple[str, int, SchemaValue]]:
     content = guid_bytes(call.names["guid"])
     found = [] if content is None else list(state.by_guid(content))
     if not found:
@@ -199,20 +199,20 @@ def _by_guid(state: RegistryState, call: Call) -> list[tuple[str, int, SchemaVal
     return found
 
 
-def schema_by_guid(state: RegistryState, call: Call) -> Json:
+def schema_by_guid(state: RegistryState, call: RegistryCall) -> Json:
     return content_fields(state, _by_guid(state, call)[0][2], call.text("format"))
 
 
-def ids_by_guid(state: RegistryState, call: Call) -> Json:
+def ids_by_guid(state: RegistryState, call: RegistryCall) -> Json:
     return [{"context": context, "id": schema_id} for context, schema_id, _ in _by_guid(state, call)]
 
 
-def contexts(state: RegistryState, call: Call) -> Json:
+def contexts(state: RegistryState, call: RegistryCall) -> Json:
     prefix = call.text("contextPrefix")
     return list(call.page([name for name in sorted(state.contexts) if name.startswith(prefix)]))
 
 
-def settings(state: RegistryState, call: Call) -> Json:
+def settings(state: RegistryState, call: RegistryCall) -> Json:
     scope = call.scope()
     own = state.own_settings(scope)
     if scope is None:
@@ -224,7 +224,7 @@ def settings(state: RegistryState, call: Call) -> Json:
     return dict(own.values)
 
 
-def mode(state: RegistryState, call: Call) -> Json:
+def mode(state: RegistryState, call: RegistryCall) -> Json:
     scope = call.scope()
     own = state.own_mode(scope)
     if own is None and scope is not None and not call.flag("defaultToGlobal"):
@@ -232,7 +232,7 @@ def mode(state: RegistryState, call: Call) -> Json:
     return {"mode": own or state.mode(scope)}
 
 
-def compatibility(state: RegistryState, call: Call) -> Json:
+def compatibility(state: RegistryState, call: RegistryCall) -> Json:
     """Tell whether a schema is compatible with the registered ones; nothing is changed."""
     subject = call.subject(state)
     against = _against(state, call, subject)
@@ -251,7 +251,7 @@ def compatibility(state: RegistryState, call: Call) -> Json:
     return answer | ({"messages": found} if verbose else {})
 
 
-def _against(state: RegistryState, call: Call, subject: str) -> list[SchemaValue]:
+def _against(state: RegistryState, call: RegistryCall, subject: str) -> list[SchemaValue]:
     """The live versions that the path names: one of them, the latest if there is one, or all."""
     versions = state.versions(subject)
     if "version" not in call.names:

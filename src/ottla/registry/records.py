@@ -7,11 +7,11 @@ takes over must overwrite our records, and we its.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.jobs.json_records import compact_json, json_object
 from ottla.registry.identity import fingerprint
 
 Json = Any
@@ -90,7 +90,7 @@ class SchemaValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SubjectConfig:
     """A value of CONFIG: compatibilityLevel, normalize, alias and others by Confluent's names."""
 
     values: Mapping[str, Json]
@@ -109,7 +109,7 @@ class DeletedThrough:
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared:
+class ClearedSubject:
     """A value of CLEAR_SUBJECT: soft-deleted versions before it are gone, so that their ids may be imported again."""
 
 
@@ -125,11 +125,11 @@ class GreatestIds:
     ids: Mapping[str, int]
 
 
-Value = SchemaValue | Settings | ModeValue | DeletedThrough | Cleared | ContextValue | GreatestIds | None
+Value = SchemaValue | SubjectConfig | ModeValue | DeletedThrough | ClearedSubject | ContextValue | GreatestIds | None
 Record = tuple[Key, Value]
 
 
-class UnreadableRecord(ValueError):
+class UnreadableRegistryRecord(ValueError):
     """A record in the topic that is not a registry's."""
 
 
@@ -171,11 +171,11 @@ def encode_value(key: Key, value: Value) -> bytes | None:
         return _dump({"greatestIds": dict(value.ids)})
     assert isinstance(key, SubjectKey)
     subject = {} if key.subject is None else {"subject": key.subject}
-    if isinstance(value, Settings):
+    if isinstance(value, SubjectConfig):
         return _dump({**subject, **value.values})
     if isinstance(value, ModeValue):
         return _dump({**subject, "mode": value.mode})
-    if isinstance(value, Cleared):
+    if isinstance(value, ClearedSubject):
         return _dump(subject)
     assert isinstance(value, DeletedThrough)
     return _dump({**subject, "version": value.version})
@@ -200,7 +200,7 @@ def reference_fields(reference: Reference) -> dict[str, Json]:
 
 
 def decode_value(key: Key, content: bytes | None) -> Value:
-    """A value for its key; UnreadableRecord where it is none."""
+    """A value for its key; UnreadableRegistryRecord where it is none."""
     if content is None or isinstance(key, OtherKey):
         return None
     if isinstance(key, ContextKey):
@@ -212,12 +212,12 @@ def decode_value(key: Key, content: bytes | None) -> Value:
         if isinstance(key, NoopKey):
             return GreatestIds({str(name): _int32(number) for name, number in raw.get("greatestIds", {}).items()})
         if key.kind == CONFIG:
-            return Settings({name: each for name, each in raw.items() if name != "subject" and each is not None})
+            return SubjectConfig({name: each for name, each in raw.items() if name != "subject" and each is not None})
         if key.kind == MODE:
             return ModeValue(str(raw["mode"]))
-        return DeletedThrough(int(raw["version"])) if key.kind == DELETE_SUBJECT else Cleared()
+        return DeletedThrough(int(raw["version"])) if key.kind == DELETE_SUBJECT else ClearedSubject()
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as fault:
-        raise UnreadableRecord(f"{content[:200]!r}: {fault}") from fault
+        raise UnreadableRegistryRecord(f"{content[:200]!r}: {fault}") from fault
 
 
 def _decode_schema(key: SchemaKey, raw: dict[str, Json]) -> SchemaValue:
@@ -251,14 +251,11 @@ def _int32(number: Json) -> int:
 
 
 def _dump(content: Json) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return compact_json(content, "surrogatepass")
 
 
 def _load(content: bytes) -> dict[str, Json]:
     try:
-        raw = json.loads(content)
-    except (ValueError, RecursionError) as fault:
-        raise UnreadableRecord(f"{content[:200]!r} is no JSON") from fault
-    if not isinstance(raw, dict):
-        raise UnreadableRecord(f"{content[:200]!r} is no JSON object")
-    return raw
+        return json_object(content)
+    except ValueError as fault:
+        raise UnreadableRegistryRecord(f"{content[:200]!r} is {fault}") from fault

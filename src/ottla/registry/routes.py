@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ottla.registry import reading, writing
-from ottla.registry.calls import Call
-from ottla.registry.decide import Decision
+from ottla.registry.calls import RegistryCall
+from ottla.registry.decide import RegistryDecision
 from ottla.registry.records import Json
 from ottla.registry.service import Registry
 from ottla.registry.state import RegistryState
 from ottla.registry.subjects import DEFAULT_CONTEXT
 from ottla.web.routes import Route, Routes
 
-Read = Callable[[RegistryState, Call], Json]
-Write = Callable[[RegistryState, Call], Decision[Json]]
+Read = Callable[[RegistryState, RegistryCall], Json]
+Write = Callable[[RegistryState, RegistryCall], RegistryDecision[Json]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadRoute:
     """An endpoint that answers from the state. `fresh`: from the state at the end of the topic."""
 
     do: Read
@@ -28,7 +28,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WriteRoute:
     do: Write
     status: int = 200
 
@@ -40,7 +40,7 @@ class Telling:
     do: Callable[[Registry], Json]
 
 
-Endpoint = Reading | Writing | Telling
+Endpoint = ReadRoute | WriteRoute | Telling
 
 
 def _cluster(registry: Registry) -> Json:
@@ -48,57 +48,57 @@ def _cluster(registry: Registry) -> Json:
 
 
 ROUTES: dict[str, dict[str, Endpoint]] = {
-    "": {"GET": Reading(reading.root)},
-    "subjects": {"GET": Reading(reading.subjects)},
+    "": {"GET": ReadRoute(reading.root)},
+    "subjects": {"GET": ReadRoute(reading.subjects)},
     "subjects/{subject}": {
-        "POST": Reading(reading.lookup),
-        "DELETE": Writing(writing.delete_subject),
+        "POST": ReadRoute(reading.lookup),
+        "DELETE": WriteRoute(writing.delete_subject),
     },
-    "subjects/{subject}/metadata": {"GET": Reading(reading.by_metadata)},
+    "subjects/{subject}/metadata": {"GET": ReadRoute(reading.by_metadata)},
     "subjects/{subject}/versions": {
-        "GET": Reading(reading.versions),
-        "POST": Writing(writing.register_schema),
+        "GET": ReadRoute(reading.versions),
+        "POST": WriteRoute(writing.register_schema),
     },
     "subjects/{subject}/versions/{version}": {
-        "GET": Reading(reading.version),
-        "DELETE": Writing(writing.delete_version),
+        "GET": ReadRoute(reading.version),
+        "DELETE": WriteRoute(writing.delete_version),
     },
-    "subjects/{subject}/versions/{version}/schema": {"GET": Reading(reading.version_schema)},
-    "subjects/{subject}/versions/{version}/referencedby": {"GET": Reading(reading.referenced_by)},
-    "schemas": {"GET": Reading(reading.schemas)},
-    "schemas/types": {"GET": Reading(reading.schema_types)},
-    "schemas/ids/{id}": {"GET": Reading(reading.schema_by_id)},
-    "schemas/ids/{id}/schema": {"GET": Reading(reading.text_by_id)},
-    "schemas/ids/{id}/subjects": {"GET": Reading(reading.subjects_by_id)},
-    "schemas/ids/{id}/versions": {"GET": Reading(reading.versions_by_id)},
-    "schemas/guids/{guid}": {"GET": Reading(reading.schema_by_guid)},
-    "schemas/guids/{guid}/ids": {"GET": Reading(reading.ids_by_guid)},
-    "contexts": {"GET": Reading(reading.contexts)},
-    "contexts/{context}": {"DELETE": Writing(writing.delete_context, status=204)},
+    "subjects/{subject}/versions/{version}/schema": {"GET": ReadRoute(reading.version_schema)},
+    "subjects/{subject}/versions/{version}/referencedby": {"GET": ReadRoute(reading.referenced_by)},
+    "schemas": {"GET": ReadRoute(reading.schemas)},
+    "schemas/types": {"GET": ReadRoute(reading.schema_types)},
+    "schemas/ids/{id}": {"GET": ReadRoute(reading.schema_by_id)},
+    "schemas/ids/{id}/schema": {"GET": ReadRoute(reading.text_by_id)},
+    "schemas/ids/{id}/subjects": {"GET": ReadRoute(reading.subjects_by_id)},
+    "schemas/ids/{id}/versions": {"GET": ReadRoute(reading.versions_by_id)},
+    "schemas/guids/{guid}": {"GET": ReadRoute(reading.schema_by_guid)},
+    "schemas/guids/{guid}/ids": {"GET": ReadRoute(reading.ids_by_guid)},
+    "contexts": {"GET": ReadRoute(reading.contexts)},
+    "contexts/{context}": {"DELETE": WriteRoute(writing.delete_context, status=204)},
     "config": {
-        "GET": Reading(reading.settings),
-        "PUT": Writing(writing.change_settings),
-        "DELETE": Writing(writing.reset_settings),
+        "GET": ReadRoute(reading.settings),
+        "PUT": WriteRoute(writing.change_settings),
+        "DELETE": WriteRoute(writing.reset_settings),
     },
     "config/{subject}": {
-        "GET": Reading(reading.settings),
-        "PUT": Writing(writing.change_settings),
-        "DELETE": Writing(writing.reset_settings),
+        "GET": ReadRoute(reading.settings),
+        "PUT": WriteRoute(writing.change_settings),
+        "DELETE": WriteRoute(writing.reset_settings),
     },
     "mode": {
-        "GET": Reading(reading.mode),
-        "PUT": Writing(writing.change_mode),
-        "DELETE": Writing(writing.reset_mode),
+        "GET": ReadRoute(reading.mode),
+        "PUT": WriteRoute(writing.change_mode),
+        "DELETE": WriteRoute(writing.reset_mode),
     },
     "mode/{subject}": {
-        "GET": Reading(reading.mode),
-        "PUT": Writing(writing.change_mode),
-        "DELETE": Writing(writing.reset_mode),
+        "GET": ReadRoute(reading.mode),
+        "PUT": WriteRoute(writing.change_mode),
+        "DELETE": WriteRoute(writing.reset_mode),
     },
-    "compatibility/subjects/{subject}/versions": {"POST": Reading(reading.compatibility, fresh=True)},
-    "compatibility/subjects/{subject}/versions/{version}": {"POST": Reading(reading.compatibility, fresh=True)},
+    "compatibility/subjects/{subject}/versions": {"POST": ReadRoute(reading.compatibility, fresh=True)},
+    "compatibility/subjects/{subject}/versions/{version}": {"POST": ReadRoute(reading.compatibility, fresh=True)},
     "v1/metadata/id": {"GET": Telling(_cluster)},
-    "v1/metadata/version": {"GET": Reading(reading.server_version)},
+    "v1/metadata/version": {"GET": ReadRoute(reading.server_version)},
 }
 _ROUTES = Routes(ROUTES)
 

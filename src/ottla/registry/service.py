@@ -15,7 +15,7 @@ from ottla.jobs.state_topic import Overtaken, Pair
 from ottla.jobs.state_topic_setup import UnusableTopic
 from ottla.kernel.errors import ApiError
 from ottla.registry import errors
-from ottla.registry.decide import Decision
+from ottla.registry.decide import RegistryDecision
 from ottla.registry.given_ids import GivenIds, ids_in, missing_ids
 from ottla.registry.records import GreatestIds, NoopKey
 from ottla.registry.state import RegistryState
@@ -98,7 +98,7 @@ class Registry:
         except (ApiError, ClientError, UnusableTopic) as fault:
             raise errors.store_failed(str(fault)) from fault
 
-    async def write(self, decide: Callable[[RegistryState], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[RegistryState], RegistryDecision[T]]) -> T:
         """Decide on the state at the topic's end and append; repeat until no other instance comes between."""
         async with self._writing:
             try:
@@ -110,12 +110,12 @@ class Registry:
             except (ApiError, ClientError, UnusableTopic) as fault:
                 raise errors.store_failed(str(fault)) from fault
 
-    async def _write(self, decide: Callable[[RegistryState], Decision[T]]) -> T:
-        def decided() -> tuple[Decision[T], list[Pair]]:
+    async def _write(self, decide: Callable[[RegistryState], RegistryDecision[T]]) -> T:
+        def decided() -> tuple[RegistryDecision[T], list[Pair]]:
             decision = decide(self.state)
             return decision, pairs(decision.records)
 
-        async def note(decision: Decision[T]) -> None:
+        async def note(decision: RegistryDecision[T]) -> None:
             await self._given.note(ids_in(decision.records))
 
         return (await self.topic.write(decided, before=note)).answer

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from ottla.formats.compatibility import Level
+from ottla.formats.compatibility import CompatibilityLevel
 from ottla.registry.records import (
     CLEAR_SUBJECT,
     CONFIG,
     DELETE_SUBJECT,
     MODE,
-    Cleared,
+    ClearedSubject,
     ContextKey,
     DeletedThrough,
     GreatestIds,
@@ -25,20 +25,20 @@ from ottla.registry.records import (
     NoopKey,
     SchemaKey,
     SchemaValue,
-    Settings,
+    SubjectConfig,
     SubjectKey,
     Value,
 )
 from ottla.registry.subjects import DEFAULT_CONTEXT, context_of, join, qualified, split
 
 V = TypeVar("V")
-DEFAULT_LEVEL = Level.BACKWARD
+DEFAULT_LEVEL = CompatibilityLevel.BACKWARD
 READWRITE = "READWRITE"
 READONLY_OVERRIDE = "READONLY_OVERRIDE"
 
 
 @dataclass(slots=True)
-class Context:
+class RegistryContext:
     """The ids of one context. An id belongs to one content; a content has one id."""
 
     holders: dict[int, dict[SchemaKey, None]] = field(default_factory=dict)
@@ -53,8 +53,8 @@ class RegistryState:
 
     def __init__(self) -> None:
         self.subjects: dict[str, dict[int, SchemaValue]] = {}
-        self.contexts: dict[str, Context] = {DEFAULT_CONTEXT: Context()}
-        self._settings: dict[str | None, Settings] = {}
+        self.contexts: dict[str, RegistryContext] = {DEFAULT_CONTEXT: RegistryContext()}
+        self._settings: dict[str | None, SubjectConfig] = {}
         self._modes: dict[str | None, str] = {}
         self._referrers: dict[SchemaKey, dict[SchemaKey, None]] = {}
 
@@ -119,14 +119,14 @@ class RegistryState:
 
     def _apply_subject(self, key: SubjectKey, value: Value) -> None:
         if key.kind == CONFIG:
-            _set(self._settings, key.subject, value if isinstance(value, Settings) else None)
+            _set(self._settings, key.subject, value if isinstance(value, SubjectConfig) else None)
         elif key.kind == MODE:
             _set(self._modes, key.subject, value.mode if isinstance(value, ModeValue) else None)
         elif key.kind == DELETE_SUBJECT and isinstance(value, DeletedThrough) and key.subject is not None:
             for version, each in list(self.subjects.get(key.subject, {}).items()):
                 if version <= value.version and not each.deleted:
                     self._apply_schema(SchemaKey(key.subject, version), replace(each, deleted=True))
-        elif key.kind == CLEAR_SUBJECT and isinstance(value, Cleared):
+        elif key.kind == CLEAR_SUBJECT and isinstance(value, ClearedSubject):
             self._clear(key.subject)
 
     def _clear(self, scope: str | None) -> None:
@@ -138,8 +138,8 @@ class RegistryState:
                     if each.deleted:
                         self._apply_schema(SchemaKey(subject, each.version), None)
 
-    def _context(self, name: str) -> Context:
-        return self.contexts.setdefault(name, Context())
+    def _context(self, name: str) -> RegistryContext:
+        return self.contexts.setdefault(name, RegistryContext())
 
     def _at(self, key: SchemaKey) -> SchemaValue:
         return self.subjects[key.subject][key.version]
@@ -189,7 +189,7 @@ class RegistryState:
 
     # -- settings ---
 
-    def own_settings(self, subject: str | None) -> Settings | None:
+    def own_settings(self, subject: str | None) -> SubjectConfig | None:
         """The settings made for a subject itself, for a context (`:.ctx:`), or for all (None)."""
         return self._settings.get(subject)
 
@@ -209,10 +209,10 @@ class RegistryState:
             made |= found.values if found is not None else {}
         return made
 
-    def level(self, subject: str | None) -> Level:
+    def level(self, subject: str | None) -> CompatibilityLevel:
         found = self.setting(subject, "compatibilityLevel")
         try:
-            return Level(found or DEFAULT_LEVEL)
+            return CompatibilityLevel(found or DEFAULT_LEVEL)
         except ValueError:
             return DEFAULT_LEVEL
 

@@ -12,7 +12,7 @@ from ottla.registry.records import (
     Key,
     NoopKey,
     Record,
-    UnreadableRecord,
+    UnreadableRegistryRecord,
     Value,
     decode_key,
     decode_value,
@@ -46,7 +46,7 @@ def schemas_topic(
         try:
             known = decode_key(key)
             content = decode_value(known, value)
-        except UnreadableRecord as fault:
+        except UnreadableRegistryRecord as fault:
             _log.warning("%s: the record at offset %d is left out: %s", topic, offset, fault)
             return
         apply(known, content)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ottla.registry import decide_settings, errors
-from ottla.registry.calls import LATEST, Call
-from ottla.registry.decide import Decision, register
+from ottla.registry.calls import LATEST, RegistryCall
+from ottla.registry.decide import RegistryDecision, register
 from ottla.registry.identity import guid
 from ottla.registry.records import Json, SchemaValue, reference_fields
 from ottla.registry.shapes import check_settings
@@ -16,11 +16,11 @@ from ottla.registry.subjects import is_valid_context
 T = TypeVar("T")
 
 
-def _answer(decision: Decision[T], json: Json) -> Decision[Json]:
-    return Decision(json, decision.records)
+def _answer(decision: RegistryDecision[T], json: Json) -> RegistryDecision[Json]:
+    return RegistryDecision(json, decision.records)
 
 
-def register_schema(state: RegistryState, call: Call) -> Decision[Json]:
+def register_schema(state: RegistryState, call: RegistryCall) -> RegistryDecision[Json]:
     subject = call.writable_subject(state)
     normalize = call.flag("normalize") or bool(state.setting(subject, "normalize"))
     decision = register(state, subject, call.proposal(), normalize=normalize)
@@ -40,7 +40,7 @@ def _registered(value: SchemaValue, sent: dict[str, Json]) -> dict[str, Json]:
     return {name: each for name, each in made.items() if each}
 
 
-def delete_version(state: RegistryState, call: Call) -> Decision[Json]:
+def delete_version(state: RegistryState, call: RegistryCall) -> RegistryDecision[Json]:
     subject, version = call.subject(state), call.version()
     permanent = call.flag("permanent")
     if version == LATEST:
@@ -52,19 +52,19 @@ def delete_version(state: RegistryState, call: Call) -> Decision[Json]:
     return _answer(decision, decision.answer)
 
 
-def delete_subject(state: RegistryState, call: Call) -> Decision[Json]:
+def delete_subject(state: RegistryState, call: RegistryCall) -> RegistryDecision[Json]:
     decision = decide_settings.delete_subject(state, call.subject(state), permanent=call.flag("permanent"))
     return _answer(decision, decision.answer)
 
 
-def delete_context(state: RegistryState, call: Call) -> Decision[Json]:
+def delete_context(state: RegistryState, call: RegistryCall) -> RegistryDecision[Json]:
     context = call.names["context"].strip(":")
     if not is_valid_context(context):
         raise errors.RegistryError(404, f"Context '{context}' not found.")
     return _answer(decide_settings.delete_context(state, context), None)
 
 
-def change_settings(state: RegistryState, call: Call) -> Decision[Json]:
+def change_settings(state: RegistryState, call: RegistryCall) -> RegistryDecision[Json]:
     given = dict(call.fields())
     if "compatibility" in given:
         given["compatibilityLevel"] = given.pop("compatibility")
@@ -77,17 +77,17 @@ def change_settings(state: RegistryState, call: Call) -> Decision[Json]:
     return _answer(decision, echo)
 
 
-def reset_settings(state: RegistryState, call: Call) -> Decision[Json]:
+def reset_settings(state: RegistryState, call: RegistryCall) -> RegistryDecision[Json]:
     decision = decide_settings.reset_settings(state, call.scope())
     return _answer(decision, decision.answer)
 
 
-def change_mode(state: RegistryState, call: Call) -> Decision[Json]:
+def change_mode(state: RegistryState, call: RegistryCall) -> RegistryDecision[Json]:
     mode = call.fields().get("mode")
     decision = decide_settings.change_mode(state, call.writable_scope(), mode, force=call.flag("force"))
     return _answer(decision, {"mode": decision.answer})
 
 
-def reset_mode(state: RegistryState, call: Call) -> Decision[Json]:
+def reset_mode(state: RegistryState, call: RegistryCall) -> RegistryDecision[Json]:
     decision = decide_settings.reset_mode(state, call.scope())
     return _answer(decision, {"mode": decision.answer})

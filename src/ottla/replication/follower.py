@@ -17,7 +17,7 @@ EpochEnds = Callable[[int], tuple[int, int] | None]
 """The largest epoch of our log at or below the one asked for, and where it ends; None: newer than any here."""
 
 
-class Asked(NamedTuple):
+class SentFetch(NamedTuple):
     """A fetch that was sent: its answer is taken only by a replica whose position has not changed since."""
 
     leader: BrokerId
@@ -121,15 +121,15 @@ class FollowerReplica:
         """Use another log: the replica has moved to another directory."""
         self._epoch_ends = epoch_ends
 
-    def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset, last_epoch: int) -> Asked | None:
+    def ask(self, *, synced_through: SyncedOffset, end_offset: EndOffset, last_epoch: int) -> SentFetch | None:
         """The next fetch, a receipt for all records on disk (rule A2); None while records wait for their sync."""
         if self.failed is not None or int(synced_through) != int(end_offset):
             return None
-        return Asked(self.leader, self.epoch, synced_through, last_epoch)
+        return SentFetch(self.leader, self.epoch, synced_through, last_epoch)
 
-    def on_answer(self, asked: Asked, answer: Answered, *, end_offset: EndOffset, last_epoch: int) -> Todo:
+    def on_answer(self, asked: SentFetch, answer: Answered, *, end_offset: EndOffset, last_epoch: int) -> Todo:
         """The effect of an answer; the caller carries it out."""
-        if self.failed is not None or asked != Asked(self.leader, self.epoch, SyncedOffset(end_offset), last_epoch):
+        if self.failed is not None or asked != SentFetch(self.leader, self.epoch, SyncedOffset(end_offset), last_epoch):
             return Stale()
         if answer.error == ErrorCode.OFFSET_OUT_OF_RANGE and self._lies_elsewhere(answer, end_offset):
             return StartOver(EndOffset(answer.log_start_offset))

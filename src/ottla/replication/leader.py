@@ -37,7 +37,7 @@ class Held(NamedTuple):
     """The start of the replica's log, as it is after a crash too."""
 
 
-class Refused(NamedTuple):
+class FetchRefused(NamedTuple):
     """The fetch is not a receipt; nothing was recorded."""
 
     error: ErrorCode
@@ -177,7 +177,7 @@ class LeaderReplica:
         end_offset: EndOffset,
         now_ms: int,
         log_start: int = 0,
-    ) -> EndOffset | Diverged | Refused | None:
+    ) -> EndOffset | Diverged | FetchRefused | None:
         """Take a fetch as the follower's receipt for every record below `synced_through` (rules A1, A2).
 
         Only a fetch of this incarnation, in our epoch, on our history is one: a follower that is ahead in an older
@@ -185,12 +185,12 @@ class LeaderReplica:
         """
         before = self._held.get(replica.broker)
         if before is None or replica.broker == self.me:
-            return Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            return FetchRefused(ErrorCode.UNKNOWN_LEADER_EPOCH)
         if self._registered.get(replica.broker) != replica.broker_epoch:
-            return Refused(ErrorCode.STALE_BROKER_EPOCH)
+            return FetchRefused(ErrorCode.STALE_BROKER_EPOCH)
         if leader_epoch != self.epoch:
             older = leader_epoch < self.epoch
-            return Refused(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+            return FetchRefused(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
         if (difference := self._first_difference(last_epoch, synced_through, end_offset)) is not None:
             return difference
         caught_up_ms = before.caught_up_ms
@@ -201,13 +201,13 @@ class LeaderReplica:
         self._held[replica.broker] = Held(synced_through, now_ms, caught_up_ms, end_offset, True, log_start)
         return self._commit()
 
-    def _first_difference(self, last_epoch: int, offset: int, end_offset: int) -> Diverged | Refused | None:
+    def _first_difference(self, last_epoch: int, offset: int, end_offset: int) -> Diverged | FetchRefused | None:
         """None if `offset`, reached in `last_epoch`, is on our history."""
         if last_epoch < 0:  # an empty log, or one that began anew at our start
-            return Refused(ErrorCode.OFFSET_OUT_OF_RANGE) if offset > end_offset else None
+            return FetchRefused(ErrorCode.OFFSET_OUT_OF_RANGE) if offset > end_offset else None
         found = self._epoch_ends(last_epoch)
         if found is None:
-            return Refused(ErrorCode.UNKNOWN_LEADER_EPOCH)
+            return FetchRefused(ErrorCode.UNKNOWN_LEADER_EPOCH)
         epoch, ends_at = found
         if epoch != last_epoch or ends_at < offset:
             return Diverged(epoch, ends_at)

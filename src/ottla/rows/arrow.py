@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ottla.formats.columns import with_plain_leaves
 from ottla.kernel.seams import Buffer
-from ottla.records.columns import BinaryColumn, Columns, HeaderColumn
+from ottla.records.columns import BinaryColumn, HeaderColumn, RecordColumns
 
 HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS = pa.list_(pa.field("element", HEADER))
@@ -34,12 +34,12 @@ def row_schema(names: tuple[str, ...]) -> pa.Schema:
     return pa.schema([pa.field(name, TYPES[name]) for name in names])
 
 
-def record_batch(columns: Columns, topic: str, partition: int, schema: pa.Schema) -> pa.RecordBatch:
+def record_batch(columns: RecordColumns, topic: str, partition: int, schema: pa.Schema) -> pa.RecordBatch:
     """Decoded columns (timestamps in microseconds) as rows of Spark's schema, or of some of its columns."""
     return pa.RecordBatch.from_arrays([_array(columns, name, topic, partition) for name in schema.names], schema=schema)
 
 
-def _array(columns: Columns, name: str, topic: str, partition: int) -> pa.Array:
+def _array(columns: RecordColumns, name: str, topic: str, partition: int) -> pa.Array:
     rows, kind = columns.rows, TYPES[name]
     match name:
         case "key":

@@ -84,7 +84,7 @@ class DataLoss(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RangeOptions:
     """The options that decide, beside the offsets, which ranges a task reads.
 
     `minPartitions`, `maxRecordsPerPartition`, and how many offsets small ranges of one task may have together.
@@ -116,7 +116,7 @@ class SourceOffset:
     topic_ids: dict[str, TopicId] = field(default_factory=dict)
     epochs: Offsets = field(default_factory=dict)
     query: str = ""
-    layout: Layout | None = None
+    layout: RangeOptions | None = None
     begins: Offsets = field(default_factory=dict)
     initial: Offsets | None = None
 
@@ -148,7 +148,7 @@ class SourceOffset:
             ids,
             flat(identity.get("epochs", {})),
             str(identity.get("query", "")),
-            Layout(*identity["layout"]) if "layout" in identity else None,
+            RangeOptions(*identity["layout"]) if "layout" in identity else None,
             flat(identity.get("begins", {})),
             flat(identity["initial"]) if "initial" in identity else None,
         )

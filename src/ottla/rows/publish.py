@@ -20,7 +20,7 @@ log = logging.getLogger("ottla.spark")
 PATIENCE_MS = 5_000
 
 
-class Publisher:
+class OffsetCommitter:
     """Commits the newest offset it was given, in a thread of its own; older ones that waited are skipped."""
 
     def __init__(self, kafka: KafkaSettings, group: str) -> None:

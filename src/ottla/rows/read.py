@@ -37,7 +37,7 @@ _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTIT
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedRange:
     """Rows of a range and, where counted, the number of records in the batches' headers."""
 
     batch: pa.RecordBatch
@@ -54,7 +54,7 @@ def read_decoded(
     poll_timeout_ms: int = 120_000,
     fail_on_data_loss: bool = True,
     counted: bool = True,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedRange]:
     """Every record of the range, a few megabytes at a time, in order of offsets."""
     schema = row_schema(columns)
     for left, piece in _pieces(span, kafka, poll_timeout_ms, fail_on_data_loss):
@@ -80,7 +80,7 @@ def read_decoded(
                 part = piece.records[position : decoded.position]
                 yield _counted(batch, offsets, part, left, may_miss=bool(aborted))
             elif decoded.rows:
-                yield Decoded(batch)
+                yield DecodedRange(batch)
             position = decoded.position
 
 
@@ -169,7 +169,7 @@ def _check_identity(where: Cluster, span: OffsetRange, timeout_ms: int) -> None:
 
 def _counted(
     batch: pa.RecordBatch, offsets: np.ndarray, view: memoryview, span: OffsetRange, *, may_miss: bool
-) -> Decoded:
+) -> DecodedRange:
     """Compare the decoded rows with the batches' headers: fewer are legal only if transactions were aborted."""
     whole, markers, edges = _headers_say(view, span)
     in_edges = sum(int(np.searchsorted(offsets, end) - np.searchsorted(offsets, start)) for start, end in edges)
@@ -177,7 +177,7 @@ def _counted(
     aborted = records - batch.num_rows
     if aborted and not (may_miss and aborted > 0):
         raise AssertionError(f"{span.topic_partition}: {batch.num_rows} rows decoded where headers say {records}")
-    return Decoded(batch, records, aborted, markers)
+    return DecodedRange(batch, records, aborted, markers)
 
 
 def _headers_say(view: memoryview, span: OffsetRange) -> tuple[int, int, list[tuple[int, int]]]:

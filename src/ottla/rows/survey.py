@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
+class FetchRetries:
     """`fetchOffset.numRetries` and `fetchOffset.retryIntervalMs`."""
 
     attempts: int = 3
@@ -38,7 +38,7 @@ class Retries:
 class Survey:
     """Asks for one selection of partitions, at one isolation level."""
 
-    def __init__(self, cluster: Cluster, selection: Selection, *, read_committed: bool, retries: Retries) -> None:
+    def __init__(self, cluster: Cluster, selection: Selection, *, read_committed: bool, retries: FetchRetries) -> None:
         self.cluster = cluster
         self.selection = selection
         self.isolation = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED

@@ -116,7 +116,7 @@ def field(
     )
 
 
-class Schema:
+class MessageSchema:
     """The declaration of a message class; `versions` and `flexible_since` of a struct are those of its message."""
 
     __slots__ = ("fields", "flexible_since", "name", "versions")
@@ -140,10 +140,10 @@ class Schema:
         return sorted(tagged, key=lambda each: each.tag or 0)
 
 
-def schema_of(cls: type) -> Schema:
+def schema_of(cls: type) -> MessageSchema:
     """The class's declaration; TypeError for a class that is not a message."""
     schema = getattr(cls, "__schema__", None)
-    if not isinstance(schema, Schema):
+    if not isinstance(schema, MessageSchema):
         raise TypeError(f"{cls.__name__} is not a message")
     return schema
 
@@ -153,7 +153,7 @@ class Message:
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
-    __schema__: Schema
+    __schema__: MessageSchema
 
     def __init__(self, **values: object) -> None:
         cls = type(self)
@@ -214,11 +214,11 @@ def _build(cls: type, name: str | None) -> type:
             value.name = sys.intern(key)
             fields.append(value)
     space["__slots__"] = tuple(each.name for each in fields)
-    space["__schema__"] = Schema(name or cls.__name__, tuple(fields))
+    space["__schema__"] = MessageSchema(name or cls.__name__, tuple(fields))
     return type(cls.__name__, (Message,), space)
 
 
-def _adopt(schema: Schema, versions: tuple[int, int], flexible_since: int | None) -> None:
+def _adopt(schema: MessageSchema, versions: tuple[int, int], flexible_since: int | None) -> None:
     schema.versions = versions
     schema.flexible_since = flexible_since
     for each in schema.fields:

@@ -7,7 +7,7 @@ from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
 
-from ottla.schema.message import Field, Schema, schema_of
+from ottla.schema.message import Field, MessageSchema, schema_of
 from ottla.schema.types import Array, Blob, Fixed, Text
 
 LONGEST_STRING = 0x7FFF
@@ -56,7 +56,7 @@ class SourceWriter:
         self.line(f"raise Malformed({f'{self.title}: {path} {why}'!r})")
 
 
-def is_compact(schema: Schema, each: Field, version: int) -> bool:
+def is_compact(schema: MessageSchema, each: Field, version: int) -> bool:
     """True if lengths of the field are varints."""
     return each.flexible and schema.is_flexible(version)
 

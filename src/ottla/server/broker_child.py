@@ -46,7 +46,8 @@ class BrokerChild:
         self.state = "starting"
         self.preferred_port: int | None = None
         """The port to take if it is free, until the broker has served: then it keeps the port that it has."""
-        self._arguments = ["--id", str(number), "--data", self.directory, "--port", "0", *arguments]
+        port = () if "--config" in arguments else ("--port", "0")
+        self._arguments = ["--id", str(number), "--data", self.directory, *port, *arguments]
         self._restarts = restarts
         self._tell = tell
         self._on_change = on_change

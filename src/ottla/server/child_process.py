@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ottla.kernel.story import Slot
 
 
-class Ended(NamedTuple):
+class ChildEnded(NamedTuple):
     """The end of a child process: its status and its output."""
 
     status: int
@@ -28,9 +28,9 @@ class ChildProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def run(self, command: Sequence[str], told: bytes) -> Slot[Ended]:
+    def run(self, command: Sequence[str], told: bytes) -> Slot[ChildEnded]:
         """Start a command with `told` on its standard input; OSError if that fails."""
-        slot: Slot[Ended] = Slot()
+        slot: Slot[ChildEnded] = Slot()
         self._task = self._loop.create_task(self._run(command, told, slot))
         return slot
 
@@ -40,7 +40,7 @@ class ChildProcess:
         if self._task is not None:
             self._task.cancel()
 
-    async def _run(self, command: Sequence[str], told: bytes, slot: Slot[Ended]) -> None:
+    async def _run(self, command: Sequence[str], told: bytes, slot: Slot[ChildEnded]) -> None:
         pipe = asyncio.subprocess.PIPE
         try:
             process = self._process = await asyncio.create_subprocess_exec(
@@ -51,4 +51,4 @@ class ChildProcess:
             slot.fail(error if isinstance(error, OSError) else OSError(f"a child process: {error!r}"))
             return
         assert process.returncode is not None
-        slot.fill(Ended(process.returncode, output, errors.decode("utf-8", "replace").strip()))
+        slot.fill(ChildEnded(process.returncode, output, errors.decode("utf-8", "replace").strip()))

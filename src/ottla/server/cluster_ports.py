@@ -29,7 +29,7 @@ def problem(base: int | None, brokers: int) -> str | None:
     return f"--port {base}: {brokers} brokers need ports from there on, which are 1 to {_MOST}; 0 takes free ones"
 
 
-def give_ports(directories: Mapping[int, str], base: int | None) -> dict[int, int]:
+def give_ports(directories: Mapping[int, str], base: int | None, listener: str = USUAL_LISTENER) -> dict[int, int]:
     """Keep each broker's port in its directory, where `ottla start` finds it; return the ports to prefer.
 
     None: those kept from before; brokers without one prefer 9092 and so on. 0: those kept from before that are free are
@@ -37,7 +37,7 @@ def give_ports(directories: Mapping[int, str], base: int | None) -> dict[int, in
     taken.
     """
     preferred: dict[int, int] = {}
-    kept = {number: port for number, path in directories.items() if (port := _kept(path)) is not None}
+    kept = {number: port for number, path in directories.items() if (port := _kept(path, listener)) is not None}
     if base:
         wanted = {number: base + number - 1 for number in directories}
     elif base == 0:
@@ -49,7 +49,7 @@ def give_ports(directories: Mapping[int, str], base: int | None) -> dict[int, in
     if base != 0 and (taken := {port: fault for port in wanted.values() if (fault := _fault(port)) is not None}):
         raise PortTaken(_sentence({number: port for number, port in wanted.items() if port in taken}, taken))
     for number, path in directories.items():
-        _keep(path, wanted.get(number))
+        _keep(path, wanted.get(number), listener)
     return preferred
 
 
@@ -61,21 +61,21 @@ def _sentence(brokers: Mapping[int, int], taken: Mapping[int, str]) -> str:
     )
 
 
-def _kept(directory: str) -> int | None:
+def _kept(directory: str, listener: str) -> int | None:
     """The port in the directory; a file that cannot be read keeps none, which the broker logs itself."""
     with contextlib.suppress(OSError, ValueError), open(os.path.join(directory, PORT_FILE), encoding="utf-8") as file:
-        address = parse_ports(file.read()).get(USUAL_LISTENER)
+        address = parse_ports(file.read()).get(listener)
         return None if address is None else port_of(address)
     return None
 
 
-def _keep(directory: str, port: int | None) -> None:
-    if port == _kept(directory):
+def _keep(directory: str, port: int | None, listener: str) -> None:
+    if port == _kept(directory, listener):
         return
     if port is None:
         os.unlink(os.path.join(directory, PORT_FILE))
         return
-    write_ports(directory, {USUAL_LISTENER: f"127.0.0.1:{port}"})
+    write_ports(directory, {listener: f"127.0.0.1:{port}"})
 
 
 def _fault(port: int) -> str | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla.client.admin.broker_table import Line, as_json, table
+from ottla.client.admin.broker_table import BrokerLine, as_json, table
 from ottla.client.admin.overview import ClusterOverview
 from ottla.kernel.terminal import colours
 
@@ -31,7 +31,7 @@ class Display(Protocol):
     def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
         """Show that all brokers serve."""
 
-    def show(self, lines: Sequence[Line], seen: ClusterOverview | None, *, all_served: bool) -> None:
+    def show(self, lines: Sequence[BrokerLine], seen: ClusterOverview | None, *, all_served: bool) -> None:
         """Show the present state of the brokers; `seen` is None if none of them answers."""
 
     def end(self) -> None:
@@ -58,7 +58,7 @@ class LogDisplay:
     def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
         _greet(ready, addresses, about)
 
-    def show(self, lines: Sequence[Line], seen: ClusterOverview | None, *, all_served: bool) -> None:
+    def show(self, lines: Sequence[BrokerLine], seen: ClusterOverview | None, *, all_served: bool) -> None:
         if not all_served or seen is None:
             return
         said = {line.broker: plain(line) for line in lines} | {0: seen.summary}
@@ -91,7 +91,7 @@ class TerminalDisplay:
         self._shown = 0
         _greet(ready, addresses, about)
 
-    def show(self, lines: Sequence[Line], seen: ClusterOverview | None, *, all_served: bool) -> None:
+    def show(self, lines: Sequence[BrokerLine], seen: ClusterOverview | None, *, all_served: bool) -> None:
         width, height = shutil.get_terminal_size(_SIZE)
         text = table(lines, seen, width=width, coloured=colours(sys.stdout))
         text = [*text, *(line[:width] for line in self._news)][: max(1, height - 1)]
@@ -115,7 +115,7 @@ class JsonDisplay:
     def greet(self, ready: str, addresses: Sequence[str], about: Sequence[str]) -> None:
         self._print("ready", {"bootstrap_servers": ",".join(addresses)})
 
-    def show(self, lines: Sequence[Line], seen: ClusterOverview | None, *, all_served: bool) -> None:
+    def show(self, lines: Sequence[BrokerLine], seen: ClusterOverview | None, *, all_served: bool) -> None:
         self._print("status", as_json(lines, seen))
 
     def end(self) -> None:
@@ -126,7 +126,7 @@ class JsonDisplay:
             print(json.dumps({"event": event, "time": round(time.time(), 3)} | content), flush=True)
 
 
-def plain(line: Line) -> str:
+def plain(line: BrokerLine) -> str:
     """A broker as a sentence, for a log; values that change all the time are left out."""
     text = f"broker {line.broker} {line.state}"
     if line.address is not None:

@@ -11,19 +11,21 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla import __version__
-from ottla.client.admin.broker_table import SERVING, Line
+from ottla.client.admin.broker_table import SERVING, BrokerLine
 from ottla.client.admin.loads import NOTHING, Load
 from ottla.client.admin.overview import ClusterOverview
 from ottla.client.blocking.looks import Meter, cluster_overview
+from ottla.client.security import PLAINTEXT, Security
 from ottla.server import cluster_ports
 from ottla.server.broker_child import BrokerChild
 from ottla.server.cluster_control import Control
 from ottla.server.cluster_table import display
+from ottla.server.kept_ports import USUAL_LISTENER
 from ottla.server.main import assignments
 from ottla.server.signals import stopping_signals
 
@@ -38,6 +40,10 @@ _LOOK_EVERY_S = 2.0
 _LOOK_WITHIN_MS = 3000
 
 
+def _nothing(_addresses: str) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class UpOptions:
     """The options of `ottla cluster up`; cli/cluster_local.py says what each is for."""
@@ -50,6 +56,16 @@ class UpOptions:
     set: Sequence[str] = ()
     log_level: str = "warning"
     format: str = "text"
+    config: str | None = None
+    """The server.properties of all brokers, for one listener on port 0."""
+    listener: str = USUAL_LISTENER
+    """The name of that listener."""
+    client: str | None = None
+    """The file with options of clients by which this process looks at the cluster."""
+    security: Security = PLAINTEXT
+    """The security of these options."""
+    tell_addresses: Callable[[str], None] = _nothing
+    """Told the brokers' addresses, HOST:PORT,..., once all of them serve."""
 
 
 def up(options: UpOptions) -> int:
@@ -90,7 +106,7 @@ def _problem(options: UpOptions, directory: str) -> str | None:
             f"`ottla start --id 2 --data ANOTHER --join sqlite:{directory}`"
         )
     try:
-        read_static(command_line=assignments(options.set))
+        read_static(file=options.config, command_line=assignments(options.set))
         check_join(_join(options, directory))
     except ValueError as fault:
         return str(fault)
@@ -109,9 +125,12 @@ class ClusterUp:
     def __init__(self, options: UpOptions, directory: str) -> None:
         self._directory = directory
         self._state_path = os.path.join(directory, STATE_FILE)
+        self._options = options
         self._defaults = defaults_for(options.brokers)
         self._told = list(options.set)
         arguments = ["--join", _join(options, directory), "--log-level", options.log_level]
+        if options.config is not None:
+            arguments += ["--config", options.config]
         for name, value in {**self._defaults, **assignments(options.set)}.items():
             arguments += ["--set", f"{name}={value}"]
         self._brokers = [
@@ -128,7 +147,8 @@ class ClusterUp:
 
     def give_ports(self, base: int | None) -> None:
         """Choose the ports before anything is started; cluster_ports.PortTaken if one of them cannot be had."""
-        preferred = cluster_ports.give_ports({broker.number: broker.directory for broker in self._brokers}, base)
+        directories = {broker.number: broker.directory for broker in self._brokers}
+        preferred = cluster_ports.give_ports(directories, base, self._options.listener)
         for broker in self._brokers:
             broker.preferred_port = preferred.get(broker.number)
 
@@ -217,6 +237,7 @@ class ClusterUp:
 
     def _greet(self) -> None:
         addresses = self._addresses()
+        self._options.tell_addresses(",".join(addresses))
         defaults = ", ".join(f"{name}={value}" for name, value in self._defaults.items())
         self._display.greet(
             f"ottla {__version__} cluster ready: ",
@@ -225,10 +246,13 @@ class ClusterUp:
                 f"  data      {self._directory}",
                 f"  state     {self._state_path}",
                 f"  topics    {defaults}" + (f" ({', '.join(self._told)} was said)" if self._told else ""),
-                f"  try       ottla cluster status -b {addresses[0]}",
+                f"  try       ottla cluster status -b {addresses[0]}{self._as_client()}",
                 f"  end       Ctrl-C, or elsewhere: ottla cluster down --data {self._directory}",
             ],
         )
+
+    def _as_client(self) -> str:
+        return "" if self._options.client is None else f" --command-config {self._options.client}"
 
     def _addresses(self) -> list[str]:
         return [f"{broker.address[0]}:{broker.address[1]}" for broker in self._brokers if broker.address]
@@ -249,15 +273,17 @@ class ClusterUp:
             loads: Mapping[int, Load] = {}
             if self._addresses() and self._all_served:
                 if admin is None:
-                    settings = ClientSettings("ottla-cluster-up", api_timeout_ms=_LOOK_WITHIN_MS)
+                    settings = ClientSettings(
+                        "ottla-cluster-up", api_timeout_ms=_LOOK_WITHIN_MS, security=self._options.security
+                    )
                     admin = Admin(self._addresses(), settings=settings)
                 seen, loads = await loop.run_in_executor(None, _try_to_ask, admin, meter)
             lines = [self._line(broker, seen, loads) for broker in self._brokers]
             lines += joined_lines(seen, loads, {broker.number for broker in self._brokers})
             self._display.show(lines, seen, all_served=self._all_served)
 
-    def _line(self, broker: BrokerChild, seen: ClusterOverview | None, loads: Mapping[int, Load]) -> Line:
-        return Line(
+    def _line(self, broker: BrokerChild, seen: ClusterOverview | None, loads: Mapping[int, Load]) -> BrokerLine:
+        return BrokerLine(
             broker.number,
             broker.state,
             f"{broker.address[0]}:{broker.address[1]}" if broker.address is not None else None,
@@ -268,10 +294,10 @@ class ClusterUp:
         )
 
 
-def joined_lines(seen: ClusterOverview | None, loads: Mapping[int, Load], ours: Collection[int]) -> list[Line]:
+def joined_lines(seen: ClusterOverview | None, loads: Mapping[int, Load], ours: Collection[int]) -> list[BrokerLine]:
     """Brokers of the cluster that others started, with `ottla start --join`."""
     return [
-        Line(
+        BrokerLine(
             number,
             SERVING,
             f"{broker.host}:{broker.port}",

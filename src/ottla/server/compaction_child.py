@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from ottla.kernel.story import Slot
-from ottla.server.child_process import ChildProcess, Ended
+from ottla.server.child_process import ChildEnded, ChildProcess
 from ottla.storage.maintenance.compact_child import DAMAGED_STATUS, command
 from ottla.storage.maintenance.compaction import CompactionPlan, CompactionResult
 
@@ -29,7 +29,7 @@ class CompactionChild:
         self._child.stop()
 
 
-def _take(ended: Slot[Ended], plan: CompactionPlan, slot: Slot[CompactionResult | None]) -> None:
+def _take(ended: Slot[ChildEnded], plan: CompactionPlan, slot: Slot[CompactionResult | None]) -> None:
     try:
         status, output, why = ended.result()
     except OSError as error:

@@ -18,10 +18,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.config.security import PLAINTEXT
 from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
     from ottla.config.resolve import StaticConfig
+    from ottla.server.beside import ProcessBeside
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
@@ -29,6 +31,10 @@ DEFAULT_HTTP_PORT = 9308
 _GC_AFTER_OBJECTS = 20_000
 """The threshold of the garbage collector: a large request would be scanned a hundred times while it is decoded."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
+_AS_KAFKA = """\
+[KafkaServer id={id}] started
+[BrokerLifecycleManager id={id}] Transitioning from RECOVERY to RUNNING."""
+"""The lines of Kafka's log for which testcontainers waits, in Python and in Java."""
 Say = Callable[..., None]
 """Tells the user of the command a sentence; a level may follow it, which is an error unless it is given."""
 
@@ -47,10 +53,15 @@ class StartOptions:
     http_port: int | None = None
     registry_port: int | None = None
     connect_port: int | None = None
+    console_port: int | None = None
     set: Sequence[str] = ()
     config: str | None = None
+    insecure: bool = False
+    client: str | None = None
+    """The file of client options of what runs beside the broker."""
     log_level: str = "warning"
     log_format: str = "text"
+    started_as_kafka: bool = False
 
 
 def start(options: StartOptions) -> int:
@@ -90,7 +101,7 @@ def _static_config(options: StartOptions) -> StaticConfig:
             raise ValueError(f"--port {options.port} is not a port: ports are 0 to 65535")
         said["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
     if options.prefer_port is not None:
-        if options.port != 0:
+        if options.port != 0 and options.config is None:
             raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
         if not 0 < options.prefer_port < 65536:
             raise ValueError(f"--prefer-port {options.prefer_port} is not a port: it takes 1 to 65535")
@@ -98,11 +109,14 @@ def _static_config(options: StartOptions) -> StaticConfig:
         ("--http-port", options.http_port),
         ("--registry-port", options.registry_port),
         ("--connect-port", options.connect_port),
+        ("--console-port", options.console_port),
     ):
         if port is not None and not 0 <= port < 65536:
             raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
     if options.listen is not None:
         said["listeners"] = f"PLAINTEXT://{options.listen}"
+    if options.insecure:
+        said["ottla.insecure"] = "true"
     if options.data is not None:
         if options.memory:
             raise ValueError("give --data or --memory, not both")
@@ -145,7 +159,7 @@ def _run(options: StartOptions, static: StaticConfig, say: Say) -> int:
             http_port=http_port,
             preferred_port=options.prefer_port,
         )
-        loop.run_until_complete(_serve(loop, server, options, say))
+        loop.run_until_complete(_serve(loop, server, options, static, say))
     except (CannotStart, BesideFailed) as fault:
         say(f"cannot start: {fault}")
         return 1
@@ -164,11 +178,11 @@ def _http_port(options: StartOptions, static: StaticConfig) -> int:
     return DEFAULT_HTTP_PORT + behind if 0 < behind < 1000 else DEFAULT_HTTP_PORT
 
 
-async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, say: Say) -> None:
+async def _serve(
+    loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, static: StaticConfig, say: Say
+) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    from ottla.server.beside import Beside
-
-    beside: list[Beside] = []
+    beside: list[ProcessBeside] = []
     stopping = asyncio.Event()
     for number in stopping_signals():
         loop.add_signal_handler(number, stopping.set)
@@ -181,13 +195,9 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
             say(line, logging.WARNING)
         address = server.client_address
         print(f"ottla {__version__} ready: {address}", flush=True)
-        for noun, name, port in (
-            ("registry", "schema registry", options.registry_port),
-            ("connect", "Connect worker", options.connect_port),
-        ):
-            if port is not None:
-                beside.append(Beside(noun, name, address, port))
-                print(f"ottla {noun} ready: {await beside[-1].start()}", flush=True)
+        if options.started_as_kafka:
+            print(_AS_KAFKA.format(id=static.texts.get("node.id", "1")), flush=True)
+        await _start_beside(options, address, beside)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
             say(f"ready: {address}; {about}", logging.INFO)
@@ -201,6 +211,23 @@ async def _serve(loop: asyncio.AbstractEventLoop, server: BrokerServer, options:
         for each in reversed(beside):
             await each.stop()
         await server.stop()
+
+
+async def _start_beside(options: StartOptions, address: str, beside: list[ProcessBeside]) -> None:
+    """Start what was asked for beside the broker; the console is told where the others listen."""
+    from ottla.server.beside import ProcessBeside
+
+    asked = {"registry": options.registry_port, "connect": options.connect_port, "console": options.console_port}
+    names = {"registry": "schema registry", "connect": "Connect worker", "console": "console"}
+    known: list[str] = []
+    for noun, port in asked.items():
+        if port is None:
+            continue
+        words = [noun, *known] if noun == "console" else [noun, "start"]
+        beside.append(ProcessBeside(words, names[noun], address, port, options.client))
+        url = await beside[-1].start()
+        known += [f"--{noun}", url]
+        print(f"ottla {noun} ready: {url}", flush=True)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -223,6 +250,11 @@ def _print_greeting(server: BrokerServer) -> None:
         f'  python    confluent_kafka.Producer({{"bootstrap.servers": "{address}"}})',
         f'  spark     spark.read.format("ottla").option("kafka.bootstrap.servers", "{address}")',
     ]
+    if (protocol := server.client_protocol) != PLAINTEXT:
+        lines[2:] = [
+            f"  clients   come by {protocol} and need a file with options: `ottla secure` makes one for each user",
+            f"  try       ottla topic list -b {address} --command-config FILE",
+        ]
     print("\n".join(lines), file=sys.stderr, flush=True)
 
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from ottla.kernel.story import Slot
-from ottla.server.child_process import ChildProcess, Ended
-from ottla.storage.maintenance.scrub import Finding, decode_findings, encode_segments
+from ottla.server.child_process import ChildEnded, ChildProcess
+from ottla.storage.maintenance.scrub import ScrubFinding, decode_findings, encode_segments
 from ottla.storage.maintenance.scrub_child import command
 from ottla.storage.segment.closed import ClosedSegment
 
@@ -18,8 +18,8 @@ class ScrubChild:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._child = ChildProcess(loop)
 
-    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[Finding]]:
-        slot: Slot[list[Finding]] = Slot()
+    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[ScrubFinding]]:
+        slot: Slot[list[ScrubFinding]] = Slot()
         ended = self._child.run(command(max_bytes_per_second), encode_segments(segments))
         ended.when_full(lambda: _take(ended, slot))
         return slot
@@ -28,7 +28,7 @@ class ScrubChild:
         self._child.stop()
 
 
-def _take(ended: Slot[Ended], slot: Slot[list[Finding]]) -> None:
+def _take(ended: Slot[ChildEnded], slot: Slot[list[ScrubFinding]]) -> None:
     try:
         status, output, why = ended.result()
     except OSError as error:

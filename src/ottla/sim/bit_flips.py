@@ -15,7 +15,7 @@ from ottla.sim.peek import checkpointed, within
 from ottla.sim.plan import FLIPPED
 from ottla.sim.striking import Striking
 from ottla.storage.checkpoint import RECOVERY_POINT
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 
 if TYPE_CHECKING:
     from ottla.sim.machine import Machine

@@ -15,11 +15,11 @@ from ottla.sim.loop import SimLoop
 from ottla.sim.network import Network, Wire
 
 if TYPE_CHECKING:
-    from ottla.sim.machine import Incarnation
+    from ottla.sim.machine import MachineRun
 
 _LENGTH = struct.Struct(">i")
 Guard = Callable[[Callable[[], None]], Callable[[], None]]
-Find = Callable[[str, int], "Incarnation | None"]
+Find = Callable[[str, int], "MachineRun | None"]
 
 
 class Dialler:

@@ -15,7 +15,7 @@ class PowerCut(BaseException):
     """Raised by the operation at which `cut_after` ran out: the process is gone with all that it held."""
 
 
-class Fault(NamedTuple):
+class DiskFault(NamedTuple):
     """An error to come: at the `skip`-th further operation of this kind on a path that contains `where`."""
 
     operation: str
@@ -43,13 +43,13 @@ class FailingDisk:
         self.broken: dict[str, None] = {}
         """Directories in and below which every operation fails with EIO until the next crash, except `exists`,
         `is_directory` and questions about the volume."""
-        self._faults: list[Fault] = []
+        self._faults: list[DiskFault] = []
         self._ambush: Ambush | None = None
 
     def fail(self, operation: str, error: int, *, where: str = "", skip: int = 0) -> None:
         """Let a coming operation fail: write, short write, read, list, truncate, sync, create, rename, remove, sync
         names, rights."""
-        self._faults.append(Fault(operation, error, where, skip))
+        self._faults.append(DiskFault(operation, error, where, skip))
 
     def lie_in_wait(self, suffix: str, after: int, strike: Callable[[], None]) -> None:
         """Call `strike` before the `after`-th operation (from 0) after the next rename of a folder with this suffix."""

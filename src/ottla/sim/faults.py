@@ -21,7 +21,7 @@ from ottla.sim.plan import CLUSTER_FAULTS, CUT_COORDINATION, FAULTS, FLIPPED, KI
 from ottla.sim.rollbacks import Rollbacks
 
 if TYPE_CHECKING:
-    from ottla.sim.machine import Incarnation, Machine
+    from ottla.sim.machine import Machine, MachineRun
     from ottla.sim.stage import Stage
 
 _RESTART_MS = (10, 800)
@@ -150,11 +150,11 @@ class Faults:
             self.world.note(f"broker {machine.broker_id} started again")
             machine.start()
 
-    def went_offline(self, current: Incarnation) -> None:
+    def went_offline(self, current: MachineRun) -> None:
         """Restart in a while a broker that goes on without some of its log directories."""
         self.world.loop.call_later(self.random.randint(*_STALLS_MS), lambda: self._see_to(current))
 
-    def _see_to(self, current: Incarnation) -> None:
+    def _see_to(self, current: MachineRun) -> None:
         machine = current.machine
         if machine.current is not current:
             return

@@ -62,7 +62,7 @@ class _Clock:
         self._loop.call_soon(self._guard(callback))
 
 
-class Incarnation:
+class MachineRun:
     """One run of the broker, from its start to its end."""
 
     def __init__(self, machine: Machine, number: int) -> None:
@@ -249,8 +249,8 @@ class Machine:
         self.on_nothing: Callable[[Syncable], None] = no_matter
         """Called for a judge, with a log that has nothing to sync."""
         self._dialler_of: Callable[[Guard], Dialler] | None = None
-        self.current: Incarnation | None = None
-        self.past: list[Incarnation] = []
+        self.current: MachineRun | None = None
+        self.past: list[MachineRun] = []
         """Earlier incarnations, kept until the world ends, so that none is finalized in the middle of a run."""
 
     def _new_disk(self) -> SimDisk:
@@ -277,7 +277,7 @@ class Machine:
         return disk.cut_after is not None and disk.operations >= disk.cut_after
 
     @property
-    def serving(self) -> Incarnation | None:
+    def serving(self) -> MachineRun | None:
         current = self.current
         return current if current is not None and current.serving and not self.power_gone else None
 
@@ -300,7 +300,7 @@ class Machine:
         if stopped is not None:
             self.loop.call_after_us(self.session_us, lambda: self._expire(stopped))
 
-    def _expire(self, stopped: Incarnation) -> None:
+    def _expire(self, stopped: MachineRun) -> None:
         if self.paused and self.current is stopped:
             stopped.coordination.expire()
 
@@ -313,9 +313,9 @@ class Machine:
             self.current.coordination.revive()
             self.current.go_on()
 
-    def start(self) -> Incarnation:
+    def start(self) -> MachineRun:
         assert self.current is None
-        self.current = Incarnation(self, len(self.past))
+        self.current = MachineRun(self, len(self.past))
         self.current.start()
         return self.current
 

@@ -12,7 +12,7 @@ from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from ottla.records.builder import build_batch
 from ottla.records.compression import Codec
 from ottla.records.reader import Record
-from ottla.sim.checkers.history import Acknowledged, DeleteAsked, LogKey, Refused, Sent
+from ottla.sim.checkers.history import Acknowledged, BatchRefused, DeleteAsked, LogKey, Sent
 from ottla.sim.checkers.transaction_history import IdGiven
 from ottla.sim.setting import KnownTopic, Setting
 
@@ -231,7 +231,7 @@ class PlainProducer(Producer):
                 self.peer.forget(topic.plan.name, partition)
             if error in _CERTAINLY_NOT:
                 now_us = self.workload.loop.now_us
-                self.workload.saw(Refused(now_us, self.name, log, batch.number, int(error)))
+                self.workload.saw(BatchRefused(now_us, self.name, log, batch.number, int(error)))
 
 
 class Prober(Producer):

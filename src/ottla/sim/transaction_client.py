@@ -28,7 +28,7 @@ from ottla.messages.txn_offset_commit import (
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.sim.checkers.history import LogKey
-from ottla.sim.checkers.transaction_history import EndAsked, Ended, OffsetsPut, Owned, Put, PutDone
+from ottla.sim.checkers.transaction_history import EndAsked, EndTxnAnswered, OffsetsPut, Owned, Put, PutDone
 from ottla.sim.seats import NO_MEMBER, Membership
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class TransactionClient:
             answer = await self._ask_coordinator(request, most=self.versions.end)
             error = ErrorCode.NETWORK_EXCEPTION if answer is None else ErrorCode(answer.error_code)
             if error is ErrorCode.NONE:
-                self.workload.saw(Ended(self.now_us, self.transaction, committed))
+                self.workload.saw(EndTxnAnswered(self.now_us, self.transaction, committed))
                 if self.versions.bumps:
                     self._owns((answer.producer_id, answer.producer_epoch), takes_over=False)
                     self.in_doubt = False

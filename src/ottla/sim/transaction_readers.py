@@ -31,7 +31,7 @@ _MOST = 1 << 20
 Records = list[tuple[int, bytes]]
 
 
-class Found(NamedTuple):
+class ReadRecords(NamedTuple):
     """The records and batches of an answer, and the offset where the reader goes on."""
 
     records: Records
@@ -39,11 +39,11 @@ class Found(NamedTuple):
     following: int
 
 
-def parse(view: Buffer, from_offset: int, aborted: list[AbortedTransaction] | None) -> Found:
+def parse(view: Buffer, from_offset: int, aborted: list[AbortedTransaction] | None) -> ReadRecords:
     """Parse an answer, without records of the aborted transactions in its list; CorruptRecords names the fault."""
     waiting = sorted(aborted or (), key=lambda each: each.first_offset)
     hidden: set[int] = set()
-    found = Found([], [], from_offset)
+    found = ReadRecords([], [], from_offset)
     following = from_offset
     for batch in iterate_batches(view):
         if not batch.crc_holds():
@@ -196,15 +196,15 @@ class TransactionScanner:
 
     async def _read(
         self, topic: KnownTopic, partition: int, bounds: tuple[int, int], *, committed: bool
-    ) -> Found | None:
+    ) -> ReadRecords | None:
         start, end = bounds
-        whole = Found([], [], start)
+        whole = ReadRecords([], [], start)
         while whole.following < end:
             part = await self._fetch(topic, partition, whole.following, committed=committed)
             if part is None or part.records is None or not len(part.records):
                 return None
             found = parse(part.records, whole.following, part.aborted_transactions if committed else None)
-            whole = Found(whole.records + found.records, whole.batches + found.batches, found.following)
+            whole = ReadRecords(whole.records + found.records, whole.batches + found.batches, found.following)
         return whole
 
     async def _fetch(

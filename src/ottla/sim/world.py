@@ -23,7 +23,7 @@ from ottla.sim.checkers.verdict import check
 from ottla.sim.disk_faults import PowerCut
 from ottla.sim.faults import Faults
 from ottla.sim.loop import SimLoop
-from ottla.sim.machine import PORT, Incarnation, Machine
+from ottla.sim.machine import PORT, Machine, MachineRun
 from ottla.sim.network import Network
 from ottla.sim.plan import Plan, draw_plan, keeps_up_ms
 from ottla.sim.transactions import ALL_ACTS
@@ -93,7 +93,7 @@ class World:
         machine.on_nothing = lambda log: self.hold(self.invariants.nothing_to_sync(machine, log))
         return machine
 
-    def _serving_at(self, host: str, port: int) -> Incarnation | None:
+    def _serving_at(self, host: str, port: int) -> MachineRun | None:
         found = next((machine for machine in self.machines.values() if machine.host == host), None)
         return found.serving if found is not None and port == PORT else None
 
@@ -206,12 +206,12 @@ class World:
                 self._look_at_directories(current)
             self.hold(self.invariants.after_turn(machine))
 
-    def _look_at_directories(self, current: Incarnation) -> None:
+    def _look_at_directories(self, current: MachineRun) -> None:
         if current.node.replicas.directories.failed and not current.seen_to:
             current.seen_to = True
             self.faults.went_offline(current)
 
-    def _end_process(self, current: Incarnation) -> None:
+    def _end_process(self, current: MachineRun) -> None:
         """Stop a process that reported that it must stop; its supervisor starts another.
 
         After an error of the disk the machine may be rebooted first. If it is not, the page cache still shows pages

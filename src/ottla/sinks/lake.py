@@ -20,8 +20,8 @@ from ottla.connect.java.regex import compiled
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, LoadTask, SinkConnector
 from ottla.connect.tasks.clients import bootstrap
-from ottla.jobs.options import JobOption, Kind, OptionRefused, Options
-from ottla.jobs.running_async import Run
+from ottla.jobs.options import JobOption, JobOptionKind, JobOptions, OptionRefused
+from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.quantities import duration_ms
 from ottla.lake import NoTopic, opened, passing
 from ottla.lake.options import OPTIONS, checked
@@ -39,8 +39,13 @@ _BY_CONNECT: Final = {
     "dead_letter": "errors.deadletterqueue.topic.name", "group": "name",
 }  # fmt: skip
 """Options of a load that are said in Connect's words."""
-LOAD: Final = Options("LakeSink", [option for option in OPTIONS if option.name not in _BY_CONNECT])
-_TYPES: Final = {Kind.FLAG: Type.BOOLEAN, Kind.COUNT: Type.LONG, Kind.PORT: Type.INT, Kind.LIST: Type.LIST}
+LOAD: Final = JobOptions("LakeSink", [option for option in OPTIONS if option.name not in _BY_CONNECT])
+_TYPES: Final = {
+    JobOptionKind.FLAG: Type.BOOLEAN,
+    JobOptionKind.COUNT: Type.LONG,
+    JobOptionKind.PORT: Type.INT,
+    JobOptionKind.LIST: Type.LIST,
+}
 _WITHOUT_EFFECT: Final = re.compile(
     r"(transforms|predicates|(key|value|header)\.converter)($|\.)|(consumer|producer|admin)\.override\.|"
     r"errors\.(retry|log|deadletterqueue\.(topic\.replication|context))"
@@ -157,7 +162,7 @@ class LakeTask(LoadTask):
         if self._spark is None and any(wants):
             raise ConfigException("spark.master and spark.conf have an effect with ottla.runner=spark alone")
 
-    async def run(self, worker: Config, run: Run, on_topics: Callable[[Iterable[str]], None]) -> None:
+    async def run(self, worker: Config, run: AsyncJobRun, on_topics: Callable[[Iterable[str]], None]) -> None:
         """Load in a thread of its own until the end of the round in which the task is to end."""
         brokers, loop, stop = _brokers(worker), asyncio.get_running_loop(), threading.Event()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.spark.marker import Content, Marker, Task
+from ottla.spark.marker import BatchMarker, Content, SparkTask
 
 
 class Do(Enum):
@@ -62,10 +62,10 @@ class NotWritten(Exception):
 
 
 @dataclass(slots=True)
-class Attempt:
+class TaskAttempt:
     """The machine of one attempt: its next step."""
 
-    task: Task
+    task: SparkTask
     timeout_ms: float
     """The longest time that a transaction is open, and that an attempt waits for the commit of one that fenced it."""
     quiet_ms: float = 10_000
@@ -74,7 +74,7 @@ class Attempt:
     empty: bool = False
     """True if the task has no rows and leaves no marker: it begins at READ_MARKER, to find rows that it had before."""
     do: Do = Do.FENCE
-    marker: Marker | None = None
+    marker: BatchMarker | None = None
     """The marker to commit, or the one that was found committed."""
     failure: str = ""
     _deadline_ms: float = 0.0
@@ -88,7 +88,7 @@ class Attempt:
         assert self.do is Do.FENCE
         self.do = Do.READ_MARKER
 
-    def found(self, marker: Marker | None, now_ms: float) -> None:
+    def found(self, marker: BatchMarker | None, now_ms: float) -> None:
         """Skip a committed batch. A marker of a later batch does not say that this one was written."""
         assert self.do in (Do.READ_MARKER, Do.AWAIT_MARKER)
         if marker is not None and marker.batch > self.task.batch:
@@ -112,7 +112,7 @@ class Attempt:
         else:
             self.do = Do.READ_FIRST_MARKER
 
-    def found_first(self, marker: Marker | None) -> None:
+    def found_first(self, marker: BatchMarker | None) -> None:
         """Task 0 runs in every batch and always leaves a marker. If that one is gone, ours may be gone too."""
         assert self.do is Do.READ_FIRST_MARKER
         if marker is None:
@@ -125,7 +125,7 @@ class Attempt:
     def wrote(self, content: Content) -> None:
         """Note that all rows are in the open transaction."""
         assert self.do is Do.WRITE
-        self.marker = Marker(self.task.batch, content)
+        self.marker = BatchMarker(self.task.batch, content)
         self.do = Do.COMMIT
 
     def superseded(self, now_ms: float, *, open_for_ms: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla.spark.marker import Task
+from ottla.spark.marker import SparkTask
 
 Text = Callable[[str], str | None]
 
@@ -27,7 +27,7 @@ NOT_ADAPTIVE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class SparkDelivery:
     """The means by which rows are written exactly once."""
 
     prefix: str
@@ -38,7 +38,7 @@ class Delivery:
     batch: int = 0
 
 
-def delivery_options(text: Text, topic: str | None) -> Delivery | None:
+def delivery_options(text: Text, topic: str | None) -> SparkDelivery | None:
     """Parse the options that `text` gives by name; None: at least once. ValueError for values that cannot be."""
     kind = (text("delivery") or AT_LEAST_ONCE).strip().lower()
     if kind not in (AT_LEAST_ONCE, EXACTLY_ONCE):
@@ -64,12 +64,12 @@ def delivery_options(text: Text, topic: str | None) -> Delivery | None:
         raise ValueError("Option 'delivery.query' is blank: write_batch needs a name that says which query writes")
     if batch is not None and not batch.strip().isdecimal():
         raise ValueError(f"Option 'delivery.batch' must be a whole number, got '{batch}'")
-    return Delivery(
+    return SparkDelivery(
         (prefix or "ottla").strip(), chosen, wanted == WRITE, (query or "").strip(), int(batch) if batch else 0
     )
 
 
-def streaming_task(delivery: Delivery, property_of: Text, index: int) -> Task:
+def streaming_task(delivery: SparkDelivery, property_of: Text, index: int) -> SparkTask:
     """The task that runs here, of a streaming query. ValueError where its plan may not be repeatable."""
     query, batch = property_of(QUERY_ID), property_of(BATCH_ID)
     if not query or batch is None:
@@ -78,17 +78,17 @@ def streaming_task(delivery: Delivery, property_of: Text, index: int) -> Task:
             "be written exactly once"
         )
     check_stream(property_of)
-    return Task(query, int(batch), index, delivery.prefix)
+    return SparkTask(query, int(batch), index, delivery.prefix)
 
 
-def batch_task(delivery: Delivery, job: str, property_of: Text, index: int) -> Task:
+def batch_task(delivery: SparkDelivery, job: str, property_of: Text, index: int) -> SparkTask:
     """The task that runs here, of a batch write: a job by itself, or a micro-batch that `write_batch` was given."""
     if not delivery.query:
-        return Task(job, 0, index, delivery.prefix)
+        return SparkTask(job, 0, index, delivery.prefix)
     if _is_on(ADAPTIVE, property_of):
         raise ValueError(NOT_ADAPTIVE.format(settings=f"{ADAPTIVE}=false"))
     _check_sorted(property_of)
-    return Task(delivery.query, delivery.batch, index, delivery.prefix)
+    return SparkTask(delivery.query, delivery.batch, index, delivery.prefix)
 
 
 def check_stream(property_of: Text) -> None:

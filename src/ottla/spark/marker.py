@@ -25,7 +25,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SparkTask:
     """The part of a query's micro-batch that one Spark task writes, whichever attempt does it."""
 
     query: str
@@ -47,7 +47,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class BatchMarker:
     """A micro-batch that a task has committed."""
 
     batch: int
@@ -59,7 +59,7 @@ class Marker:
         return CommittedOffset(self.batch + 1, json.dumps(told))
 
     @classmethod
-    def of(cls, committed: CommittedOffset, group: str) -> Marker:
+    def of(cls, committed: CommittedOffset, group: str) -> BatchMarker:
         """ValueError for an offset that another program has committed."""
         try:
             told = json.loads(committed.metadata)

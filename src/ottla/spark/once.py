@@ -22,12 +22,12 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.rows.connections import cluster
-from ottla.spark.attempt import Attempt, Do, NotWritten
+from ottla.spark.attempt import Do, NotWritten, TaskAttempt
 from ottla.spark.content import COLUMNS, content_of
-from ottla.spark.marker import Content, Marker, Task
+from ottla.spark.marker import BatchMarker, Content, SparkTask
 from ottla.spark.options import SinkOptions
 from ottla.spark.sender import TransactionalSender
-from ottla.spark.sink import Written
+from ottla.spark.sink import WrittenRows
 from ottla.spark.writer import as_written, write_batch_of_rows
 
 _FENCED = frozenset(
@@ -38,7 +38,7 @@ QUIET_MS = 10_000
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
-def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
+def write_once(options: SinkOptions, task: SparkTask, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
     """Write a task's rows, unless an attempt before has; returns once they are committed."""
     left_out = {"topic"} if options.topic is not None else set()
     columns = [name for name in (*COLUMNS, *(["timestamp"] if options.timed else [])) if name not in left_out]
@@ -46,7 +46,7 @@ def write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatc
     empty = not rows.any and task.index > 0  # task 0 leaves a marker in every batch
     at_work = _AtWork(options, task, rows, empty=empty)
     at_work.run()
-    return Written(rows.content.rows, at_work.sent)
+    return WrittenRows(rows.content.rows, at_work.sent)
 
 
 class _Rows:
@@ -74,14 +74,14 @@ class _Rows:
 class _AtWork:
     """One attempt and its transaction."""
 
-    def __init__(self, options: SinkOptions, task: Task, rows: _Rows, *, empty: bool) -> None:
+    def __init__(self, options: SinkOptions, task: SparkTask, rows: _Rows, *, empty: bool) -> None:
         assert options.delivery is not None
         self.sent = 0
         self._options, self._task, self._rows = options, task, rows
         self._where = cluster(options.kafka, patient=task.batch > 0)
         self._place = TopicPartition(options.delivery.marker_topic, 0)
         self._timeout_ms = options.kafka.transaction_timeout_ms
-        self._attempt = Attempt(
+        self._attempt = TaskAttempt(
             task,
             timeout_ms=self._timeout_ms,
             quiet_ms=QUIET_MS,
@@ -121,10 +121,10 @@ class _AtWork:
         self._where.run(self._transactor.init())
         self._attempt.fenced()
 
-    def _marker(self, group: str, *, stable: bool) -> Marker | None:
+    def _marker(self, group: str, *, stable: bool) -> BatchMarker | None:
         """The marker in a group. A stable read waits for a transaction that may change it."""
         found = self._where.committed_offsets(group, [self._place], require_stable=stable)
-        return Marker.of(found[self._place], group) if self._place in found else None
+        return BatchMarker.of(found[self._place], group) if self._place in found else None
 
     def _write(self) -> None:
         """Send all rows, then the marker. The transaction is open from its first batch or offset on."""

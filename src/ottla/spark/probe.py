@@ -34,7 +34,7 @@ GONE = "ExecutorLostFailure"
 """The mark of an executor that has ended in Spark's text about a failed task."""
 
 
-class Seen(NamedTuple):
+class TaskFinding(NamedTuple):
     """The finding of a task: its host, the parent of its process (one for each executor), and a fault or None."""
 
     host: str
@@ -142,7 +142,7 @@ def _executors(context: SparkContext) -> int:
     return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
 
-def _run(context: SparkContext, examine: Task, tasks: int) -> list[Seen]:
+def _run(context: SparkContext, examine: Task, tasks: int) -> list[TaskFinding]:
     """One job. A task that failed is a fault even where its repetition went well."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -157,7 +157,7 @@ def _run(context: SparkContext, examine: Task, tasks: int) -> list[Seen]:
         context.setLocalProperty(JOB_GROUP, before)  # type: ignore[arg-type]
     for failure in _failures(context, group):
         raise SparkRefused(failure)
-    return [Seen(*each) for each in found]
+    return [TaskFinding(*each) for each in found]
 
 
 def _failures(context: SparkContext, group: str) -> Iterator[str]:

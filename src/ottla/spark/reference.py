@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ottla.rows import kafka_settings
-from ottla.spark.options import OPTIONS
+from ottla.spark.declared_options import OPTIONS
 
 
 def page() -> str:
@@ -13,7 +13,7 @@ def page() -> str:
     lines = [
         '# Options of format("ottla")',
         "",
-        "Made from the declarations in `src/ottla/spark/options.py` and `kafka_settings.py`; "
+        "Made from the declarations in `src/ottla/spark/declared_options.py` and `kafka_settings.py`; "
         "`docs/guide/spark.md` explains.",
         "Names are known in any case.",
         "",

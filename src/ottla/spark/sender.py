@@ -16,7 +16,7 @@ from ottla.records.columns import EncodedBatch
 from ottla.rows.kafka_settings import KafkaSettings
 
 
-class Sender(Protocol):
+class RowSender(Protocol):
     """A producer id with the state of its sequences, and a connection to the cluster."""
 
     turn: int

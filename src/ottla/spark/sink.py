@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from ottla.rows.value_options import WITH_SCHEMA
 from ottla.spark.delivery import BATCH_ID, batch_task, streaming_task
-from ottla.spark.marker import Task
+from ottla.spark.marker import SparkTask
 from ottla.spark.options import SinkOptions
 from ottla.spark.plainly import said_plainly
 
@@ -65,7 +65,7 @@ def checked(options: SinkOptions, schema: StructType) -> SinkOptions:
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):
+class WrittenRows(WriterCommitMessage):
     """The message of a task about the rows that it wrote."""
 
     rows: int
@@ -80,7 +80,7 @@ class OttlaBatchWriter(DataSourceArrowWriter):
         self._job = f"job-{uuid.uuid4().hex}"
 
     @said_plainly()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         delivery = self.options.delivery
         if delivery is None:
             return _write(self.options, iterator)
@@ -94,7 +94,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         self.options = checked(options, schema)
 
     @said_plainly()
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         delivery = self.options.delivery
         if delivery is None:
             property_of, _ = _where_this_runs()
@@ -102,7 +102,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         return _write_once(self.options, streaming_task(delivery, *_where_this_runs()), iterator)
 
 
-def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patient: bool = False) -> Written:
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patient: bool = False) -> WrittenRows:
     """Write the rows of one task; on the executor."""
     from ottla.spark.workers import import_ahead
     from ottla.spark.writer import write_rows
@@ -111,7 +111,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patient: 
     return write_rows(options, batches, patient=patient)
 
 
-def _write_once(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> Written:
+def _write_once(options: SinkOptions, task: SparkTask, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
     """Write the rows of one task; on the executor."""
     from ottla.spark.once import write_once
     from ottla.spark.workers import import_ahead

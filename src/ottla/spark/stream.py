@@ -26,8 +26,8 @@ from pyspark.sql.streaming.datasource import (
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.rows.plan import (
     DataLoss,
-    Layout,
     Offsets,
+    RangeOptions,
     SourceOffset,
     added_partitions,
     between,
@@ -37,7 +37,7 @@ from ottla.rows.plan import (
     should_wait,
     true_start,
 )
-from ottla.rows.publish import Publisher
+from ottla.rows.publish import OffsetCommitter
 from ottla.rows.survey import Survey
 from ottla.spark.batch import RangePartition
 from ottla.spark.options import SourceOptions
@@ -81,7 +81,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self._survey: Survey | None = None
-        self._publisher: Publisher | None = None
+        self._publisher: OffsetCommitter | None = None
         self._target: SourceOffset | None = None
         self._reported: Offsets = {}
         self._last_trigger = 0.0
@@ -207,9 +207,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SourceOffset(shared, latest.topic_ids, latest.epochs, latest.query)
 
     @property
-    def _layout(self) -> Layout:
+    def _layout(self) -> RangeOptions:
         least = self.options.min_partitions
-        return Layout(least, self.options.max_records_per_partition, SMALL if least is None else 0)
+        return RangeOptions(least, self.options.max_records_per_partition, SMALL if least is None else 0)
 
     @property
     def _delay_ms(self) -> int:
@@ -220,7 +220,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         if self._publisher is None:
             group = self.options.publish_group or f"{self.options.group_id_prefix}-{offset.query}"
-            self._publisher = Publisher(self.options.kafka, group)
+            self._publisher = OffsetCommitter(self.options.kafka, group)
         self._publisher.publish(offset, wait=wait)
 
     def _report(self, losses: list[str]) -> None:

@@ -25,8 +25,8 @@ from ottla.rows.arrow import HEADERS, binary_column, header_column, indices, wit
 from ottla.rows.connections import cluster
 from ottla.spark.options import SinkOptions
 from ottla.spark.partitions import choose, spread_rows
-from ottla.spark.sender import Sender, given_back, taken
-from ottla.spark.sink import Written
+from ottla.spark.sender import RowSender, given_back, taken
+from ottla.spark.sink import WrittenRows
 from ottla.spark.written_values import written
 
 VARIABLE = frozenset({"topic", "key", "value", "headers"})
@@ -35,7 +35,7 @@ _fitting: dict[str, int] = {}
 """The largest size of batches by topic, where one of `kafka.batch.size` was too large for it."""
 
 
-def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patient: bool = False) -> Written:
+def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patient: bool = False) -> WrittenRows:
     """Write all rows; returns when they are on every in-sync replica. `patient`: as `connections.cluster`."""
     where = cluster(options.kafka, patient=patient)
     sender = taken(where, options.kafka)
@@ -44,7 +44,7 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], *, patie
         sent += write_batch_of_rows(where, sender, options, batch)
         rows += batch.num_rows
     given_back(sender)
-    return Written(rows, sent)
+    return WrittenRows(rows, sent)
 
 
 def as_written(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,14 +56,14 @@ def as_written(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Itera
             yield plain if options.written_by is None else written(plain, options.written_by)
 
 
-def write_batch_of_rows(where: Cluster, sender: Sender, options: SinkOptions, batch: pa.RecordBatch) -> int:
+def write_batch_of_rows(where: Cluster, sender: RowSender, options: SinkOptions, batch: pa.RecordBatch) -> int:
     """Send the rows of one Arrow batch; return the number of record batches."""
     parts = list(_by_topic(options, batch))
     _look_at(where, sender, [topic for topic, _ in parts])
     return sum(_write_topic(where, sender, options, topic, part) for topic, part in parts)
 
 
-def _look_at(where: Cluster, sender: Sender, topics: list[str]) -> None:
+def _look_at(where: Cluster, sender: RowSender, topics: list[str]) -> None:
     """Ask for the partitions of topics that are new to this task: others may have been added since the task before."""
     if new := [topic for topic in topics if topic not in sender.seen]:
         where.refresh(new, create=True)
@@ -82,7 +82,7 @@ def _by_topic(options: SinkOptions, batch: pa.RecordBatch) -> Iterator[tuple[str
         yield name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name))
 
 
-def _write_topic(where: Cluster, sender: Sender, options: SinkOptions, topic: str, batch: pa.RecordBatch) -> int:
+def _write_topic(where: Cluster, sender: RowSender, options: SinkOptions, topic: str, batch: pa.RecordBatch) -> int:
     where.run(where.plan.ensure([topic], create=True))
     count = len(where.topic(topic).partitions)
     size = options.kafka.batch_size
@@ -103,7 +103,7 @@ def _write_topic(where: Cluster, sender: Sender, options: SinkOptions, topic: st
 
 
 def _write_partition(
-    sender: Sender, options: SinkOptions, target: TopicPartition, batch: pa.RecordBatch, start: int, end: int
+    sender: RowSender, options: SinkOptions, target: TopicPartition, batch: pa.RecordBatch, start: int, end: int
 ) -> int:
     """Send rows in order. A batch that is too large for the topic was not appended: it goes again in smaller ones."""
     sent = 0
@@ -125,7 +125,13 @@ def _write_partition(
 
 
 def _encoded(
-    sender: Sender, options: SinkOptions, target: TopicPartition, batch: pa.RecordBatch, start: int, end: int, most: int
+    sender: RowSender,
+    options: SinkOptions,
+    target: TopicPartition,
+    batch: pa.RecordBatch,
+    start: int,
+    end: int,
+    most: int,
 ) -> Iterator[EncodedBatch]:
     key, value, headers = (_column(batch, name) for name in ("key", "value", "headers"))
     return encode_columns(

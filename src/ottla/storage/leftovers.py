@@ -21,8 +21,8 @@ from ottla.records.header import CRC_START
 from ottla.storage.checkpoint import ASIDE
 from ottla.storage.producers.snapshot import SNAPSHOT
 from ottla.storage.segment import deleted_segments
+from ottla.storage.segment.names import CLEANED, DELETED, FETCHED, LOG, SUFFIXES, SWAP, base_offset_of, bases_in
 from ottla.storage.segment.scan import scan_batches
-from ottla.storage.segment.segment import CLEANED, DELETED, FETCHED, LOG, SUFFIXES, SWAP, base_offset_of, bases_in
 
 log = logging.getLogger("ottla.storage")
 _TEMPORARY = (SWAP, DELETED, CLEANED, FETCHED)

@@ -24,7 +24,7 @@ from ottla.storage.reading import Reading
 from ottla.storage.replica_append import ANY_EPOCH, ReplicaAppend
 from ottla.storage.retention import Retention
 from ottla.storage.rolling import Rolling
-from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Found, Segment
+from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, FoundBatch, Segment
 from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
 from ottla.storage.truncation import Truncation
@@ -415,7 +415,7 @@ class Log(LogState):
         self._rolling.roll(end_offset, wall_ms)
         self.bounds.appended(end_offset)
 
-    def locate(self, offset: int) -> tuple[Segment, Found] | None:
+    def locate(self, offset: int) -> tuple[Segment, FoundBatch] | None:
         """The first batch whose last offset is at or above `offset`, and its segment."""
         return self._reading.locate(offset)
 

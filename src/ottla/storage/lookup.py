@@ -9,7 +9,7 @@ from ottla.records.faults import CorruptRecords
 from ottla.records.header import TIMESTAMP_TYPE_BIT
 from ottla.records.reader import Record, read_records
 from ottla.storage.segment.damage import Damage, find_around, headers_around
-from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.scan import ScannedHeader, scan_headers
 from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import TimestampOffset
@@ -67,7 +67,7 @@ def max_timestamp_offset(segments: Sequence[Segment], damage: Damage) -> Timesta
     return None
 
 
-def _records(segment: Segment, header: Header, start: int = 0) -> list[Record]:
+def _records(segment: Segment, header: ScannedHeader, start: int = 0) -> list[Record]:
     """The records of one batch; where the broker stamped it, its first from `start` on stands for all."""
     if header.attributes & TIMESTAMP_TYPE_BIT and header.records_count:
         return [Record(max(start, header.base_offset), header.max_timestamp, None, None)]

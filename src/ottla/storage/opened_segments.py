@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from ottla.storage.checkpoint import ASIDE
 from ottla.storage.leftovers import aside_name
 from ottla.storage.segment.chain import SegmentChain
+from ottla.storage.segment.names import LOG, SUFFIXES, segment_path
 from ottla.storage.segment.scan import scan_headers
-from ottla.storage.segment.segment import LOG, SUFFIXES, Segment, segment_path
+from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Cost, Known
 

@@ -22,22 +22,16 @@ from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.deleted_segments import deleted_in
 from ottla.storage.segment.index_witness import IndexWitness
-from ottla.storage.segment.scan import Header, first_header, scan_headers
-from ottla.storage.segment.segment import (
-    LOG,
-    MAX_RELATIVE_OFFSET,
-    SUFFIXES,
-    Segment,
-    bases_in,
-    segment_path,
-)
+from ottla.storage.segment.names import LOG, SUFFIXES, bases_in, segment_path
+from ottla.storage.segment.scan import ScannedHeader, first_header, scan_headers
+from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Segment
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 from ottla.storage.values import Cost, Known
 
 _NEVER = 2**63 - 1
 
 
-class Opening:
+class LogOpening:
     """One pass over the segments, from the first to the last."""
 
     def __init__(
@@ -226,7 +220,7 @@ class Opening:
             following=lambda: self._first_header(following),
         )
 
-    def _first_header(self, base: int | None) -> Header | None:
+    def _first_header(self, base: int | None) -> ScannedHeader | None:
         """The header of a segment's first batch; None without a segment, a batch or a readable file."""
         return None if base is None else first_header(self._folder.disk, segment_path(self._folder.path, base, LOG))
 
@@ -258,7 +252,10 @@ class Opening:
             elif self._is_damage(step):
                 extents.append(step._replace(next_offset=max(step.next_offset, self._least_end(step, following))))
             else:
-                ends = [step.first_offset, *(behind.next_offset for behind in steps if isinstance(behind, Header))]
+                ends = [
+                    step.first_offset,
+                    *(behind.next_offset for behind in steps if isinstance(behind, ScannedHeader)),
+                ]
                 self.opened.truncate(segment, step)
                 self.opened.note(segment, extents, step.first_offset)
                 return step._replace(next_offset=ends[-1], end=size)
@@ -282,7 +279,7 @@ class Opening:
             segment.aborted.cut_end(segment.next_offset, base_offset=segment.base_offset)
         return None
 
-    def _take(self, segment: Segment, header: Header) -> None:
+    def _take(self, segment: Segment, header: ScannedHeader) -> None:
         segment.note_header(header)
         if self._witness is not None:
             self._witness.saw(header)
@@ -331,7 +328,7 @@ class Opening:
         self._note_index(segment, is_wrong)
         return start, segment.base_offset
 
-    def _last_sound(self, segment: Segment, size: int, count: int) -> tuple[int, Header | None]:
+    def _last_sound(self, segment: Segment, size: int, count: int) -> tuple[int, ScannedHeader | None]:
         """The number of index entries up to the last that points at its batch, of the first `count`, and its header."""
         while count:
             key, position = (segment.index.keys or ())[count - 1], segment.index.values[count - 1]

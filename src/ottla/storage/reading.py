@@ -10,7 +10,7 @@ from ottla.storage.bounds import LogBounds
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, find_around, is_in_place, is_sound_gap, limit_around
-from ottla.storage.segment.segment import Found, Segment
+from ottla.storage.segment.segment import FoundBatch, Segment
 from ottla.storage.values import AbortedTransaction, LogRead
 from ottla.storage.write_gate import WriteGate
 
@@ -112,7 +112,7 @@ class Reading:
         aborted = self._aborted_between(segment, offset, upper_offset) if with_aborted else None
         return LogRead([FileSlice(segment.file, found.position, length)], found.base_offset, length, aborted)
 
-    def locate(self, offset: int) -> tuple[Segment, Found] | None:
+    def locate(self, offset: int) -> tuple[Segment, FoundBatch] | None:
         """The first batch whose last offset is at or above `offset`, and its segment."""
         for segment in self._chain.from_offset(offset):
             extents = self._damage.of(segment.base_offset)
@@ -121,7 +121,7 @@ class Reading:
                 return segment, found
         return None
 
-    def _is_sound_gap(self, offset: int, located: tuple[Segment, Found] | None) -> bool:
+    def _is_sound_gap(self, offset: int, located: tuple[Segment, FoundBatch] | None) -> bool:
         """True if no batch is at `offset` because none is left there; a read must not pass over damage."""
         for segment in self._chain.from_offset(offset):
             found = located[1] if located is not None and located[0] is segment else None

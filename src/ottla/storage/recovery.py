@@ -30,25 +30,25 @@ from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.leftovers import set_unopenable_aside
 from ottla.storage.opened_segments import OpenedSegments
-from ottla.storage.opening import Opening
+from ottla.storage.opening import LogOpening
 from ottla.storage.producers.aborted_note import put_note
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.replay import replay_producers
 from ottla.storage.producers.snapshot import BadSnapshot, put_snapshot, snapshot_offsets, snapshot_path
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, headers_around
-from ottla.storage.segment.scan import scan_headers
-from ottla.storage.segment.segment import (
+from ottla.storage.segment.names import (
     ABORTED_INDEX,
     CLEANED,
     FETCHED,
     LOG,
     SUFFIXES,
     SWAP,
-    Segment,
     base_offset_of,
     segment_path,
 )
+from ottla.storage.segment.scan import scan_headers
+from ottla.storage.segment.segment import Segment
 from ottla.storage.values import FULL_DISK, Cost, Known, Recovered
 
 _AGAIN_BYTES = 1 << 20
@@ -141,7 +141,9 @@ class Recovery:
         finish_swaps(self._folder.disk, self._folder.path)
         epochs_fault = self._epochs.load()
         self._damage.load()
-        opening = Opening(self._chain, self._epochs, self._damage, self._known, wall_ms=self._wall_ms, cost=self._cost)
+        opening = LogOpening(
+            self._chain, self._epochs, self._damage, self._known, wall_ms=self._wall_ms, cost=self._cost
+        )
         try:
             opening.run()
             self._chain.set(opening.opened.segments)
@@ -150,7 +152,7 @@ class Recovery:
             opening.opened.close()
             raise
 
-    def _take(self, opening: Opening, epochs_fault: str) -> Recovered:
+    def _take(self, opening: LogOpening, epochs_fault: str) -> Recovered:
         """Take ends, epochs and producers from the segments."""
         known, chain, opened = self._known, self._chain, opening.opened
         self._note_damage(opened)
@@ -285,7 +287,7 @@ class Recovery:
             what = f"the producer snapshot at {due} was missing or damaged: producers are known from the batches"
             self._cost.say(replayed_from, end_offset, 0, what)
 
-    def _take_aborted(self, opening: Opening, replayed_from: int) -> None:
+    def _take_aborted(self, opening: LogOpening, replayed_from: int) -> None:
         """Transaction indexes that nothing vouches for are built anew. One line for a log, if they were damaged."""
         known, chain, end_offset = self._known, self._chain, self._bounds.end
         opening.aborted.build(chain, self._damage, replayed_from=replayed_from)
@@ -303,7 +305,7 @@ class Recovery:
 
     # --- the disk ---
 
-    def _settle(self, opening: Opening, *, clean: bool) -> Recovered:
+    def _settle(self, opening: LogOpening, *, clean: bool) -> Recovered:
         """After a crash: sync the kept and truncated files, so that the end counts as synced (rule A7)."""
         folder, cost = self._folder, self._cost
         recovered = self._recovered(opening.opened)

@@ -13,7 +13,7 @@ from ottla.storage.producers.sequencing import note_header
 from ottla.storage.retention import Retention
 from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
-from ottla.storage.segment.scan import Header, parse_header
+from ottla.storage.segment.scan import ScannedHeader, parse_header
 from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET
 from ottla.storage.truncation import Truncation
 from ottla.storage.values import Appended
@@ -90,13 +90,13 @@ class ReplicaAppend:
             self._gate.close()
             raise
 
-    def _check(self, whole: memoryview, newest_epoch: int) -> list[Header] | ErrorCode:
+    def _check(self, whole: memoryview, newest_epoch: int) -> list[ScannedHeader] | ErrorCode:
         """The headers of the whole batches in a run, or what is wrong with it. A peer's bytes never reach an assert.
 
         Base offset and epoch are in no CRC. A hole in front of a batch is believed where the batch behind goes on from
         there, else only in a log that was compacted; a batch that cannot be believed yet comes again with the next run.
         """
-        headers: list[Header] = []
+        headers: list[ScannedHeader] = []
         position, expected, epoch = 0, self._bounds.end, self._epochs.latest
         while position + HEADER_SIZE <= len(whole):
             header = parse_header(whole, position, position)
@@ -121,7 +121,7 @@ class ReplicaAppend:
             position += header.size
         return headers
 
-    def _is_hole(self, header: Header, whole: memoryview) -> bool:
+    def _is_hole(self, header: ScannedHeader, whole: memoryview) -> bool:
         """True if nothing is left in front of a batch, as by compaction, and not a bit has flipped in its offset."""
         end = header.position + header.size
         if end + HEADER_SIZE > len(whole):
@@ -131,13 +131,13 @@ class ReplicaAppend:
         self._chain.met_hole()
         return True
 
-    def _starts_inside(self, header: Header) -> bool:
+    def _starts_inside(self, header: ScannedHeader) -> bool:
         """True if an empty log starts in the middle of this batch, as DeleteRecords may have let its leader's start."""
         end = self._bounds.end
         empty = end == self._bounds.start  # the records that its files still hold are deleted
         return empty and header.base_offset < end < header.next_offset
 
-    def _append_group(self, whole: memoryview, headers: list[Header], at: int, wall_ms: int) -> int:
+    def _append_group(self, whole: memoryview, headers: list[ScannedHeader], at: int, wall_ms: int) -> int:
         """Append, by one write, the batches up to the next roll or the next new epoch; return where the rest begins."""
         head = headers[at]
         rolling = self._rolling

@@ -16,7 +16,8 @@ from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producers.snapshot import snapshot_offsets, snapshot_path
 from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
-from ottla.storage.segment.segment import DELETED, LOG, SUFFIXES, Doomed, Segment
+from ottla.storage.segment.names import DELETED, LOG, SUFFIXES
+from ottla.storage.segment.segment import Doomed, Segment
 from ottla.storage.syncing import Syncing
 from ottla.storage.values import FULL_DISK
 from ottla.storage.write_gate import WriteGate

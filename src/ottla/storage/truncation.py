@@ -18,7 +18,8 @@ from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.closed import ClosedSegment, check
 from ottla.storage.segment.damage import Damage, leads_to
-from ottla.storage.segment.segment import LOG, Found, Segment
+from ottla.storage.segment.names import LOG
+from ottla.storage.segment.segment import FoundBatch, Segment
 from ottla.storage.segment.walk import Extent
 from ottla.storage.syncing import Syncing
 from ottla.storage.write_gate import WriteGate
@@ -100,7 +101,7 @@ class Truncation:
             self._gate.close()
             raise
 
-    def _leaves_nothing(self, segment: Segment, found: Found) -> bool:
+    def _leaves_nothing(self, segment: Segment, found: FoundBatch) -> bool:
         """True if no batch at or above the log start would remain: the first segment may begin below it."""
         start = self._bounds.start
         return self._chain.bases[0] < start and self._reading.locate(start - 1) == (segment, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.streams.draft import Draft
-from ottla.streams.engine.tables import Settings, TableSource
+from ottla.streams.engine.tables import TableSettings, TableSource
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import TimestampExtractor, Topology
 from ottla.streams.serdes import JSON, TEXT, Serde
@@ -84,7 +84,7 @@ class StreamsBuilder:
         self._draft.source(source, (topic,), key, value, global_store=True)
         key_serde, value_serde = key or self._draft.key, value or self._draft.value
         self._draft.store(kept, lambda: KeyValueStore(kept, key_serde, value_serde))
-        self._draft.processor(node, (source,), lambda: TableSource(Settings(kept)), stores=(kept,))
+        self._draft.processor(node, (source,), lambda: TableSource(TableSettings(kept)), stores=(kept,))
         return GlobalTable(self._draft, kept)
 
     def add_store(self, name: str, *, key: Serde | None = None, value: Serde | None = None) -> str:

@@ -14,6 +14,7 @@ from ottla.cli.connect import read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import Given, Option
 from ottla.kernel.quantities import moment_text
+from ottla.streams.connection import connection
 from ottla.streams.difference import difference
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import Topology
@@ -23,6 +24,7 @@ from ottla.streams.picture import svg
 from ottla.streams.running import LOCAL, SPARK, run
 from ottla.streams.served import MANY as ASKED
 from ottla.streams.served import query_of, remote
+from ottla.streams.stores.disk import DISK, MEMORY
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -41,26 +43,20 @@ def _run(given: Given) -> int:
     chosen = [option.name for option in ON_SPARK if option.name in given]
     if on != SPARK and chosen:
         raise Misuse(f"--{chosen[0]} is for --on spark")
-    options = _spark_options(given) if on == SPARK else _options_here(given)
-    if on != SPARK and "command-config" in given:
-        raise Misuse("--command-config is for --on spark: a run in this process takes no properties of the client yet")
+    options = _spark_options(given) if on == SPARK else {}
+    options |= {"query_port": given.number("query-port"), "query_host": given.need("query-host")}
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # shows a traceback of each error that is told anyway
     where = f" on Spark, with its checkpoint in {places(given)[0]}" if on == SPARK else ""
     print(f"ottla streams: running {application_id}{where}; Ctrl-C ends it", file=sys.stderr, flush=True)
     bootstrap = given.text("bootstrap-server") or "localhost:9092"
+    options |= {"kafka": _kafka(given), "stores": given.need("stores")}
     options |= {"on_error": given.text("on-error"), "dead_letter": given.text("dead-letter")}
     run(topology, application_id=application_id, bootstrap=bootstrap, on=on, **options)
     return 0
 
 
-def _options_here(given: Given) -> dict[str, Any]:
-    return {"query_port": given.number("query-port"), "query_host": given.need("query-host")}
-
-
 def _spark_options(given: Given) -> dict[str, Any]:
-    if "query-port" in given:
-        raise Misuse("--query-port is for a run in this process: on Spark no process has a whole store")
     options: dict[str, Any] = {name: given.text(name) for name in ("master", "checkpoint", "state") if name in given}
     options |= {name: given.text(name) for name in ("delivery", "lateness") if name in given}
     if "max-records" in given:
@@ -69,9 +65,13 @@ def _spark_options(given: Given) -> dict[str, Any]:
         options["every_s"] = (given.duration_ms("every") or 0) / 1000
     if "available-now" in given:
         options["available_now"] = True
-    if config := given.text("command-config"):
-        options["kafka"] = read_properties(config)
     return options
+
+
+def _kafka(given: Given) -> dict[str, str]:
+    """Properties of the client."""
+    config = given.text("command-config")
+    return read_properties(config) if config else {}
 
 
 def _query(given: Given) -> int:
@@ -88,7 +88,8 @@ def _query(given: Given) -> int:
         assert application_id is not None
         shown = asked(
             found_topology(words[0]), words[1], lambda store: query_of(store, asked_for),
-            application_id=application_id, bootstrap=given.need("bootstrap-server"), read_state=_state_reader(given),
+            application_id=application_id, where=connection(given.need("bootstrap-server"), _kafka(given)),
+            read_state=_state_reader(given),
         ).plain()  # fmt: skip
     if wants_json(given):
         print_json(shown)
@@ -191,12 +192,24 @@ VERBS = {
             Option("on", "local: in this process; spark.", "WHERE", default=LOCAL, choices=(LOCAL, SPARK)),
             *ON_SPARK,
             Option(
+                "stores",
+                "memory; disk: state may be larger than memory, at a third of the rate.",
+                "WHERE",
+                default=MEMORY,
+                choices=(MEMORY, DISK),
+            ),
+            Option(
                 "on-error",
                 "fail, skip or dead-letter; or by stage: deserialization=skip,processing=dead-letter,production=fail.",
                 "CHOICE",
             ),
             Option("dead-letter", "A topic for records that fail; alone it means --on-error dead-letter.", "TOPIC"),
-            Option("query-port", "Answer queries of the stores over HTTP; 0: at a free port.", "PORT", kind="Integer"),
+            Option(
+                "query-port",
+                "Serve stores and /metrics over HTTP; on Spark no stores. 0: a free port.",
+                "PORT",
+                kind="Integer",
+            ),
             Option("query-host", "The address to answer queries at.", "HOST", default="127.0.0.1"),
         ],
         words=(1, 1),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ottla.client import Consumer, TopicPartition
 from ottla.client.model import LATEST, IsolationLevel
+from ottla.streams.connection import ClusterConnection
 from ottla.streams.engine.task import Task
 from ottla.streams.graph import Topology
 from ottla.streams.stores import Store
+from ottla.streams.stores.disk import database
 from ottla.streams.values import Input, Place
 
 _POLL_MS = 200
@@ -17,12 +19,12 @@ _POLL_MS = 200
 class GlobalTables:
     """Follows the topics of a topology's global tables; committed records alone count."""
 
-    def __init__(self, topology: Topology, bootstrap: str | Sequence[str]) -> None:
+    def __init__(self, topology: Topology, where: ClusterConnection, stores: str) -> None:
         self._topics = [topic for source in topology.sources() if source.global_store for topic in source.topics]
-        self._task = Task(topology, sub_topologies=())
+        self._task = Task(topology, sub_topologies=(), rows=database(stores))
         self._consumer: Consumer | None = None
         if self._topics:
-            self._consumer = Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest")
+            self._consumer = where.reader()
             self._consumer.assign(self._partitions())
             self._consumer.seek_to_beginning()
 

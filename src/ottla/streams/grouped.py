@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.streams.draft import Draft
 from ottla.streams.engine.stateless import pass_on
-from ottla.streams.engine.tables import Settings, StreamAggregate, TableAggregate
+from ottla.streams.engine.tables import StreamAggregate, TableAggregate, TableSettings
 from ottla.streams.engine.windows import SessionAggregate, SlidingWindowAggregate, TimeWindowAggregate
 from ottla.streams.errors import TopologyError
 from ottla.streams.serdes import INT64, Serde, changes, session_windowed, time_windowed
@@ -91,14 +91,14 @@ class GroupedStream:
         node = draft.numbers.node(prefix, name)
         key, value = self.key or draft.key, value or draft.value
         parent = self.repartitioned(kept)
-        settings = Settings(kept)
+        settings = TableSettings(kept)
         draft.store(kept, lambda: KeyValueStore(kept, key, value))
         draft.processor(node, (parent,), lambda: StreamAggregate(settings, start, add), stores=(kept,))
         return aggregated(draft, node, key, value, settings)
 
 
 def aggregated(
-    draft: Draft, node: str, key: Serde, value: Serde, settings: Settings, *, grace_ms: int | None = None
+    draft: Draft, node: str, key: Serde, value: Serde, settings: TableSettings, *, grace_ms: int | None = None
 ) -> Table:
     """The table of an aggregate, which keeps its rows."""
 
@@ -148,7 +148,7 @@ class WindowedStream:
         node = draft.numbers.node(prefix, name)
         key, value = grouped.key or draft.key, value or draft.value
         parent = grouped.repartitioned(kept)
-        settings = Settings(kept)
+        settings = TableSettings(kept)
         draft.store(kept, window_store(kept, key, value, windows))
         make = window_processor(settings, windows, start, add, merge, on_close=self._on_close)
         draft.processor(node, (parent,), make, stores=(kept,))
@@ -181,7 +181,8 @@ def window_store(name: str, key: Serde, value: Serde, windows: Windows) -> Store
 
 
 def window_processor(
-    settings: Settings, windows: Windows, start: Callable[[], Any] | None, add: Aggregator, merge: Aggregator | None,
+    settings: TableSettings, windows: Windows,
+    start: Callable[[], Any] | None, add: Aggregator, merge: Aggregator | None,
     *, on_close: bool,
 ) -> Callable[[], Any]:  # fmt: skip
     """The maker of a windowed aggregate's processor."""
@@ -230,7 +231,7 @@ class CogroupedStream:
         def kept(named: str) -> StoreMaker:
             return lambda: KeyValueStore(named, key, value)
 
-        def make(settings: Settings, add: Aggregator) -> Callable[[], Any]:
+        def make(settings: TableSettings, add: Aggregator) -> Callable[[], Any]:
             return lambda: StreamAggregate(settings, start, add)
 
         return _cogrouped(self._members, store, name, key, value, kept, make)
@@ -254,7 +255,7 @@ class WindowedCogroupedStream:
         def kept(named: str) -> StoreMaker:
             return window_store(named, key, value, windows)
 
-        def make(settings: Settings, add: Aggregator) -> Callable[[], Any]:
+        def make(settings: TableSettings, add: Aggregator) -> Callable[[], Any]:
             return window_processor(settings, windows, start, add, merge, on_close=False)
 
         shown = windowed_key(key, windows)
@@ -269,7 +270,7 @@ def _serdes(members: Members, value: Serde | None) -> tuple[Serde, Serde]:
 
 def _cogrouped(
     members: Members, store: str | None, name: str | None, key: Serde, value: Serde,
-    make_store: Callable[[str], StoreMaker], make: Callable[[Settings, Aggregator], Callable[[], Any]],
+    make_store: Callable[[str], StoreMaker], make: Callable[[TableSettings, Aggregator], Callable[[], Any]],
     *, grace_ms: int | None = None,
 ) -> Table:  # fmt: skip
     """The nodes of a cogroup: an aggregate for each member over one store, and a merge behind them."""
@@ -277,7 +278,7 @@ def _cogrouped(
     kept = store or draft.numbers.store("COGROUPKSTREAM-AGGREGATE-")
     parents = [member.repartitioned(kept) for member, _ in members]
     draft.store(kept, make_store(kept))
-    settings = Settings(kept)
+    settings = TableSettings(kept)
     nodes = []
     for at, ((_, add), parent) in enumerate(zip(members, parents, strict=True)):
         node = draft.numbers.node("COGROUPKSTREAM-AGGREGATE-", name, f"-cogroup-agg-{at}")
@@ -325,7 +326,7 @@ class GroupedTable:
         topic = (self.name or kept) + "-repartition"
         draft.sink(sink, self.node, topic, key, changes(row), repartition=True)
         draft.source(source, (topic,), key, changes(row), repartition=True)
-        settings = Settings(kept)
+        settings = TableSettings(kept)
         draft.store(kept, lambda: KeyValueStore(kept, key, value))
         draft.processor(node, (source,), lambda: TableAggregate(settings, start, add, subtract), stores=(kept,))
         return aggregated(draft, node, key, value, settings)

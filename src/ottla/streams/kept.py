@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ottla.client import Admin, Consumer, TopicPartition
+from ottla.client import Admin, TopicPartition
 from ottla.client.model import EARLIEST, LATEST, IsolationLevel, OffsetAtTime
 from ottla.streams.changelog import from_record
+from ottla.streams.connection import ClusterConnection, connection
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology, global_sources
-from ottla.streams.layout import Layout, layout
+from ottla.streams.layout import TaskLayout, layout
 from ottla.streams.naming import nearest
 from ottla.streams.queries import Age, Answer, Query, answer, checked
 from ottla.streams.stores import Store, StoreMaker
@@ -26,11 +27,11 @@ COUNTED = 1_000
 
 def asked(
     topology: Topology, name: str, query: Query | Callable[[Store], Query], *, application_id: str,
-    bootstrap: str | Sequence[str], read_state: StateReader | None = None,
+    where: ClusterConnection, read_state: StateReader | None = None,
 ) -> Answer:  # fmt: skip
     """The answer of what is committed, whether or not the application runs; `read_state` if it runs on Spark."""
     kind = checked(topology, name)
-    with Admin(bootstrap) as admin:
+    with where.admin() as admin:
         topics = admin.list_topics()
         if missing := [topic for topic in topology.topics() if topic not in topics]:
             raise TopologyError(f"the topic {missing[0]} does not exist: has the application run on this cluster?")
@@ -43,13 +44,11 @@ def asked(
             raise TopologyError(f"the topic {topic} does not exist: has {application_id} run on this cluster?")
         else:
             count = len(topics[topic].partitions)
-        age = _age(
-            admin, bootstrap, plan, {each: len(topics[each].partitions) for each in plan.read() if each in topics}
-        )
+        age = _age(admin, where, plan, {each: len(topics[each].partitions) for each in plan.read() if each in topics})
     if read_state is not None and shared is None:
         stores = read_state(topology, name, count)
     else:
-        stores = _read(bootstrap, topic, count, topology.stores[name])
+        stores = _read(where, topic, count, topology.stores[name])
     wanted = query(kind) if callable(query) else query
     return answer(name, list(enumerate(stores)), wanted, count, age)
 
@@ -62,11 +61,12 @@ def query(
     bootstrap: str | Sequence[str] = "localhost:9092",
     checkpoint: str | None = None,
     state: str | None = None,
+    kafka: Mapping[str, str] | None = None,
     **asked_for: Any,
 ) -> Answer:
     """The rows of a store, as the application has committed them: it need not run.
 
-    Of an application on Spark name the `checkpoint`, or the place of its `state`.
+    Of an application on Spark name the `checkpoint`, or the place of its `state`. `kafka`: properties of the client.
 
     `asked_for` are those of `Query`: key, first, last, prefix, since_ms, until_ms, limit. The store's changelog is read
     whole. `age.lag` is the number of records of the input that the application had not processed. Raises TopologyError
@@ -80,7 +80,8 @@ def query(
     if checkpoint is not None or state is not None:
         reader = state_reader(application_id, checkpoint, state)
     wanted = Query(**asked_for)
-    return asked(topology, store, wanted, application_id=application_id, bootstrap=bootstrap, read_state=reader)
+    where = connection(bootstrap, kafka)
+    return asked(topology, store, wanted, application_id=application_id, where=where, read_state=reader)
 
 
 def state_reader(application_id: str, checkpoint: str | None, state: str | None) -> StateReader:
@@ -92,7 +93,7 @@ def state_reader(application_id: str, checkpoint: str | None, state: str | None)
     return lambda topology, name, tasks: read_store(topology, name, tasks, application_id=application_id, state=place)
 
 
-def _age(admin: Admin, bootstrap: str | Sequence[str], plan: Layout, counts: dict[str, int]) -> Age:
+def _age(admin: Admin, where: ClusterConnection, plan: TaskLayout, counts: dict[str, int]) -> Age:
     """The lag of the group. It is taken before the changelog is read, so the answer may know more but never less."""
     partitions = [TopicPartition(topic, index) for topic, count in counts.items() for index in range(count)]
     done = {at: one.offset for at, one in admin.committed_offsets(plan.application_id, partitions).items()}
@@ -101,14 +102,14 @@ def _age(admin: Admin, bootstrap: str | Sequence[str], plan: Layout, counts: dic
     done |= {at: one.offset for at, one in begins.items()}
     lags = {at: ends[at] - done[at] for at in partitions if ends[at] > done[at]}
     near = [at for at, lag in lags.items() if lag <= COUNTED]
-    exact = _records(bootstrap, {at: done[at] for at in near}, ends) if near else 0
+    exact = _records(where, {at: done[at] for at in near}, ends) if near else 0
     return Age(exact + sum(lag for lag in lags.values() if lag > COUNTED), int(time.time() * 1000))
 
 
-def _records(bootstrap: str | Sequence[str], begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> int:
+def _records(where: ClusterConnection, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> int:
     """The records between offsets: the ends of transactions have offsets too, and are none."""
     count = 0
-    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+    with where.reader() as consumer:
         consumer.assign(list(begins))
         for partition, offset in begins.items():
             consumer.seek(partition, offset)
@@ -122,10 +123,10 @@ def _offsets(admin: Admin, partitions: Sequence[TopicPartition], spec: int) -> d
     return admin.cluster.list_offsets(sorted(partitions), spec, IsolationLevel.READ_COMMITTED) if partitions else {}
 
 
-def _read(bootstrap: str | Sequence[str], topic: str, count: int, make: StoreMaker) -> list[Store]:
+def _read(where: ClusterConnection, topic: str, count: int, make: StoreMaker) -> list[Store]:
     """The store of each partition, from what is committed in its changelog now."""
     stores = [make() for _ in range(count)]
-    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+    with where.reader() as consumer:
         partitions = [TopicPartition(topic, index) for index in range(count)]
         consumer.assign(partitions)
         consumer.seek_to_beginning()

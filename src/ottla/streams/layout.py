@@ -16,7 +16,7 @@ TIMES = "ottla.times"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TaskLayout:
     """`tasks`: the partitions of each sub-topology. `own`: topics to make, with their partitions."""
 
     application_id: str
@@ -39,7 +39,7 @@ class Layout:
         return {self.topic(name): name for name in self.part_of}
 
 
-def layout(topology: Topology, application_id: str, counts: Mapping[str, int]) -> Layout:
+def layout(topology: Topology, application_id: str, counts: Mapping[str, int]) -> TaskLayout:
     """The layout; TopologyError says what cannot be run."""
     if TIMES in topology.stores:
         raise TopologyError(f"the store name {TIMES} is taken by the runner: name the store differently")
@@ -54,7 +54,7 @@ def layout(topology: Topology, application_id: str, counts: Mapping[str, int]) -
             kept = [store for store in stores if store not in global_stores(topology.nodes)]
             changelogs.update(dict.fromkeys(kept, tasks[part.number]))
     own = {node.topic: tasks[part_of[node.topic]] for node in _repartition_sinks(topology)}  # type: ignore[index]
-    return Layout(application_id, tasks, part_of, own, changelogs)  # type: ignore[arg-type]
+    return TaskLayout(application_id, tasks, part_of, own, changelogs)  # type: ignore[arg-type]
 
 
 def _tasks(topology: Topology, counts: Mapping[str, int]) -> dict[int, int]:

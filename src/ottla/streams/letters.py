@@ -9,7 +9,7 @@ from ottla.client import Admin, ApiError, ErrorCode
 from ottla.client.model import Header
 from ottla.jobs.letters import Cause, Style, error_headers, short_reason
 from ottla.streams.errors import TopologyError
-from ottla.streams.layout import Layout
+from ottla.streams.layout import TaskLayout
 from ottla.streams.naming import checked
 from ottla.streams.on_error import Fault, OnError, chosen
 
@@ -50,7 +50,7 @@ def prepare(admin: Admin, topic: str, reads: Collection[str], replication_factor
             raise
 
 
-def letter(fault: Fault, plan: Layout) -> Letter:
+def letter(fault: Fault, plan: TaskLayout) -> Letter:
     """The letter of a fault that has one."""
     read = fault.read
     assert read is not None

@@ -5,17 +5,18 @@ Shared by the thread that processes, which holds `lock` while it does, and by th
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.client import TopicPartition
-from ottla.streams.engine.task import Task
+from ottla.metrics.metric import Sample
+from ottla.streams.counts import Counts, TaskId, samples
+from ottla.streams.engine.task import Results, Task
 from ottla.streams.graph import Topology, global_stores
-from ottla.streams.layout import Layout
-from ottla.streams.on_error import Fault
+from ottla.streams.layout import TaskLayout
 from ottla.streams.queries import Age, Answer, Query, answer, checked
 from ottla.streams.stores import Store
 
@@ -30,14 +31,13 @@ class Restoring(RuntimeError):
 class Live:
     """Tasks with the input that they have processed, and counts of what was left out."""
 
-    def __init__(self, topology: Topology, plan: Layout) -> None:
+    def __init__(self, topology: Topology, plan: TaskLayout) -> None:
         self.lock = threading.RLock()
         self._topology, self._plan = topology, plan
         self._tasks: dict[tuple[int, int], Task] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._committed_ms = 0
-        self._failed: Counter[str] = Counter()
-        self._dropped: Counter[str] = Counter()
+        self._counts = Counts()
 
     def begin(self, tasks: Mapping[tuple[int, int], Task], positions: Mapping[TopicPartition, int]) -> None:
         """Tasks were restored, up to these positions."""
@@ -53,15 +53,11 @@ class Live:
         """All that was read below these positions is processed and committed."""
         self._positions = dict(positions)
 
-    def committed(self) -> None:
-        """A batch was committed now."""
+    def committed(self, consumed: Mapping[tuple[TaskId, str], int], made: Mapping[TaskId, Results]) -> int:
+        """A batch was committed now; the number of failures so far."""
         self._committed_ms = int(time.time() * 1000)
-
-    def left_out(self, dropped: Mapping[str, int], faults: list[Fault]) -> int:
-        """Count records that a committed batch left out; the number of failures so far."""
-        self._dropped.update(dropped)
-        self._failed.update(f"{fault.node} {fault.stage}" for fault in faults)
-        return self._failed.total()
+        self._counts.committed(consumed, made)
+        return self._counts.failed.total()
 
     def status(self, ends: Ends) -> dict[str, Any]:
         """The instance in numbers."""
@@ -72,11 +68,18 @@ class Live:
                 "state": "running" if tasks else "restoring",
                 "tasks": [f"{part}_{partition}" for part, partition in sorted(tasks)],
                 "committed_ms": self._committed_ms or None,
-                "stores": {name: self._rows(name) for name in sorted(self._topology.stores)},
-                "dropped": dict(self._dropped),
-                "failed": dict(self._failed),
+                "stores": self._all_rows(),
+                "dropped": dict(self._counts.by_node),
+                "failed": {f"{node} {stage}": count for (node, stage), count in self._counts.failed.items()},
             }
-        return {**shown, "lag": self._lag(positions, ends)}
+        return {**shown, "lag": sum(_lags(positions, ends).values())}
+
+    def metrics(self, ends: Ends) -> list[Sample]:
+        """The instance in metrics for Prometheus."""
+        with self.lock:
+            counts, tasks = copy.deepcopy(self._counts), len(self._tasks)
+            rows, positions = self._all_rows(), dict(self._positions)
+        return list(samples(counts, tasks, rows, _lags(positions, ends)))
 
     def ask(self, name: str, query: Callable[[Store], Query], ends: Ends) -> Answer:
         """The answer of this instance's partitions; Restoring while it has none."""
@@ -89,7 +92,7 @@ class Live:
             positions = dict(self._positions)
             of = 1 if name in global_stores(self._topology.nodes) else self._plan.changelogs[name]
             found = answer(name, mine, wanted, of, Age(0, int(time.time() * 1000)))
-        age = Age(self._lag(positions, ends), int(time.time() * 1000))
+        age = Age(sum(_lags(positions, ends).values()), int(time.time() * 1000))
         return Answer(found.store, found.rows, found.more, found.partitions, found.of, age)
 
     def _partitions(self, name: str) -> list[tuple[int, Store]]:
@@ -97,9 +100,11 @@ class Live:
         mine = [(at, task.stores[name]) for (_, at), task in sorted(self._tasks.items()) if name in task.stores]
         return mine[:1] if name in global_stores(self._topology.nodes) else mine
 
-    def _rows(self, name: str) -> int:
-        return sum(len(store) for _, store in self._partitions(name))
+    def _all_rows(self) -> dict[str, int]:
+        names = sorted(self._topology.stores)
+        return {name: sum(len(store) for _, store in self._partitions(name)) for name in names}
 
-    def _lag(self, positions: Mapping[TopicPartition, int], ends: Ends) -> int:
-        now = ends(sorted(positions)) if positions else {}
-        return sum(max(0, now[partition] - position) for partition, position in positions.items())
+
+def _lags(positions: Mapping[TopicPartition, int], ends: Ends) -> dict[TopicPartition, int]:
+    now = ends(sorted(positions)) if positions else {}
+    return {partition: max(0, now[partition] - position) for partition, position in positions.items()}

@@ -12,10 +12,10 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.client import (
     Admin,
@@ -24,34 +24,34 @@ from ottla.client import (
     ConsumedRecord,
     Consumer,
     ErrorCode,
-    Producer,
     ProducerFenced,
     TopicPartition,
     TransactionMustAbort,
 )
-from ottla.client.model import LATEST
+from ottla.client.blocking.runs import RunProducer
 from ottla.streams import letters
-from ottla.streams.changelog import from_record, to_record
+from ottla.streams.changelog import to_record
+from ottla.streams.connection import ClusterConnection, connection
 from ottla.streams.engine.task import Results, Task
-from ottla.streams.errors import TopologyError
 from ottla.streams.global_tables import GlobalTables
 from ottla.streams.graph import Topology
-from ottla.streams.layout import TIMES, Layout, layout
+from ottla.streams.layout import TIMES, TaskLayout
 from ottla.streams.letters import choices
 from ottla.streams.live import Live
 from ottla.streams.naming import checked
 from ottla.streams.on_error import OnError
+from ottla.streams.pace import Pace
+from ottla.streams.restoring import TaskId, restore
+from ottla.streams.sending import BatchSending
 from ottla.streams.serdes import INT64
-from ottla.streams.served import QueryServer
-from ottla.streams.stores import EntryKey
+from ottla.streams.served import served
+from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
+from ottla.streams.topics import prepared
 from ottla.streams.values import Input, Place
 
 if TYPE_CHECKING:
     from types import FrameType
 
-TaskId = tuple[int, int]
-"""A sub-topology and a partition."""
-Restored = dict[TaskId, dict[str, dict[EntryKey, Any]]]
 _POLL_MS = 200
 PURGE_S = 30.0
 """The time between two deletions of what was read of repartition topics, as in Kafka."""
@@ -72,7 +72,7 @@ def run(
     *,
     application_id: str,
     bootstrap: str | Sequence[str] = "localhost:9092",
-    max_poll_records: int = 500,
+    max_poll_records: int = 10_000,
     session_timeout_ms: int = 10_000,
     transaction_timeout_ms: int = 10_000,
     replication_factor: int = -1,
@@ -80,30 +80,36 @@ def run(
     dead_letter: str | None = None,
     query_port: int | None = None,
     query_host: str = "127.0.0.1",
+    stores: str = MEMORY,
+    kafka: Mapping[str, str] | None = None,
     stop: threading.Event | None = None,
 ) -> None:
     """Run until SIGTERM, Ctrl-C or `stop`; the batch at work is committed first.
 
+    A batch is as many records as take a tenth of a second, from 500 up to `max_poll_records`.
     `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
     `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
     keeps them in the topic `dead_letter`; or a choice for each stage (`deserialization=skip,processing=dead-letter`).
-    `query_port`: answer queries of this instance's stores over HTTP, at `query_host`.
-    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology that the
-    runner cannot run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
+    `query_port`: answer queries of this instance's stores over HTTP. `stores`: memory, or disk for larger state.
+    `kafka`: properties of the client, such as security.protocol.
+    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology or topics that
+    do not fit, `ApiError` and `ClientError` of the cluster.
     """
     checked(application_id)
-    errors = choices(on_error, dead_letter)
-    stop = stop or threading.Event()
-    with Admin(bootstrap) as admin:
-        plan = _prepared(admin, topology, application_id, replication_factor)
+    errors, stop = choices(on_error, dead_letter), stop or threading.Event()
+    check_stores(stores)
+    where = connection(bootstrap, kafka)
+    with where.admin() as admin:
+        plan = prepared(admin, topology, application_id, replication_factor)
         if dead_letter is not None:
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
-    options = _Options(errors, dead_letter, live)
-    with stopped_by_signals(stop), _served(live, bootstrap, query_host, query_port):
+    options = _Options(errors, dead_letter, live, stores, max_poll_records)
+    with stopped_by_signals(stop), served(live, where, query_host, query_port):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
+                settings=where.settings,
                 group_id=application_id,
                 assignors="range",  # gives equal partitions of all topics to one member
                 auto_offset_reset="earliest",
@@ -113,13 +119,14 @@ def run(
                 session_timeout_ms=session_timeout_ms,
                 heartbeat_interval_ms=max(1, min(3_000, session_timeout_ms // 3)),
             )
-            producer = Producer(
+            producer = RunProducer(
                 bootstrap,
+                settings=where.settings,
                 transactional_id=f"{application_id}-{uuid.uuid4()}",
                 transaction_timeout_ms=transaction_timeout_ms,
             )
-            with producer, consumer, closing(GlobalTables(topology, bootstrap)) as tables:
-                _Instance(topology, plan, bootstrap, consumer, producer, tables, options).work(stop)
+            with producer, consumer, closing(GlobalTables(topology, where, stores)) as tables:
+                _Instance(topology, plan, where, consumer, producer, tables, options).work(stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +136,8 @@ class _Options:
     errors: OnError
     dead_letter: str | None
     live: Live
-
-
-@contextmanager
-def _served(live: Live, bootstrap: str | Sequence[str], host: str, port: int | None) -> Iterator[None]:
-    if port is None:
-        yield
-        return
-    with closing(QueryServer(live, bootstrap, host=host, port=port)) as server:
-        _log.warning("queries are answered at %s", server.url)
-        yield
+    stores: str
+    most_records: int
 
 
 class _Instance:
@@ -147,19 +146,21 @@ class _Instance:
     def __init__(
         self,
         topology: Topology,
-        plan: Layout,
-        bootstrap: str | Sequence[str],
+        plan: TaskLayout,
+        where: ClusterConnection,
         consumer: Consumer,
-        producer: Producer,
+        producer: RunProducer,
         tables: GlobalTables,
         options: _Options,
     ) -> None:
-        self._topology, self._plan, self._bootstrap, self._options = topology, plan, bootstrap, options
+        self._topology, self._plan, self._where, self._options = topology, plan, where, options
         self._consumer, self._producer, self._tables = consumer, producer, tables
         self._read = plan.read()
         self._tasks: dict[TaskId, Task] = {}
+        self._databases: list[StoreDatabase] = []
         self._changed = False
         self._batch = 0
+        self._pace = Pace(options.most_records)
         self._done: dict[TopicPartition, int] = {}
         self._purged_at = time.monotonic()
 
@@ -170,7 +171,7 @@ class _Instance:
         while not stop.is_set():
             with self._options.live.lock:
                 self._tables.read_to(self._tables.ends())
-            records = self._consumer.poll(_POLL_MS)
+            records = self._consumer.poll(_POLL_MS, self._pace.records)
             if self._changed:
                 self._restore()
             try:
@@ -201,7 +202,20 @@ class _Instance:
         """Tasks end with every change of the assignment: other instances may have changed their state meanwhile."""
         self._tasks = {}
         self._options.live.end()
+        self._close()
         self._changed = True
+
+    def _close(self) -> None:
+        """Give back the room of stores on disk."""
+        for one in self._databases:
+            one.close()
+        self._databases = []
+
+    def _rows(self) -> StoreDatabase | None:
+        """The place of the stores of one more task; None for memory."""
+        made = database(self._options.stores)
+        self._databases += [made] if made else []
+        return made
 
     def _restore(self) -> None:
         """Make the tasks of the assigned partitions, with the state that is committed."""
@@ -218,11 +232,11 @@ class _Instance:
                 wall_clock_ms=now_ms,
                 shared=self._tables.stores,
                 on_error=self._options.errors,
+                rows=self._rows(),
             )
             for part, partition in sorted(ids)
         }
-        for task_id, changes in _committed_state(self._bootstrap, self._plan, self._tasks).items():
-            self._tasks[task_id].restore(changes)
+        restore(self._where, self._plan, self._tasks)
         self._options.live.begin(self._tasks, positions)
         self._changed = False
 
@@ -237,7 +251,7 @@ class _Instance:
             inputs.setdefault((self._plan.part_of[topic], record.partition), []).append(read)
             offsets[TopicPartition(record.topic, record.partition)] = CommittedOffset(record.offset + 1)
         assert inputs.keys() <= self._tasks.keys()
-        now_ms = int(time.time() * 1000)
+        now_ms, began = int(time.time() * 1000), time.monotonic()
         made: list[tuple[TaskId, Results]] = []
         for task_id, task in self._tasks.items():
             task.feed(*inputs.get(task_id, ()))
@@ -245,16 +259,23 @@ class _Instance:
             results = task.take(self._batch)
             if results.outputs or results.changes or results.faults or results.dropped:
                 made.append((task_id, results))
+        self._pace.took(len(records), time.monotonic() - began)
         self._batch += 1
         if not offsets and not made:
             return
         with self._producer.transaction():
+            sending = BatchSending(self._producer)
             for task_id, results in made:
-                self._write(task_id, results, now_ms)
+                self._write(sending, task_id, results, now_ms)
+            sending.send()
             if offsets:
                 self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
-        self._options.live.committed()
-        self._tell([results for _, results in made])
+        consumed = {
+            (task, topic): count
+            for task, records in inputs.items()
+            for topic, count in Counter(self._plan.topic(record.place.topic) for record in records).items()
+        }
+        self._tell(made, self._options.live.committed(consumed, dict(made)))
         self._done |= {at: one.offset for at, one in offsets.items() if self._read[at.topic] in self._plan.repartitions}
 
     def _purge(self) -> None:
@@ -268,29 +289,24 @@ class _Instance:
                 _log.warning("could not delete what was read of %s-%d: %s", *partition, outcome)
         self._done.clear()
 
-    def _tell(self, made: list[Results]) -> None:
-        """Count the records that a committed batch has left out; failures are one line of the log."""
-        faults = [fault for results in made for fault in results.faults]
-        dropped: Counter[str] = Counter()
-        for results in made:
-            dropped.update(results.dropped)
-        failed = self._options.live.left_out(dropped, faults)
+    def _tell(self, made: list[tuple[TaskId, Results]], failed: int) -> None:
+        """Write one line of the log about the records that failed in a committed batch."""
+        faults = [fault for _, results in made for fault in results.faults]
         if faults:
             more = f" (and {len(faults) - 1} more in this batch)" if len(faults) > 1 else ""
             kept = f"kept in {self._options.dead_letter}" if faults[0].letter else "left out"
             _log.warning("%s%s; %s; %d so far", faults[0].reason, more, kept, failed)
 
-    def _write(self, task_id: TaskId, results: Results, now_ms: int) -> None:
+    def _write(self, sending: BatchSending, task_id: TaskId, results: Results, now_ms: int) -> None:
         part, partition = task_id
         for fault in results.faults:
             if fault.letter and self._options.dead_letter is not None:
                 kept = letters.letter(fault, self._plan)
-                self._producer.produce(
-                    self._options.dead_letter, kept.value, kept.key, headers=kept.headers, timestamp=kept.timestamp
-                )
+                dead = self._options.dead_letter
+                sending.add(dead, kept.key, kept.value, kept.timestamp, tuple(kept.headers))
         for output in results.outputs:
             topic = self._plan.topic(output.topic)
-            self._producer.produce(topic, output.value, output.key, headers=output.headers, timestamp=output.timestamp)
+            sending.add(topic, output.key, output.value, output.timestamp, output.headers)
         for store, entries in results.changes.items():
             topic = self._plan.changelog(store or TIMES)
             for key, entry in entries.items():
@@ -298,72 +314,12 @@ class _Instance:
                     data, value, at = to_record(self._tasks[task_id].stores[store], key, entry)
                 else:
                     data, value, at = f"{part} {key[0]}".encode(), INT64.write(entry), None
-                stamp = now_ms if at is None else at
-                self._producer.produce(topic, value, data, partition=partition, timestamp=stamp)
+                sending.add(topic, data, value, now_ms if at is None else at, partition=partition)
 
 
 def _overtaken(fault: Exception) -> bool:
     cause = fault.__cause__ if isinstance(fault, TransactionMustAbort) else fault
     return isinstance(cause, ProducerFenced) or (isinstance(cause, ApiError) and cause.code in _OVERTAKEN)
-
-
-def _committed_state(bootstrap: str | Sequence[str], plan: Layout, tasks: dict[TaskId, Task]) -> Restored:
-    """The entries in the changelogs of these tasks.
-
-    They are read up to their very ends: behind an open transaction of an instance that died there may be committed
-    entries of the one that followed, so that one waits until the cluster has ended it.
-    """
-    wanted: dict[TopicPartition, tuple[str, TaskId]] = {}
-    for (part, partition), task in tasks.items():
-        for store in task.stores:
-            wanted[TopicPartition(plan.changelog(store), partition)] = store, (part, partition)
-        wanted[TopicPartition(plan.changelog(TIMES), partition)] = TIMES, (part, partition)
-    restored: Restored = {task_id: {} for task_id in tasks}
-    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
-        consumer.assign(list(wanted))
-        consumer.seek_to_beginning()
-        ends = consumer.cluster.list_offsets(sorted(wanted), LATEST)
-        while any(consumer.position(partition) < end.offset for partition, end in ends.items()):
-            for record in consumer.poll(_POLL_MS):
-                store, task_id = wanted[TopicPartition(record.topic, record.partition)]
-                assert record.key is not None
-                if store != TIMES:
-                    kept = tasks[task_id].stores[store]
-                    key, entry = from_record(kept, record.key, record.value, record.timestamp)
-                    restored[task_id].setdefault(store, {})[key] = entry
-                    continue
-                number, _, name = record.key.decode().partition(" ")
-                owner = int(number), record.partition
-                if owner in restored:
-                    restored[owner].setdefault("", {})[(name,)] = INT64.from_bytes(record.value)
-    return restored
-
-
-def _prepared(admin: Admin, topology: Topology, application_id: str, replication_factor: int) -> Layout:
-    """The layout; topics of the application's own are made where they do not exist."""
-    topics = admin.list_topics()
-    if missing := [topic for topic in topology.topics() if topic not in topics]:
-        raise TopologyError(f"the topic {missing[0]} does not exist: make it first (ottla topic create {missing[0]})")
-    plan = layout(topology, application_id, {topic: len(topics[topic].partitions) for topic in topology.topics()})
-    own = {plan.topic(name): (count, {"retention.ms": "-1"}) for name, count in plan.repartitions.items()}
-    own |= {plan.changelog(name): (count, {"cleanup.policy": "compact"}) for name, count in plan.changelogs.items()}
-    for topic, (count, configs) in own.items():
-        if topic not in topics:
-            try:
-                admin.create_topic(
-                    topic, count, replication_factor, {**configs, "message.timestamp.type": "CreateTime"}
-                )
-                continue
-            except ApiError as fault:
-                if fault.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise
-            topics = admin.list_topics()
-        if (there := len(topics[topic].partitions)) != count:
-            raise TopologyError(
-                f"the application's topic {topic} has {there} partitions, and the topology needs {count} now: run it "
-                "under another application id, or delete the application's topics and its group"
-            )
-    return plan
 
 
 @contextmanager

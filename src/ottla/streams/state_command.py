@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 
 from ottla.cli.command import connected, print_json, print_table, wants_json
+from ottla.cli.connect import read_properties
 from ottla.cli.group import offsets_at
 from ottla.cli.options import Given
 from ottla.streams.errors import TopologyError
@@ -96,7 +97,9 @@ def upgrade(given: Given) -> int:
     older = Notes(open_files(state)).application()
     if older is None:
         raise TopologyError(f"there is no state of an application in {state}: name its --checkpoint")
-    kafka = {"bootstrap.servers": given.text("bootstrap-server") or "localhost:9092"}
+    config = given.text("command-config")
+    kafka = read_properties(config) if config else {}
+    kafka["bootstrap.servers"] = given.text("bootstrap-server") or "localhost:9092"
     newer, _ = application_note(topology, application_id, kafka)
     found = older.changes(newer)
     for sentence in (*found.breaking, *found.harmless):

@@ -11,9 +11,9 @@ from ottla.streams.engine.tables import (
     Getter,
     GetterAt,
     Regroup,
-    Settings,
     Suppress,
     TableMap,
+    TableSettings,
     TableSource,
     View,
     ViewAt,
@@ -56,7 +56,7 @@ class Table:
         node: str,
         key: Serde | None,
         value: Serde | None,
-        settings: Settings,
+        settings: TableSettings,
         *,
         enable_old: Callable[[], None],
         derived: Callable[[], tuple[View, tuple[str, ...]]] | None = None,
@@ -191,7 +191,7 @@ class Table:
         name: str | None, is_filter: bool,
     ) -> Table:  # fmt: skip
         node = self.draft.numbers.node(prefix, name)
-        settings = Settings(store)
+        settings = TableSettings(store)
         if store:
             kept_key, kept_value = self.key or self.draft.key, value or self.draft.value
             self.draft.store(store, lambda: KeyValueStore(store, kept_key, kept_value))
@@ -235,7 +235,7 @@ class Table:
             lambda: Suppress(store, key, value, wait_ms, by_window_end=by_window_end, most=most), stores=(store,),
         )  # fmt: skip
         return Table(
-            self.draft, node, self.key, self.value, Settings(), enable_old=self.enable_old, derived=self._no_view
+            self.draft, node, self.key, self.value, TableSettings(), enable_old=self.enable_old, derived=self._no_view
         )
 
     def _no_view(self) -> tuple[View, tuple[str, ...]]:
@@ -254,7 +254,7 @@ class Table:
             other.enable_old()
         this_side = draft.numbers.node("KTABLE-JOINTHIS-", name, "-join-this")
         other_side = draft.numbers.node("KTABLE-JOINOTHER-", name, "-join-other")
-        settings = Settings(store)
+        settings = TableSettings(store)
         views, stores = (self.view(), other.view()), (self.view_stores(), other.view_stores())
 
         def sends_old() -> bool:
@@ -301,7 +301,7 @@ def source_table(
 
     With `history_ms` it is a versioned one.
     """
-    settings = Settings()
+    settings = TableSettings()
     added = draft.processor(node, (parent,), lambda: TableSource(settings))
     view_at: ViewAt | None = None if history_ms is None else lambda context: context.store(store).get
 

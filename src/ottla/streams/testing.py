@@ -11,6 +11,7 @@ from ottla.streams.errors import TopologyError
 from ottla.streams.graph import SinkNode, Topology
 from ottla.streams.naming import nearest
 from ottla.streams.on_error import Fault, OnError, chosen
+from ottla.streams.stores.disk import MEMORY, database
 from ottla.streams.values import Headers, Input, Place
 
 
@@ -36,10 +37,12 @@ class TopologyTest:
 
     __test__ = False
 
-    def __init__(self, topology: Topology, *, wall_clock_ms: int = 0, on_error: str | OnError = "fail") -> None:
-        """`on_error` is that of `run`: faults that do not fail are in `faults`."""
+    def __init__(
+        self, topology: Topology, *, wall_clock_ms: int = 0, on_error: str | OnError = "fail", stores: str = MEMORY
+    ) -> None:
+        """`on_error` and `stores` are those of `run`: faults that do not fail are in `faults`."""
         self._topology = topology
-        self._task = Task(topology, on_error=chosen(on_error))
+        self._task = Task(topology, on_error=chosen(on_error), rows=database(stores))
         self._task.advance(wall_clock_ms)
         self._batch = 0
         self._offsets: dict[str, int] = {}

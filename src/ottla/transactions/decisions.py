@@ -16,15 +16,15 @@ from ottla.transactions.values import (
     EPOCH_BUMPS,
     LAST_EPOCH,
     NO_EPOCH,
-    Given,
-    State,
+    GivenProducer,
     TakeId,
     Transaction,
+    TransactionState,
     Verified,
 )
 
 
-class Expected(NamedTuple):
+class ExpectedProducer(NamedTuple):
     """The producer id and epoch in an InitProducerId request (KIP-360)."""
 
     producer_id: int
@@ -33,7 +33,7 @@ class Expected(NamedTuple):
 
 def begin(
     current: Transaction | None,
-    expected: Expected | None,
+    expected: ExpectedProducer | None,
     *,
     timeout_ms: int,
     version: int,
@@ -53,9 +53,9 @@ def begin(
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if expected is not None and not _is_owner(current, expected):
         return ErrorCode.PRODUCER_FENCED
-    if current.state == State.ONGOING:
+    if current.state == TransactionState.ONGOING:
         return transitions.prepared(
-            current, State.PREPARE_ABORT, version=version, fences=True, take_id=take_id, now_ms=now_ms
+            current, TransactionState.PREPARE_ABORT, version=version, fences=True, take_id=take_id, now_ms=now_ms
         )
     if current.exhausted and (expected is None or expected.producer_epoch == current.producer_epoch):
         taken = take_id()
@@ -71,13 +71,13 @@ def begin(
     return transitions.initialized(current, epoch=epochs[0], last_epoch=epochs[1], timeout_ms=timeout_ms, now_ms=now_ms)
 
 
-def _is_owner(current: Transaction, expected: Expected) -> bool:
+def _is_owner(current: Transaction, expected: ExpectedProducer) -> bool:
     if current.producer_epoch == NO_EPOCH or expected.producer_id == current.producer_id:
         return True
     return expected.producer_id == current.previous_id and expected.producer_epoch >= LAST_EPOCH - 1
 
 
-def _next_epochs(current: Transaction, expected: Expected | None) -> tuple[int, int] | None:
+def _next_epochs(current: Transaction, expected: ExpectedProducer | None) -> tuple[int, int] | None:
     """The epoch to give and the one before it; None if the asker's epoch is neither.
 
     A client that names the last epoch repeats a request whose answer was lost, and gets the same epoch again. No other
@@ -111,7 +111,7 @@ def add(
     wrong = _other_producer(current, producer_id, producer_epoch)
     if wrong:
         return wrong
-    if current.state == State.ONGOING and partitions <= current.partitions:
+    if current.state == TransactionState.ONGOING and partitions <= current.partitions:
         return ErrorCode.NONE
     return transitions.with_partitions(current, partitions, version=version, now_ms=now_ms)
 
@@ -146,10 +146,10 @@ def end(
     version: int,
     take_id: TakeId,
     now_ms: int,
-) -> Transaction | Given:
-    """EndTxn; a `Given` where there is nothing to write."""
+) -> Transaction | GivenProducer:
+    """EndTxn; a `GivenProducer` where there is nothing to write."""
     if current is None:
-        return Given(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return GivenProducer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if version >= EPOCH_BUMPS:
         verdict = _may_end(current, producer_id, producer_epoch, committed=committed)
     else:
@@ -158,51 +158,53 @@ def end(
         return verdict
     after = transitions.prepared(
         current,
-        State.PREPARE_COMMIT if committed else State.PREPARE_ABORT,
+        TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT,
         version=version,
         fences=False,
         take_id=take_id,
         now_ms=now_ms,
     )
-    return Given(after) if isinstance(after, ErrorCode) else after
+    return GivenProducer(after) if isinstance(after, ErrorCode) else after
 
 
 def _may_end_at_equal_epoch(
     current: Transaction, producer_id: int, producer_epoch: int, *, committed: bool
-) -> Given | None:
+) -> GivenProducer | None:
     """EndTxn 0 to 4. A repeated end of the same kind is success: the epoch does not tell it from the first."""
     wrong = _other_producer(current, producer_id, producer_epoch)
     if wrong:
-        return Given(wrong)
+        return GivenProducer(wrong)
     if current.prepared:
-        return Given(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if current.state == State.ONGOING:
+        return GivenProducer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if current.state == TransactionState.ONGOING:
         return None
-    if current.state == (State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT):
-        return Given(ErrorCode.NONE, current.producer_id, current.producer_epoch)
-    return Given(ErrorCode.INVALID_TXN_STATE)
+    if current.state == (TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT):
+        return GivenProducer(ErrorCode.NONE, current.producer_id, current.producer_epoch)
+    return GivenProducer(ErrorCode.INVALID_TXN_STATE)
 
 
-def _may_end(current: Transaction, producer_id: int, producer_epoch: int, *, committed: bool) -> Given | None:
+def _may_end(current: Transaction, producer_id: int, producer_epoch: int, *, committed: bool) -> GivenProducer | None:
     """EndTxn 5. An epoch one below is a repeat; an equal one ends the next transaction, which may have no partition.
 
     If the last end did not raise the epoch (version 1), no request can be its repeat. Apache Kafka takes one for a
     repeat, and so gives the epoch to a producer that was fenced by the owner, a client of version 1.
     """
     if current.prepared:
-        return Given(ErrorCode.CONCURRENT_TRANSACTIONS)  # before all other checks: a fence would be final (KAFKA-18464)
+        return GivenProducer(
+            ErrorCode.CONCURRENT_TRANSACTIONS
+        )  # before all other checks: a fence would be final (KAFKA-18464)
     same_id = producer_id == current.producer_id
     over_rotation = (producer_id, producer_epoch, current.producer_epoch) == (current.previous_id, LAST_EPOCH - 1, 0)
     if not same_id and not over_rotation:
-        return Given(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return GivenProducer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     one_below = over_rotation or producer_epoch + 1 == current.producer_epoch
     repeats = one_below and current.version >= EPOCH_BUMPS
-    done = current.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+    done = current.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     if not (same_id and producer_epoch == current.producer_epoch) and not (repeats and done):
-        return Given(ErrorCode.PRODUCER_FENCED)
-    if current.state == State.ONGOING:
+        return GivenProducer(ErrorCode.PRODUCER_FENCED)
+    if current.state == TransactionState.ONGOING:
         return None
     if done and repeats:
-        alike = (current.state == State.COMPLETE_COMMIT) == committed
-        return Given(ErrorCode.NONE, *current.told) if alike else Given(ErrorCode.INVALID_TXN_STATE)
-    return Given(ErrorCode.INVALID_TXN_STATE) if committed else None
+        alike = (current.state == TransactionState.COMPLETE_COMMIT) == committed
+        return GivenProducer(ErrorCode.NONE, *current.told) if alike else GivenProducer(ErrorCode.INVALID_TXN_STATE)
+    return GivenProducer(ErrorCode.INVALID_TXN_STATE) if committed else None

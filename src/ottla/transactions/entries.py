@@ -8,20 +8,20 @@ from collections import defaultdict
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from ottla.schema.codec import MalformedMessage, decoder, encoder
-from ottla.transactions.values import NEVER_WRITTEN, Entry, State, Transaction
+from ottla.transactions.values import NEVER_WRITTEN, Transaction, TransactionEntry, TransactionState
 
 _KEY_VERSION = 0
 _NEWEST_VALUE_VERSION = 1
 _INT16 = struct.Struct(">h")
 
 
-def transaction_entry(transactional_id: str, transaction: Transaction, *, value_version: int) -> Entry:
-    return Entry(TransactionLogKey(transactional_id=transactional_id), _value(transaction), value_version)
+def transaction_entry(transactional_id: str, transaction: Transaction, *, value_version: int) -> TransactionEntry:
+    return TransactionEntry(TransactionLogKey(transactional_id=transactional_id), _value(transaction), value_version)
 
 
-def tombstone(transactional_id: str) -> Entry:
+def tombstone(transactional_id: str) -> TransactionEntry:
     """The transactional id has expired."""
-    return Entry(TransactionLogKey(transactional_id=transactional_id), None, _NEWEST_VALUE_VERSION)
+    return TransactionEntry(TransactionLogKey(transactional_id=transactional_id), None, _NEWEST_VALUE_VERSION)
 
 
 def transaction_of(value: TransactionLogValue) -> Transaction:
@@ -33,7 +33,7 @@ def transaction_of(value: TransactionLogValue) -> Transaction:
         previous_id=value.previous_producer_id,
         next_id=value.next_producer_id,
         timeout_ms=value.transaction_timeout_ms,
-        state=State(value.transaction_status),
+        state=TransactionState(value.transaction_status),
         partitions=frozenset(
             TopicPartition(topic.topic, index)
             for topic in value.transaction_partitions or ()
@@ -45,7 +45,7 @@ def transaction_of(value: TransactionLogValue) -> Transaction:
     )
 
 
-def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
+def encode_entry(entry: TransactionEntry) -> tuple[bytes, bytes | None]:
     """The key and value of the record."""
     key = bytearray(_INT16.pack(_KEY_VERSION))
     encoder(TransactionLogKey, _KEY_VERSION)(entry.key, key)
@@ -56,7 +56,7 @@ def encode_entry(entry: Entry) -> tuple[bytes, bytes | None]:
     return bytes(key), bytes(value)
 
 
-def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
+def decode_entry(key: bytes, value: bytes | None) -> TransactionEntry | None:
     """The entry in a record; None for keys of versions that newer brokers may write (KIP-915).
 
     Raises MalformedMessage where the bytes are not what they say.
@@ -71,9 +71,9 @@ def decode_entry(key: bytes, value: bytes | None) -> Entry | None:
         raise MalformedMessage(f"a transaction record's value of version {version}")
     log_value, _ = decoder(TransactionLogValue, version)(memoryview(value), 2)
     status = log_value.transaction_status
-    if not 0 <= status <= max(State) or State(status) in NEVER_WRITTEN:
+    if not 0 <= status <= max(TransactionState) or TransactionState(status) in NEVER_WRITTEN:
         raise MalformedMessage(f"a transaction record of status {status}")
-    return Entry(log_key, log_value, version)
+    return TransactionEntry(log_key, log_value, version)
 
 
 def _value(transaction: Transaction) -> TransactionLogValue:
@@ -84,7 +84,9 @@ def _value(transaction: Transaction) -> TransactionLogValue:
         producer_epoch=transaction.producer_epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=transaction.state,
-        transaction_partitions=None if transaction.state == State.EMPTY else _by_topic(transaction.partitions),
+        transaction_partitions=None
+        if transaction.state == TransactionState.EMPTY
+        else _by_topic(transaction.partitions),
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=transaction.started_ms,
         client_transaction_version=transaction.version,

@@ -18,18 +18,18 @@ from ottla.messages.describe_transactions import TransactionState as Described
 from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.messages.list_transactions import TransactionState as Listed
 from ottla.transactions import decisions, transitions
-from ottla.transactions.decisions import Expected
+from ottla.transactions.decisions import ExpectedProducer
 from ottla.transactions.entries import decode_entry, encode_entry, tombstone, transaction_entry, transaction_of
-from ottla.transactions.timing import Timing
+from ottla.transactions.timing import ShardTiming
 from ottla.transactions.values import (
-    Decision,
-    Entry,
-    Given,
+    GivenProducer,
     Markers,
-    State,
     TakeId,
     Transaction,
+    TransactionDecision,
+    TransactionEntry,
     TransactionSettings,
+    TransactionState,
 )
 
 _ABORTS_PER_CHECK = 200
@@ -52,7 +52,7 @@ class TransactionShard:
         self._ongoing: dict[str, None] = {}
         self._unmarked: dict[str, set[TopicPartition]] = {}
         """By transactional id, the partitions that have not confirmed their markers."""
-        self._timing = Timing(settings)
+        self._timing = ShardTiming(settings)
 
     def finalized(self, transaction_version: int) -> None:
         """Take another level of transaction.version, which the cluster uses from now on."""
@@ -61,10 +61,10 @@ class TransactionShard:
     # Requests
 
     def init_producer_id(
-        self, transactional_id: str, expected: Expected | None, timeout_ms: int, ticket: Ticket, now: Moment
-    ) -> Decision:
-        """Answers a `Given`."""
-        out = Decision()
+        self, transactional_id: str, expected: ExpectedProducer | None, timeout_ms: int, ticket: Ticket, now: Moment
+    ) -> TransactionDecision:
+        """Answers a `GivenProducer`."""
+        out = TransactionDecision()
         after = decisions.begin(
             self.transactions.get(transactional_id),
             expected,
@@ -74,13 +74,13 @@ class TransactionShard:
             now_ms=now.wall_ms,
         )
         if isinstance(after, ErrorCode):
-            out.answer(ticket, Given(after))
-        elif after.state == State.PREPARE_ABORT:
+            out.answer(ticket, GivenProducer(after))
+        elif after.state == TransactionState.PREPARE_ABORT:
             self._prepare(transactional_id, after, now, out)
-            out.answer(ticket, Given(ErrorCode.CONCURRENT_TRANSACTIONS))
+            out.answer(ticket, GivenProducer(ErrorCode.CONCURRENT_TRANSACTIONS))
         else:
             self._write(transactional_id, after, out)
-            out.answer(ticket, Given(ErrorCode.NONE, after.producer_id, after.producer_epoch))
+            out.answer(ticket, GivenProducer(ErrorCode.NONE, after.producer_id, after.producer_epoch))
         return out
 
     def add_partitions(
@@ -93,9 +93,9 @@ class TransactionShard:
         version: int,
         ticket: Ticket,
         now: Moment,
-    ) -> Decision:
+    ) -> TransactionDecision:
         """Answers an ErrorCode for all partitions."""
-        out = Decision()
+        out = TransactionDecision()
         current = self.transactions.get(transactional_id)
         after = decisions.add(current, producer_id, producer_epoch, partitions, version=version, now_ms=now.wall_ms)
         if isinstance(after, Transaction):
@@ -112,9 +112,9 @@ class TransactionShard:
         partitions: frozenset[TopicPartition],
         *,
         ticket: Ticket,
-    ) -> Decision:
+    ) -> TransactionDecision:
         """Answers `Verified`, or an ErrorCode for all partitions."""
-        out = Decision()
+        out = TransactionDecision()
         current = self.transactions.get(transactional_id)
         out.answer(ticket, decisions.verify(current, producer_id, producer_epoch, partitions))
         return out
@@ -129,9 +129,9 @@ class TransactionShard:
         version: int,
         ticket: Ticket,
         now: Moment,
-    ) -> Decision:
-        """Answers a `Given` before any marker has left, once the decision how the transaction ends is committed."""
-        out = Decision()
+    ) -> TransactionDecision:
+        """Answers a `GivenProducer` once the decision is committed, before any marker has left."""
+        out = TransactionDecision()
         after = decisions.end(
             self.transactions.get(transactional_id),
             producer_id,
@@ -143,13 +143,13 @@ class TransactionShard:
         )
         if isinstance(after, Transaction):
             self._prepare(transactional_id, after, now, out)
-            after = Given(ErrorCode.NONE, *after.told)
+            after = GivenProducer(ErrorCode.NONE, *after.told)
         out.answer(ticket, after)
         return out
 
-    def describe(self, transactional_id: str, ticket: Ticket) -> Decision:
+    def describe(self, transactional_id: str, ticket: Ticket) -> TransactionDecision:
         """Answers a DescribeTransactions state; of a transaction that ends, the partitions still without a marker."""
-        out = Decision()
+        out = TransactionDecision()
         current = self.transactions.get(transactional_id)
         described = Described(transactional_id=transactional_id)
         if current is None:
@@ -169,9 +169,9 @@ class TransactionShard:
 
     def list_transactions(
         self, request: ListTransactionsRequest, matches: Callable[[str], bool], ticket: Ticket, now: Moment
-    ) -> Decision:
+    ) -> TransactionDecision:
         """Answers the transactions that pass the request's filters and whose id `matches`."""
-        out = Decision()
+        out = TransactionDecision()
         states, producers = frozenset(request.state_filters), frozenset(request.producer_id_filters)
         out.answer(
             ticket,
@@ -194,12 +194,12 @@ class TransactionShard:
 
     def marked(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition, now: Moment
-    ) -> Decision:
+    ) -> TransactionDecision:
         """Note that a partition has its marker, or needs none any more; the last one completes the transaction.
 
         An answer to markers of an earlier transaction changes nothing.
         """
-        out = Decision()
+        out = TransactionDecision()
         current = self.transactions.get(transactional_id)
         left = self._unmarked.get(transactional_id)
         if current is None or left is None:
@@ -211,7 +211,7 @@ class TransactionShard:
             self._complete([transactional_id], now, out)
         return out
 
-    def _prepare(self, transactional_id: str, after: Transaction, now: Moment, out: Decision) -> None:
+    def _prepare(self, transactional_id: str, after: Transaction, now: Moment, out: TransactionDecision) -> None:
         """Markers leave once this is committed (rule D2); without partitions there is nothing to wait for."""
         self._write(transactional_id, after, out)
         if after.partitions:
@@ -221,11 +221,11 @@ class TransactionShard:
             assert transitions.follows_on(after, done)
             out.write(transaction_entry(transactional_id, done, value_version=self._value_version))
 
-    def _complete(self, transactional_ids: Iterable[str], now: Moment, out: Decision) -> None:
+    def _complete(self, transactional_ids: Iterable[str], now: Moment, out: TransactionDecision) -> None:
         for transactional_id in transactional_ids:
             self._write(transactional_id, transitions.completed(self.transactions[transactional_id], now.wall_ms), out)
 
-    def _write(self, transactional_id: str, after: Transaction, out: Decision) -> None:
+    def _write(self, transactional_id: str, after: Transaction, out: TransactionDecision) -> None:
         assert transitions.follows_on(self.transactions.get(transactional_id), after), (transactional_id, after)
         out.write(transaction_entry(transactional_id, after, value_version=self._value_version))
 
@@ -235,14 +235,14 @@ class TransactionShard:
 
     # The log
 
-    def encode(self, entry: Entry) -> tuple[bytes, bytes | None]:
+    def encode(self, entry: TransactionEntry) -> tuple[bytes, bytes | None]:
         return encode_entry(entry)
 
-    def decode(self, key: bytes, value: bytes | None) -> Entry | None:
+    def decode(self, key: bytes, value: bytes | None) -> TransactionEntry | None:
         """Decode a record; None if another release wrote it for itself, MalformedMessage if none can have."""
         return decode_entry(key, value)
 
-    def owner(self, entry: Entry) -> str:
+    def owner(self, entry: TransactionEntry) -> str:
         """The transactional id that an entry is about."""
         return str(entry.key.transactional_id)
 
@@ -250,7 +250,7 @@ class TransactionShard:
         """True for all: a value says everything about its transactional id."""
         return True
 
-    def apply(self, entry: Entry, record_offset: int, producer: int = -1) -> None:
+    def apply(self, entry: TransactionEntry, record_offset: int, producer: int = -1) -> None:
         """Take in one entry: appended a moment ago, or read back from the log."""
         transactional_id = entry.key.transactional_id
         self._ongoing.pop(transactional_id, None)
@@ -260,7 +260,7 @@ class TransactionShard:
             self._timing.ended(transactional_id)
             return
         transaction = self.transactions[transactional_id] = transaction_of(entry.value)
-        if transaction.state == State.ONGOING:
+        if transaction.state == TransactionState.ONGOING:
             self._ongoing[transactional_id] = None
             return
         self._timing.ended(transactional_id)
@@ -270,12 +270,12 @@ class TransactionShard:
     def apply_marker(self, producer: int, *, committed: bool) -> None:
         """Do nothing: no transaction has records in this log."""
 
-    def loaded(self, now: Moment) -> Decision:
+    def loaded(self, now: Moment) -> TransactionDecision:
         """Send all markers of transactions that end again, as the log has been read to its end.
 
         The log does not tell which of them were written before; partitions take a repeat.
         """
-        out = Decision()
+        out = TransactionDecision()
         for transactional_id in self._unmarked:
             current = self.transactions[transactional_id]
             if current.partitions:
@@ -285,12 +285,12 @@ class TransactionShard:
             self._timing.complete_soon(now)
         return out
 
-    def refused(self, decision: Outcome[Entry], error: ErrorCode, now: Moment) -> Decision:
+    def refused(self, decision: Outcome[TransactionEntry], error: ErrorCode, now: Moment) -> TransactionDecision:
         """Answer the requests of a decision whose entries were not written with the error.
 
         Completions are tried again, as no request asks for them; aborts of transactions that timed out come up again.
         """
-        instead = Decision()
+        instead = TransactionDecision()
         for reply in decision.replies:
             instead.answer(reply.ticket, coordinator_error(error))
         if any(not left for left in self._unmarked.values()):
@@ -312,9 +312,9 @@ class TransactionShard:
         """Do not count the time in which the process stood still against open transactions."""
         self._timing.postpone(late_ms)
 
-    def tick(self, now: Moment) -> Decision | None:
+    def tick(self, now: Moment) -> TransactionDecision | None:
         """The decision for one deadline that has passed; None once none has. Call again after carrying it out."""
-        out = Decision()
+        out = TransactionDecision()
         if self._timing.completion_due(now):
             self._complete([each for each, left in self._unmarked.items() if not left], now, out)
         elif self._timing.abort_due(now):
@@ -325,13 +325,13 @@ class TransactionShard:
             return None
         return out
 
-    def _abort_late(self, now: Moment, out: Decision) -> None:
+    def _abort_late(self, now: Moment, out: TransactionDecision) -> None:
         """Fence the owners of transactions that are open for longer than their timeout."""
         late = [each for each in self._ongoing if self._timing.is_late(each, self.transactions[each], now)]
         for transactional_id in late[:_ABORTS_PER_CHECK]:
             after = transitions.prepared(
                 self.transactions[transactional_id],
-                State.PREPARE_ABORT,
+                TransactionState.PREPARE_ABORT,
                 version=self.settings.transaction_version,
                 fences=True,
                 take_id=self._take_id,
@@ -341,12 +341,12 @@ class TransactionShard:
                 self._prepare(transactional_id, after, now, out)
         self._timing.aborts_looked_for(now, again=len(late) > _ABORTS_PER_CHECK)
 
-    def _expire(self, now: Moment, out: Decision) -> None:
+    def _expire(self, now: Moment, out: TransactionDecision) -> None:
         """Forget transactional ids that were not used for long; the rest of a round follows at once."""
         time_ms = now.time_for(self.settings.id_expiration_ms)
         for transactional_id in self._timing.next_to_expire(self.transactions, now):
             current = self.transactions.get(transactional_id)
-            if current is None or current.state not in transitions.BEFORE[State.DEAD]:
+            if current is None or current.state not in transitions.BEFORE[TransactionState.DEAD]:
                 continue
             if time_ms - current.updated_ms >= self.settings.id_expiration_ms:
                 out.write(tombstone(transactional_id))
@@ -357,7 +357,7 @@ def _markers(transactional_id: str, transaction: Transaction) -> Markers:
         transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
-        transaction.state == State.PREPARE_COMMIT,
+        transaction.state == TransactionState.PREPARE_COMMIT,
         transaction.version,
         tuple(sorted(transaction.partitions)),
     )

@@ -17,7 +17,7 @@ _IDS_PER_EXPIRY = 200
 _NEXT_SLICE_MS = 1
 
 
-class Timing:
+class ShardTiming:
     """The deadlines of one shard. None are set before `begin`."""
 
     def __init__(self, settings: TransactionSettings) -> None:

@@ -16,22 +16,22 @@ from ottla.transactions.values import (
     NO_EPOCH,
     NO_ID,
     PREPARED,
-    State,
     TakeId,
     Transaction,
+    TransactionState,
 )
 
 NO_ID_AT_HAND = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The error on which clients of every age retry; REQUEST_TIMED_OUT is fatal to old ones."""
 
-BEFORE: dict[State, frozenset[State]] = {
-    State.EMPTY: COMPLETED | {State.EMPTY},
-    State.ONGOING: COMPLETED | {State.EMPTY, State.ONGOING},
-    State.PREPARE_COMMIT: frozenset({State.ONGOING}),
-    State.PREPARE_ABORT: COMPLETED | {State.EMPTY, State.ONGOING},
-    State.COMPLETE_COMMIT: frozenset({State.PREPARE_COMMIT}),
-    State.COMPLETE_ABORT: frozenset({State.PREPARE_ABORT}),
-    State.DEAD: COMPLETED | {State.EMPTY},
+BEFORE: dict[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: COMPLETED | {TransactionState.EMPTY},
+    TransactionState.ONGOING: COMPLETED | {TransactionState.EMPTY, TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
+    TransactionState.PREPARE_ABORT: COMPLETED | {TransactionState.EMPTY, TransactionState.ONGOING},
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: COMPLETED | {TransactionState.EMPTY},
 }
 """By state, the states that it may follow."""
 
@@ -39,14 +39,14 @@ BEFORE: dict[State, frozenset[State]] = {
 def follows_on(before: Transaction | None, after: Transaction) -> bool:
     """True if `after` may follow `before` in the log: the rules that Kafka checks before it takes a step."""
     if before is None:
-        return after.state == State.EMPTY and after.producer_epoch == 0
+        return after.state == TransactionState.EMPTY and after.producer_epoch == 0
     if before.state not in BEFORE[after.state]:
         return False
-    if after.state == State.EMPTY:
+    if after.state == TransactionState.EMPTY:
         return not after.partitions and after.started_ms == -1 and _epoch_follows(before, after)
     if after.timeout_ms != before.timeout_ms or after.started_ms < 0:
         return False
-    if after.state == State.ONGOING:
+    if after.state == TransactionState.ONGOING:
         return after.partitions >= before.partitions and _same_producer(before, after)
     if after.state in PREPARED:
         return after.partitions == before.partitions and (_same_producer(before, after) or _bumped(before, after))
@@ -74,7 +74,7 @@ def initialized(current: Transaction, *, epoch: int, last_epoch: int, timeout_ms
         producer_epoch=epoch,
         last_epoch=last_epoch,
         timeout_ms=timeout_ms,
-        state=State.EMPTY,
+        state=TransactionState.EMPTY,
         partitions=frozenset(),
         updated_ms=now_ms,
         started_ms=-1,
@@ -91,10 +91,10 @@ def with_partitions(
     current: Transaction, partitions: frozenset[TopicPartition], *, version: int, now_ms: int
 ) -> Transaction:
     """Partitions were added; the transaction begins with the first of them."""
-    begins = current.state != State.ONGOING
+    begins = current.state != TransactionState.ONGOING
     return replace(
         current,
-        state=State.ONGOING,
+        state=TransactionState.ONGOING,
         partitions=current.partitions | partitions,
         updated_ms=now_ms,
         started_ms=now_ms if begins else current.started_ms,
@@ -103,7 +103,7 @@ def with_partitions(
 
 
 def prepared(
-    current: Transaction, state: State, *, version: int, fences: bool, take_id: TakeId, now_ms: int
+    current: Transaction, state: TransactionState, *, version: int, fences: bool, take_id: TakeId, now_ms: int
 ) -> Transaction | ErrorCode:
     """The outcome of the transaction is decided.
 
@@ -127,7 +127,7 @@ def prepared(
         next_id=next_id,
         state=state,
         updated_ms=now_ms,
-        started_ms=current.started_ms if current.state == State.ONGOING else now_ms,
+        started_ms=current.started_ms if current.state == TransactionState.ONGOING else now_ms,
         version=version,
     )
 
@@ -141,7 +141,9 @@ def completed(current: Transaction, now_ms: int) -> Transaction:
         producer_epoch=epoch,
         previous_id=current.previous_id if current.next_id == NO_ID else current.producer_id,
         next_id=NO_ID,
-        state=State.COMPLETE_COMMIT if current.state == State.PREPARE_COMMIT else State.COMPLETE_ABORT,
+        state=TransactionState.COMPLETE_COMMIT
+        if current.state == TransactionState.PREPARE_COMMIT
+        else TransactionState.COMPLETE_ABORT,
         partitions=frozenset(),
         updated_ms=now_ms,
     )

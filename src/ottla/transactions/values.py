@@ -23,7 +23,7 @@ TakeId = Callable[[], int | None]
 """Gives a new producer id; None if none is ready at the moment."""
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """The state of a transaction; numbers are those of the log."""
 
     EMPTY = 0
@@ -41,9 +41,9 @@ class State(IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
-NEVER_WRITTEN = frozenset({State.DEAD, State.PREPARE_EPOCH_FENCE})
-PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
-COMPLETED = frozenset({State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+NEVER_WRITTEN = frozenset({TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE})
+PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+COMPLETED = frozenset({TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Transaction:
     next_id: int = NO_ID
     """The producer id that follows once this transaction is complete, if the epochs of this one are used up."""
     timeout_ms: int = 0
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     updated_ms: int = -1
     started_ms: int = -1
@@ -92,7 +92,7 @@ class TransactionSettings:
     """The level that the cluster has finalized: how fences and timeouts end a transaction, and what the log holds."""
 
 
-class Entry(NamedTuple):
+class TransactionEntry(NamedTuple):
     """One record of `__transaction_state`; a value of None is a tombstone."""
 
     key: TransactionLogKey
@@ -111,7 +111,7 @@ class Markers(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-class Given(NamedTuple):
+class GivenProducer(NamedTuple):
     """The answer to InitProducerId and EndTxn: the id and epoch that the producer goes on with."""
 
     error: ErrorCode
@@ -123,7 +123,7 @@ Verified = dict[TopicPartition, ErrorCode]
 """True if each partition is in the transaction."""
 
 
-class Decision(Outcome[Entry]):
+class TransactionDecision(Outcome[TransactionEntry]):
     """A transaction shard's decision; its effects are `Markers`."""
 
     __slots__ = ()

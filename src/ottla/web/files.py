@@ -21,7 +21,7 @@ _TYPES = {
 }
 
 
-class Files:
+class StaticFiles:
     """A handler for the route `static/{path...}`. ValueError if the media type of a file is not known."""
 
     def __init__(self, package: str, folder: str = "static") -> None:

@@ -1,4 +1,4 @@
-"""The API table: for each key its classes, the versions served and announced, and the permission that it takes.
+"""The API table: for each key its classes, and the versions served and announced. `checks.py` has the rights it takes.
 
 The connection looks up how to read a header here, dispatch the rest. A module of messages is imported at the first
 use of its key.
@@ -7,7 +7,6 @@ use of its key.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -28,38 +27,6 @@ Refusal = Callable[[Any, int, int], Any]
 """(request, error code, version) to the answer; None where that version has no place for the error in this answer."""
 
 
-class Operation(IntEnum):
-    """Operations on a resource; the numbers are those of Kafka's ACLs."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class Resource(IntEnum):
-    """The kind of a resource; numbers are those of Kafka's ACLs. ANY: the kind that the request names."""
-
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
-
-class Permission(NamedTuple):
-    """The permission that a request needs, for each resource of that kind that it names."""
-
-    operation: Operation
-    resource: Resource
-
-
 class Versions(NamedTuple):
     first: int
     last: int
@@ -69,7 +36,7 @@ class Versions(NamedTuple):
 
 
 class Api:
-    """One API. `permission` is None if every client may ask.
+    """One API.
 
     `served` are the versions that a request may have; `announced` is what ApiVersions says of them, as Apache Kafka
     4.3.1 does. `peers_only` marks APIs that only brokers of the cluster call: they are not announced. A request longer
@@ -87,7 +54,6 @@ class Api:
         "most_bytes",
         "name",
         "peers_only",
-        "permission",
         "served",
     )
 
@@ -96,7 +62,6 @@ class Api:
         key: int,
         name: str,
         *,
-        permission: Permission | None,
         served: Versions,
         flexible_since: int | None,
         announced: Versions | None = None,
@@ -106,7 +71,6 @@ class Api:
         self.key = key
         self.most_bytes = most_bytes
         self.name = name
-        self.permission = permission
         self.served = served
         self.announced = announced or served
         self.flexible_since = flexible_since
@@ -177,7 +141,6 @@ def _api(
     name: str,
     served: tuple[int, int],
     flexible_since: int | None,
-    permission: Permission | None,
     *,
     announced: tuple[int, int] | None = None,
     peers_only: bool = False,
@@ -186,7 +149,6 @@ def _api(
     return Api(
         key,
         name,
-        permission=permission,
         served=Versions(*served),
         flexible_since=flexible_since,
         announced=None if announced is None else Versions(*announced),
@@ -195,77 +157,62 @@ def _api(
     )
 
 
-_READ_TOPIC = Permission(Operation.READ, Resource.TOPIC)
-_WRITE_TOPIC = Permission(Operation.WRITE, Resource.TOPIC)
-_DESCRIBE_TOPIC = Permission(Operation.DESCRIBE, Resource.TOPIC)
-_DELETE_TOPIC = Permission(Operation.DELETE, Resource.TOPIC)
-_ALTER_TOPIC = Permission(Operation.ALTER, Resource.TOPIC)
-_READ_GROUP = Permission(Operation.READ, Resource.GROUP)
-_DESCRIBE_GROUP = Permission(Operation.DESCRIBE, Resource.GROUP)
-_DELETE_GROUP = Permission(Operation.DELETE, Resource.GROUP)
-_WRITE_TRANSACTION = Permission(Operation.WRITE, Resource.TRANSACTIONAL_ID)
-_DESCRIBE_TRANSACTION = Permission(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID)
-_CREATE_CLUSTER = Permission(Operation.CREATE, Resource.CLUSTER)
-_DESCRIBE_CLUSTER = Permission(Operation.DESCRIBE, Resource.CLUSTER)
-_ALTER_CLUSTER = Permission(Operation.ALTER, Resource.CLUSTER)
-_IDEMPOTENT_WRITE = Permission(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
-_DESCRIBE_CONFIGS = Permission(Operation.DESCRIBE_CONFIGS, Resource.ANY)
-_ALTER_CONFIGS = Permission(Operation.ALTER_CONFIGS, Resource.ANY)
-_LIST_CONFIGS = Permission(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
-
 # Produce is announced from 0 on, although 0 to 2 are refused: librdkafka before 2.11.1 turns features off unless it
 # finds exact old versions (KAFKA-18659). InitProducerId 6 is not stable in 4.3.
 _TABLE = (
-    _api(0, "Produce", (3, 13), 9, _WRITE_TOPIC, announced=(0, 13), most_bytes=None),
-    _api(1, "Fetch", (4, 18), 12, _READ_TOPIC),
-    _api(2, "ListOffsets", (1, 11), 6, _DESCRIBE_TOPIC),
-    _api(3, "Metadata", (0, 13), 9, _DESCRIBE_TOPIC),
-    _api(8, "OffsetCommit", (2, 10), 8, _READ_GROUP, most_bytes=MOST_BYTES_WITH_BLOBS),
-    _api(9, "OffsetFetch", (1, 10), 6, _DESCRIBE_GROUP),
-    _api(10, "FindCoordinator", (0, 6), 3, _DESCRIBE_GROUP),
-    _api(11, "JoinGroup", (0, 9), 6, _READ_GROUP, most_bytes=MOST_BYTES_WITH_BLOBS),
-    _api(12, "Heartbeat", (0, 4), 4, _READ_GROUP),
-    _api(13, "LeaveGroup", (0, 5), 4, _READ_GROUP),
-    _api(14, "SyncGroup", (0, 5), 4, _READ_GROUP, most_bytes=MOST_BYTES_WITH_BLOBS),
-    _api(15, "DescribeGroups", (0, 6), 5, _DESCRIBE_GROUP),
-    _api(16, "ListGroups", (0, 5), 3, _DESCRIBE_GROUP),
-    _api(SASL_HANDSHAKE_KEY, "SaslHandshake", (0, 1), None, None, peers_only=True, most_bytes=MOST_BYTES_OF_PROOFS),
-    _api(API_VERSIONS_KEY, "ApiVersions", (0, 4), 3, None),
-    _api(19, "CreateTopics", (2, 7), 5, _CREATE_CLUSTER),
-    _api(20, "DeleteTopics", (1, 6), 4, _DELETE_TOPIC),
-    _api(21, "DeleteRecords", (0, 2), 2, _DELETE_TOPIC),
-    _api(22, "InitProducerId", (0, 6), 2, _IDEMPOTENT_WRITE, announced=(0, 5)),
-    _api(23, "OffsetForLeaderEpoch", (2, 4), 4, _DESCRIBE_TOPIC),
-    _api(24, "AddPartitionsToTxn", (0, 5), 3, _WRITE_TRANSACTION),
-    _api(25, "AddOffsetsToTxn", (0, 4), 3, _WRITE_TRANSACTION),
-    _api(26, "EndTxn", (0, 5), 3, _WRITE_TRANSACTION),
-    _api(27, "WriteTxnMarkers", (1, 2), 1, _ALTER_CLUSTER),
-    _api(28, "TxnOffsetCommit", (0, 5), 3, _WRITE_TRANSACTION, most_bytes=MOST_BYTES_WITH_BLOBS),
-    _api(32, "DescribeConfigs", (1, 4), 4, _DESCRIBE_CONFIGS),
-    _api(33, "AlterConfigs", (0, 2), 2, _ALTER_CONFIGS),
-    _api(34, "AlterReplicaLogDirs", (1, 2), 2, _ALTER_CLUSTER),
-    _api(35, "DescribeLogDirs", (1, 5), 2, _DESCRIBE_CLUSTER),
-    _api(SASL_AUTHENTICATE_KEY, "SaslAuthenticate", (0, 2), 2, None, peers_only=True, most_bytes=MOST_BYTES_OF_PROOFS),
-    _api(37, "CreatePartitions", (0, 3), 2, _ALTER_TOPIC),
-    _api(42, "DeleteGroups", (0, 2), 2, _DELETE_GROUP),
-    _api(43, "ElectLeaders", (0, 2), 2, _ALTER_CLUSTER),
-    _api(44, "IncrementalAlterConfigs", (0, 1), 1, _ALTER_CONFIGS),
-    _api(45, "AlterPartitionReassignments", (0, 1), 0, _ALTER_CLUSTER),
-    _api(46, "ListPartitionReassignments", (0, 0), 0, _DESCRIBE_CLUSTER),
-    _api(47, "OffsetDelete", (0, 0), None, _DELETE_GROUP),
-    _api(50, "DescribeUserScramCredentials", (0, 0), 0, _DESCRIBE_CLUSTER),
-    _api(51, "AlterUserScramCredentials", (0, 0), 0, _ALTER_CLUSTER),
-    _api(55, "DescribeQuorum", (0, 2), 0, _DESCRIBE_CLUSTER),
-    _api(57, "UpdateFeatures", (0, 2), 0, _ALTER_CLUSTER),
-    _api(60, "DescribeCluster", (0, 2), 0, None),
-    _api(61, "DescribeProducers", (0, 0), 0, _READ_TOPIC),
-    _api(64, "UnregisterBroker", (0, 0), 0, _ALTER_CLUSTER),
-    _api(65, "DescribeTransactions", (0, 0), 0, _DESCRIBE_TRANSACTION),
-    _api(66, "ListTransactions", (0, 2), 0, _DESCRIBE_TRANSACTION),
-    _api(68, "ConsumerGroupHeartbeat", (0, 1), 0, _READ_GROUP),
-    _api(69, "ConsumerGroupDescribe", (0, 1), 0, _DESCRIBE_GROUP),
-    _api(74, "ListConfigResources", (0, 1), 0, _LIST_CONFIGS),
-    _api(75, "DescribeTopicPartitions", (0, 0), 0, _DESCRIBE_TOPIC),
+    _api(0, "Produce", (3, 13), 9, announced=(0, 13), most_bytes=None),
+    _api(1, "Fetch", (4, 18), 12),
+    _api(2, "ListOffsets", (1, 11), 6),
+    _api(3, "Metadata", (0, 13), 9),
+    _api(8, "OffsetCommit", (2, 10), 8, most_bytes=MOST_BYTES_WITH_BLOBS),
+    _api(9, "OffsetFetch", (1, 10), 6),
+    _api(10, "FindCoordinator", (0, 6), 3),
+    _api(11, "JoinGroup", (0, 9), 6, most_bytes=MOST_BYTES_WITH_BLOBS),
+    _api(12, "Heartbeat", (0, 4), 4),
+    _api(13, "LeaveGroup", (0, 5), 4),
+    _api(14, "SyncGroup", (0, 5), 4, most_bytes=MOST_BYTES_WITH_BLOBS),
+    _api(15, "DescribeGroups", (0, 6), 5),
+    _api(16, "ListGroups", (0, 5), 3),
+    _api(SASL_HANDSHAKE_KEY, "SaslHandshake", (0, 1), None, peers_only=True, most_bytes=MOST_BYTES_OF_PROOFS),
+    _api(API_VERSIONS_KEY, "ApiVersions", (0, 4), 3),
+    _api(19, "CreateTopics", (2, 7), 5),
+    _api(20, "DeleteTopics", (1, 6), 4),
+    _api(21, "DeleteRecords", (0, 2), 2),
+    _api(22, "InitProducerId", (0, 6), 2, announced=(0, 5)),
+    _api(23, "OffsetForLeaderEpoch", (2, 4), 4),
+    _api(24, "AddPartitionsToTxn", (0, 5), 3),
+    _api(25, "AddOffsetsToTxn", (0, 4), 3),
+    _api(26, "EndTxn", (0, 5), 3),
+    _api(27, "WriteTxnMarkers", (1, 2), 1),
+    _api(28, "TxnOffsetCommit", (0, 5), 3, most_bytes=MOST_BYTES_WITH_BLOBS),
+    _api(29, "DescribeAcls", (1, 3), 2),
+    _api(30, "CreateAcls", (1, 3), 2),
+    _api(31, "DeleteAcls", (1, 3), 2),
+    _api(32, "DescribeConfigs", (1, 4), 4),
+    _api(33, "AlterConfigs", (0, 2), 2),
+    _api(34, "AlterReplicaLogDirs", (1, 2), 2),
+    _api(35, "DescribeLogDirs", (1, 5), 2),
+    _api(SASL_AUTHENTICATE_KEY, "SaslAuthenticate", (0, 2), 2, peers_only=True, most_bytes=MOST_BYTES_OF_PROOFS),
+    _api(37, "CreatePartitions", (0, 3), 2),
+    _api(42, "DeleteGroups", (0, 2), 2),
+    _api(43, "ElectLeaders", (0, 2), 2),
+    _api(44, "IncrementalAlterConfigs", (0, 1), 1),
+    _api(45, "AlterPartitionReassignments", (0, 1), 0),
+    _api(46, "ListPartitionReassignments", (0, 0), 0),
+    _api(47, "OffsetDelete", (0, 0), None),
+    _api(50, "DescribeUserScramCredentials", (0, 0), 0),
+    _api(51, "AlterUserScramCredentials", (0, 0), 0),
+    _api(55, "DescribeQuorum", (0, 2), 0),
+    _api(57, "UpdateFeatures", (0, 2), 0),
+    _api(60, "DescribeCluster", (0, 2), 0),
+    _api(61, "DescribeProducers", (0, 0), 0),
+    _api(64, "UnregisterBroker", (0, 0), 0),
+    _api(65, "DescribeTransactions", (0, 0), 0),
+    _api(66, "ListTransactions", (0, 2), 0),
+    _api(68, "ConsumerGroupHeartbeat", (0, 1), 0),
+    _api(69, "ConsumerGroupDescribe", (0, 1), 0),
+    _api(74, "ListConfigResources", (0, 1), 0),
+    _api(75, "DescribeTopicPartitions", (0, 0), 0),
 )
 
 APIS: dict[int, Api] = {api.key: api for api in _TABLE}

@@ -44,7 +44,7 @@ class Proof(Protocol):
     async def step(self, data: bytes) -> bytes: ...
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """The requests that may still begin. A state changes to one below it; the second may change back to the first."""
 
     SERVING = "serving"
@@ -57,7 +57,9 @@ class State(Enum):
     """The connection is closed for good (`close`)."""
 
 
-SERVING, BLOCKED, ENDING, CLOSED = State  # python -m bench.hot_path: an attribute of an enum costs a look-up more
+SERVING, BLOCKED, ENDING, CLOSED = (
+    ConnectionState  # python -m bench.hot_path: an attribute of an enum costs a look-up more
+)
 
 
 class Exchange:

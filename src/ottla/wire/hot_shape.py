@@ -19,6 +19,7 @@ _FLEXIBLE = 9
 _EMPTY_TAGS = b"\x00\x00\x00"
 """The empty tagged fields of the partition, the topic and the request."""
 _ACKS = (-1, 0, 1)
+NEVER = -1
 
 
 class ProduceShape:
@@ -33,6 +34,7 @@ class ProduceShape:
         "_prefix",
         "_tail",
         "acks",
+        "allowed_at",
         "by_id",
         "name",
         "timeout_ms",
@@ -48,6 +50,8 @@ class ProduceShape:
         self._flexible = version >= _FLEXIBLE
         self.version = version
         self.acks = request.acks
+        self.allowed_at = NEVER
+        """The version of the rights with which the connection may write to the topic."""
         self.timeout_ms = request.timeout_ms
         self.name, self.topic_id = name, topic_id
         self.by_id = not name

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.access.mechanisms.base import Proved, Refused
+from ottla.access.mechanisms.base import PeerRefused, Proved
 from ottla.access.mechanisms.plain import PlainClient, PlainServer
 from ottla.access.mechanisms.scram import SHA_256, SHA_512, ScramClient, ScramServer, keys_of, salted_password
 
@@ -62,7 +62,7 @@ def test_any_user_with_any_password_logs_in_and_with_another_password_does_not(m
             assert proved.principal == f"User:{user}"
             assert client.step(proved.answer) is None
         else:
-            with pytest.raises(Refused):
+            with pytest.raises(PeerRefused):
                 broker.step(final)
 
 
@@ -90,7 +90,7 @@ def test_librdkafkas_older_nonce_with_its_own_part_twice_is_taken() -> None:
 def test_any_other_nonce_is_refused(nonce: str) -> None:
     broker = server(nonce="srv")
     broker.step(b"n,,n=user,r=cli")
-    with pytest.raises(Refused, match="another exchange"):
+    with pytest.raises(PeerRefused, match="another exchange"):
         broker.step(f"c=biws,r={nonce},p=AAAA".encode())
 
 
@@ -104,11 +104,11 @@ def test_an_unknown_user_is_told_apart_by_nothing_before_the_last_step() -> None
     assert len(answers[0]) == len(kept.step(b"n,,n=nobody,r=cli"))
     final = ScramClient(SHA_256, "nobody", "guess", "cli")
     final.first()
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(PeerRefused) as refused:
         first.step(final.step(answers[0]))
     wrong = server()
     client = ScramClient(SHA_256, "user", "guess", "cli")
-    with pytest.raises(Refused) as known:
+    with pytest.raises(PeerRefused) as known:
         wrong.step(client.step(wrong.step(client.first())))
     assert refused.value.told == known.value.told
 
@@ -123,7 +123,7 @@ def test_keys_of_zeros_are_no_way_in_for_a_user_who_is_not_there() -> None:
     assert isinstance(challenge, bytes)
     said = b"n=nobody,r=cli," + challenge + b",c=biws,r=clisrv"
     signature = hmac.digest(bytes(32), said, "sha256")
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefused):
         broker.step(b"c=biws,r=clisrv,p=" + base64.b64encode(signature))
     assert hashlib.sha256(bytes(32)).digest() != bytes(32)
 
@@ -148,7 +148,7 @@ def test_keys_of_zeros_are_no_way_in_for_a_user_who_is_not_there() -> None:
     ],
 )
 def test_a_first_message_that_is_none_is_refused(first: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefused):
         server().step(first)
 
 
@@ -168,7 +168,7 @@ def test_a_first_message_that_is_none_is_refused(first: bytes) -> None:
 def test_a_last_message_that_is_none_is_refused(final: bytes) -> None:
     broker = server(nonce="srv")
     broker.step(b"n,,n=user,r=cli")
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefused):
         broker.step(final)
 
 
@@ -177,14 +177,14 @@ def test_a_last_message_of_one_login_is_of_no_use_in_another() -> None:
     client = ScramClient(SHA_256, "user", "pencil", "cli")
     final = client.step(first.step(client.first()))
     second.step(client.first())
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefused):
         second.step(final)
 
 
 @pytest.mark.parametrize("iterations", [0, 1, 4095, 10**9, 10**10])
 def test_a_client_does_neither_too_little_work_nor_endless_work_for_a_broker(iterations: int) -> None:
     client = ScramClient(SHA_256, "user", "pencil", "cli")
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefused):
         client.step(f"r=clisrv,s=AAAA,i={iterations}".encode())
 
 
@@ -192,7 +192,7 @@ def test_a_client_does_neither_too_little_work_nor_endless_work_for_a_broker(ite
 def test_a_client_refuses_a_broker_that_does_not_know_the_keys(answer: bytes) -> None:
     client = ScramClient(SHA_256, "user", "pencil", "rOprNGfwEbeRWgbNEkqO")
     client.step(SERVER_FIRST)
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefused):
         client.step(answer)
 
 
@@ -201,11 +201,11 @@ def test_no_bytes_raise_anything_but_a_refusal(first: bytes, second: bytes) -> N
     for broker in (server(nonce="srv"), PlainServer({"user": "pencil"})):
         try:
             broker.step(first)
-        except Refused:
+        except PeerRefused:
             continue
     broker = server(nonce="srv")
     broker.step(b"n,,n=user,r=cli")
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefused):
         broker.step(second)
 
 
@@ -215,7 +215,7 @@ def test_plain_takes_the_right_password_and_tells_nothing_of_users() -> None:
     assert broker.step(b"alice\0alice\0secret") == Proved("User:alice")
     told = set()
     for wrong in (b"\0alice\0wrong", b"\0nobody\0secret", b"\0bob\0x"):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(PeerRefused) as refused:
             broker.step(wrong)
         told.add(refused.value.told)
     assert told == {"Invalid username or password"}
@@ -235,7 +235,7 @@ def test_plain_takes_the_right_password_and_tells_nothing_of_users() -> None:
     ],
 )
 def test_plain_refuses_what_is_no_user_and_password(message: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(PeerRefused):
         PlainServer({"alice": "secret"}).step(message)
 
 

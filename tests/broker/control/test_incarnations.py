@@ -17,14 +17,14 @@ from ottla.metadata.entries import BrokerRegistered, encode_entry
 from ottla.metadata.seal import read_entry, sealed
 from ottla.metadata.state import BrokerState, HeldDirectory
 from ottla.sim.disk_faults import PowerCut
-from ottla.storage.directory.incarnation import FILES, Incarnation, read_incarnation
+from ottla.storage.directory.incarnation import FILES, DirectoryIncarnation, read_incarnation
 from ottla.storage.directory.ownership import DirectoryRefused
 
 X, Y, Z = (bytes([number]) * 16 for number in (1, 2, 3))
 
 
-def an_incarnation(held: bytes = X, **how: object) -> Incarnation:
-    return Incarnation(topic_id_text(held), 7, metadata_version=9, metadata_crc=11)._replace(**how)  # type: ignore[arg-type]
+def an_incarnation(held: bytes = X, **how: object) -> DirectoryIncarnation:
+    return DirectoryIncarnation(topic_id_text(held), 7, metadata_version=9, metadata_crc=11)._replace(**how)  # type: ignore[arg-type]
 
 
 def leader_of(broker: SimBroker, index: int = 0) -> int:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.coordinators.replay import Replayed, replay, replay_batch
+from ottla.broker.coordinators.replay import ReplayTarget, replay, replay_batch
 from ottla.groups.consumer_entries import epoch_entry
 from ottla.groups.entries import encode_entry as encode_group_entry
 from ottla.groups.entries import group_entry, offset_entry
@@ -24,10 +24,10 @@ from ottla.sim.checkers.coordinator_facts import group_facts, transaction_facts
 from ottla.transactions.entries import encode_entry as encode_transaction_entry
 from ottla.transactions.entries import tombstone, transaction_entry
 from ottla.transactions.shard import TransactionShard
-from ottla.transactions.values import State, Transaction, TransactionSettings
+from ottla.transactions.values import Transaction, TransactionSettings, TransactionState
 
 PLAIN = -1
-STATES = [state for state in State if state < State.DEAD]
+STATES = [state for state in TransactionState if state < TransactionState.DEAD]
 """Those that a log can hold."""
 GROUPS = st.sampled_from(["a", "b"])
 
@@ -62,7 +62,7 @@ GROUP_BATCHES = st.lists(
 )
 
 
-def a_transaction(name: str, state: State | None, epoch: int) -> tuple[bytes, bytes | None]:
+def a_transaction(name: str, state: TransactionState | None, epoch: int) -> tuple[bytes, bytes | None]:
     if state is None:
         return encode_transaction_entry(tombstone(name))
     transaction = Transaction(producer_id=7, producer_epoch=epoch, timeout_ms=1000, state=state)
@@ -100,13 +100,13 @@ def a_log(steps: list[tuple[int, Any]], codec: Codec) -> list[Batch]:
     return batches
 
 
-def one_by_one(shard: Replayed, batches: list[Batch]) -> None:
+def one_by_one(shard: ReplayTarget, batches: list[Batch]) -> None:
     for batch in batches:
         for _ in replay_batch(shard, batch, "log"):
             pass
 
 
-def at_once(shard: Replayed, batches: list[Batch], offset: int) -> int:
+def at_once(shard: ReplayTarget, batches: list[Batch], offset: int) -> int:
     taking = replay(shard, batches, "log", offset)
     while True:
         try:

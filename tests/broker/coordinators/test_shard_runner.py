@@ -17,7 +17,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.groups.entries import encode_entry, offset_entry, partition_for
 from ottla.groups.topics import NoTopics
-from ottla.groups.values import Caller, ConsumerSettings
+from ottla.groups.values import Caller, ConsumerGroupSettings
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from ottla.kernel.story import Slot, run_story
@@ -46,7 +46,7 @@ def a_coordinator(place: Any, *, partitions: int) -> GroupCoordinator:
         place.config,
         lambda: partitions,
         topics=NoTopics(),
-        consumer_settings=lambda _: ConsumerSettings(),
+        consumer_settings=lambda _: ConsumerGroupSettings(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.replicas.admission import Admission, Refusal
+from ottla.broker.replicas.admission import Admission, RefusedBatch
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
@@ -31,7 +31,7 @@ def admitted(records: memoryview, **options: object) -> Batch:
 def refused(records: memoryview | None, **options: object) -> ErrorCode:
     found = Admission(TopicConfig(**options)).admit(records, NOW_MS)
     assert not isinstance(found, Batch)
-    return found.error if isinstance(found, Refusal) else found
+    return found.error if isinstance(found, RefusedBatch) else found
 
 
 def test_a_sound_batch_comes_through_as_it_is():

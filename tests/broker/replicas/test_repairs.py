@@ -19,10 +19,10 @@ from ottla.kernel.story import Slot, run_story
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.records.batch import iterate_batches
 from ottla.storage.directory.refetch import Refetched
-from ottla.storage.maintenance.scrub import Finding, check_all
+from ottla.storage.maintenance.scrub import ScrubFinding, check_all
 from ottla.storage.segment.closed import ClosedSegment
+from ottla.storage.segment.names import LOG
 from ottla.storage.segment.scan import scan_headers
-from ottla.storage.segment.segment import LOG
 from ottla.storage.syncing import CHECKPOINT_BYTES
 
 PLACES = {"base offset": 7, "length": 9, "epoch": 13, "magic": 16, "crc": 18, "count": 58, "records": 70, "last": -1}
@@ -377,7 +377,7 @@ class Storm:
             for one in log.segments[:-1]
             if one.base_offset < end and first < one.next_offset
         ]
-        return not any(isinstance(step, Finding) for step in check_all(log.disk, told))
+        return not any(isinstance(step, ScrubFinding) for step in check_all(log.disk, told))
 
     def scrub(self):
         self.begin_pass(self.random.choice((1, 2, 3)))

@@ -14,7 +14,8 @@ from ottla.records.batch import iterate_batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_run
 from ottla.storage.log import Log
-from ottla.storage.segment.segment import LOG, Segment
+from ottla.storage.segment.names import LOG
+from ottla.storage.segment.segment import Segment
 from ottla.storage.values import LogRead
 
 SMALL = {"internal_segment_bytes": "700"}

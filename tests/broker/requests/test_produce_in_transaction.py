@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from transactional import OK, Producer, Scene, ready
 
-from ottla.broker.replicas.admission import Refusal
+from ottla.broker.replicas.admission import RefusedBatch
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.requests.produce_in_transaction import _told
 from ottla.kernel.errors import ErrorCode
@@ -147,7 +147,7 @@ NOT_ENOUGH, FENCED = ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_PRODUCER_E
 )
 def test_each_version_is_told_the_coordinators_error_as_a_code_that_it_knows(said: ErrorCode, told: tuple[ErrorCode]):
     found = [_told(said, version) for version in (10, 11, 12)]
-    assert tuple(each.error if isinstance(each, Refusal) else each for each in found) == told
+    assert tuple(each.error if isinstance(each, RefusedBatch) else each for each in found) == told
 
 
 @pytest.mark.parametrize(("version", "most"), [(1, 10), (1, 11), (2, 12)])

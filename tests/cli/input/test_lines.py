@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.cli.faults import BadInput
-from ottla.cli.input.lines import CsvRows, Row, json_rows, line_blocks
+from ottla.cli.input.lines import CsvRows, InputRow, json_rows, line_blocks
 from ottla.cli.produce_progress import progress_line
 
 
@@ -37,7 +37,7 @@ def test_lines_and_rows_do_not_depend_on_where_bytes_are_cut(at: int) -> None:
 
 
 def test_rows_before_a_bad_one_come_before_the_error() -> None:
-    seen: list[Row] = []
+    seen: list[InputRow] = []
     with pytest.raises(BadInput, match="there, line 3 is not a JSON object"):
         for block in json_rows(Pieces(b'{"a":1}\n{"a":2}\n{\n{"a":3}\n'), envelopes=False):  # type: ignore[arg-type]
             seen += block

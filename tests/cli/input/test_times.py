@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from ottla.cli.input.times import Times
+from ottla.cli.input.times import InputTimes
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from ottla.cli.input.times import Times
     ],
 )
 def test_a_time_is_read_in_the_unit_of_its_size(value: object, milliseconds: int) -> None:
-    assert Times().milliseconds(value) == milliseconds
+    assert InputTimes().milliseconds(value) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_a_time_is_read_in_the_unit_of_its_size(value: object, milliseconds: int
 )
 def test_what_is_no_time_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match=r"no time|before 1970"):
-        Times().milliseconds(value)
+        InputTimes().milliseconds(value)
 
 
 def test_numbers_of_one_input_are_of_one_unit() -> None:
-    times = Times()
+    times = InputTimes()
     assert times.milliseconds(1425168000) == 1425168000000
     with pytest.raises(ValueError, match="looks like a time in ms, those before it are in s: give --time-unit"):
         times.milliseconds(1425168000000)
-    given = Times("ms")
+    given = InputTimes("ms")
     assert given.milliseconds(86_400_000) == 86_400_000
     assert given.milliseconds(1425168000000) == 1425168000000

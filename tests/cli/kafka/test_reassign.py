@@ -9,7 +9,7 @@ import pytest
 
 from ottla.cli.faults import Misuse
 from ottla.cli.kafka.reassign_json import (
-    Move,
+    PartitionMove,
     Replica,
     assignment_json,
     check_wanted,
@@ -73,7 +73,7 @@ def test_topics_to_move_are_read():
 def test_what_moves_already_moves_from_where_it_was_before():
     current = {P0: Reassignment((3, 1, 2), (3,), (1,))}
     found = moves(current, {P0: [2, 4], P1: [2]}, {P0: [3, 1, 2], P1: [1]})
-    assert found == {P0: Move({1, 2}, {4}), P1: Move({1}, {2})}
+    assert found == {P0: PartitionMove({1, 2}, {4}), P1: PartitionMove({1}, {2})}
     assert throttled(found) == ({"t": "0:1,0:2,1:1"}, {"t": "0:4,1:2"})
 
 

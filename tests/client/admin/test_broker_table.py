@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ottla.client.admin.broker_table import LEGEND, NOBODY, Line, as_json, table
+from ottla.client.admin.broker_table import LEGEND, NOBODY, BrokerLine, as_json, table
 from ottla.client.admin.loads import Load
 from ottla.client.admin.overview import Share, overview_of
 from ottla.client.model import Broker, PartitionView
@@ -13,8 +13,8 @@ from ottla.client.model import Broker, PartitionView
 SEEN = overview_of("c", 2, {2: Broker(2, "h", 9)}, [[PartitionView(0, 2, 3, (1, 2), (2,), (1,))]])
 LOAD = Load(0, False, 0, 1536, 5_000_000, 10)
 LINES = [
-    Line(1, "gone", None, Share(0, 1, 0), Load(12345, True)),
-    Line(2, "serving", "host:9", Share(1, 1, 1), LOAD, caretaker=True, pid=77),
+    BrokerLine(1, "gone", None, Share(0, 1, 0), Load(12345, True)),
+    BrokerLine(2, "serving", "host:9", Share(1, 1, 1), LOAD, caretaker=True, pid=77),
 ]
 
 
@@ -32,7 +32,7 @@ def test_columns_are_aligned_and_the_marks_explained():
 
 
 def test_nothing_is_known_where_nobody_answers():
-    lines = table([Line(1, "starting", None, None)], None)
+    lines = table([BrokerLine(1, "starting", None, None)], None)
     assert lines[:3] == [
         "BROKER  STATE     ADDRESS  LEADS  IN SYNC  LAG  IN/S  OUT/S  DISK",
         "     1  starting  -            -        -    -     -      -     -",

@@ -10,7 +10,7 @@ from tests.client.stories import VirtualTime, topic_led_by
 
 from ottla.client.consume.consuming import ConsumerCore
 from ottla.client.consume.group_protocol import encode_assignment
-from ottla.client.consume.membership import Standing
+from ottla.client.consume.membership import MemberStanding
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
@@ -81,9 +81,9 @@ def test_a_member_sends_heartbeats_until_it_joins_again() -> None:
     assert member is not None
     for _ in range(3):  # its records are still being handled, and poll has not been called
         assert beat(core, ErrorCode.REBALANCE_IN_PROGRESS) == 1
-        assert member.standing is Standing.MUST_REJOIN
+        assert member.standing is MemberStanding.MUST_REJOIN
     assert beat(core, ErrorCode.UNKNOWN_MEMBER_ID) == 1
-    assert member.standing is Standing.OUTSIDE
+    assert member.standing is MemberStanding.OUTSIDE
     assert beat(core, ErrorCode.NONE) == 0
 
 
@@ -148,7 +148,7 @@ def test_a_member_that_does_not_poll_in_time_leaves_but_a_static_one_only_falls_
     core.membership.heartbeat_at_ms = 0.0
     requests = run(core.heartbeat(), lambda _: LeaveGroupResponse())
     assert [type(request) for request in requests] == [LeaveGroupRequest] * asked
-    assert core.membership.standing is Standing.OUTSIDE
+    assert core.membership.standing is MemberStanding.OUTSIDE
     assert beat(core, ErrorCode.NONE) == 0
 
 
@@ -159,7 +159,7 @@ def test_a_member_that_leaves_is_outside_before_the_group_answers() -> None:
     assert core.membership is not None
     leaving = core.heartbeat()
     leaving.send(None)
-    assert core.membership.standing is Standing.OUTSIDE
+    assert core.membership.standing is MemberStanding.OUTSIDE
     leaving.close()
 
 

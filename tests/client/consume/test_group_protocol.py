@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.consume.group_protocol import (
-    Subscription,
+    MemberSubscription,
     decode_assignment,
     decode_sticky_data,
     decode_subscription,
@@ -22,7 +22,7 @@ PARTITIONS = st.sets(
     st.builds(TopicPartition, st.text("abc-", min_size=1, max_size=4), st.integers(0, 9)), max_size=8
 ).map(lambda found: tuple(sorted(found)))
 SUBSCRIPTIONS = st.builds(
-    Subscription,
+    MemberSubscription,
     topics=st.lists(st.text(max_size=8), max_size=4).map(tuple),
     user_data=st.none() | st.binary(max_size=10),
     owned=PARTITIONS,
@@ -33,7 +33,7 @@ SUBSCRIPTIONS = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(subscription=SUBSCRIPTIONS)
-def test_a_subscription_comes_back_as_it_was(subscription: Subscription) -> None:
+def test_a_subscription_comes_back_as_it_was(subscription: MemberSubscription) -> None:
     assert decode_subscription(encode_subscription(subscription)) == subscription
 
 
@@ -64,7 +64,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_refused_before_anything_is_made()
 
 def test_an_old_subscription_has_nothing_owned() -> None:
     old = b"\0\0" + b"\0\0\0\1" + b"\0\1a" + b"\xff\xff\xff\xff"
-    assert decode_subscription(old, "i") == Subscription(("a",), instance_id="i")
+    assert decode_subscription(old, "i") == MemberSubscription(("a",), instance_id="i")
 
 
 def test_no_bytes_are_no_assignment() -> None:

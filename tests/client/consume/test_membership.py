@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE
-from ottla.client.consume.group_protocol import Subscription, decode_assignment, encode_assignment, encode_subscription
-from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
+from ottla.client.consume.group_protocol import (
+    MemberSubscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from ottla.client.consume.membership import Lost, Membership, MembershipSettings, MemberStanding
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition as P
 from ottla.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -14,12 +19,12 @@ from ottla.messages.sync_group import SyncGroupResponse
 
 
 def a_member(*assignors: object, **settings: object) -> Membership:
-    return Membership(GroupSettings("g", assignors or (RANGE,), **settings))  # type: ignore[arg-type]
+    return Membership(MembershipSettings("g", assignors or (RANGE,), **settings))  # type: ignore[arg-type]
 
 
 def admitted(member: Membership, *, leader: str = "me", generation: int = 1, protocol: str = "range") -> bool:
     others = [
-        JoinGroupResponseMember(member_id=name, metadata=encode_subscription(Subscription(("t",))))
+        JoinGroupResponseMember(member_id=name, metadata=encode_subscription(MemberSubscription(("t",))))
         for name in ("me", "you")
     ]
     return member.joined(
@@ -86,13 +91,13 @@ def test_heartbeats_fall_due_after_each_interval() -> None:
 @pytest.mark.parametrize(
     ("code", "lost", "standing"),
     [
-        (ErrorCode.NONE, Lost.NOTHING, Standing.MEMBER),
-        (ErrorCode.REBALANCE_IN_PROGRESS, Lost.GENERATION, Standing.MUST_REJOIN),
-        (ErrorCode.UNKNOWN_MEMBER_ID, Lost.EVERYTHING, Standing.OUTSIDE),
-        (ErrorCode.ILLEGAL_GENERATION, Lost.EVERYTHING, Standing.OUTSIDE),
+        (ErrorCode.NONE, Lost.NOTHING, MemberStanding.MEMBER),
+        (ErrorCode.REBALANCE_IN_PROGRESS, Lost.GENERATION, MemberStanding.MUST_REJOIN),
+        (ErrorCode.UNKNOWN_MEMBER_ID, Lost.EVERYTHING, MemberStanding.OUTSIDE),
+        (ErrorCode.ILLEGAL_GENERATION, Lost.EVERYTHING, MemberStanding.OUTSIDE),
     ],
 )
-def test_what_a_heartbeats_answer_means(code: ErrorCode, lost: Lost, standing: Standing) -> None:
+def test_what_a_heartbeats_answer_means(code: ErrorCode, lost: Lost, standing: MemberStanding) -> None:
     member = in_the_group(a_member())
     assert member.answered(code, generation=1) is lost
     assert member.standing is standing
@@ -101,7 +106,7 @@ def test_what_a_heartbeats_answer_means(code: ErrorCode, lost: Lost, standing: S
 def test_an_answer_of_an_earlier_generation_means_nothing() -> None:
     member = in_the_group(a_member())
     assert member.answered(ErrorCode.UNKNOWN_MEMBER_ID, generation=0) is Lost.NOTHING
-    assert member.standing is Standing.MEMBER
+    assert member.standing is MemberStanding.MEMBER
 
 
 def test_a_fenced_static_member_stops() -> None:
@@ -118,13 +123,13 @@ def test_a_rebalance_during_sync_joins_again_and_a_lost_id_starts_over() -> None
     assert member.synced(SyncGroupResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS)), 0) is None
     assert member.member_id == "me"
     assert member.synced(SyncGroupResponse(error_code=int(ErrorCode.UNKNOWN_MEMBER_ID)), 0) is None
-    assert (member.member_id, member.standing) == ("", Standing.OUTSIDE)
+    assert (member.member_id, member.standing) == ("", MemberStanding.OUTSIDE)
 
 
 def test_leaving_names_the_member_in_every_version() -> None:
     member = in_the_group(a_member())
     request = member.leave("closing")
-    assert member.standing is Standing.OUTSIDE
+    assert member.standing is MemberStanding.OUTSIDE
     assert request(0).member_id == "me"
     assert [each.member_id for each in request(3).members] == ["me"]
 
@@ -133,6 +138,6 @@ def test_a_member_that_must_rejoin_may_still_be_removed() -> None:
     member = in_the_group(a_member())
     member.rejoin()
     assert member.answered(ErrorCode.REBALANCE_IN_PROGRESS, generation=1) is Lost.GENERATION
-    assert member.standing is Standing.MUST_REJOIN
+    assert member.standing is MemberStanding.MUST_REJOIN
     assert member.answered(ErrorCode.UNKNOWN_MEMBER_ID, generation=1) is Lost.EVERYTHING
-    assert member.standing is Standing.OUTSIDE
+    assert member.standing is MemberStanding.OUTSIDE

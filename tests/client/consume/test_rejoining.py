@@ -11,8 +11,13 @@ from tests.client.stories import VirtualTime, topic_led_by
 
 from ottla.client.consume.assignors import COOPERATIVE_STICKY, RANGE, Assignor
 from ottla.client.consume.consuming import ConsumerCore
-from ottla.client.consume.group_protocol import Subscription, decode_assignment, encode_assignment, encode_subscription
-from ottla.client.consume.membership import Standing
+from ottla.client.consume.group_protocol import (
+    MemberSubscription,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
+from ottla.client.consume.membership import MemberStanding
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.model import ClientSettings
@@ -61,7 +66,7 @@ class Group(VirtualTime):
         self.codes: dict[type[Any], list[ErrorCode]] = {}
         """The next error codes for a kind of answer; none are left: no error."""
         self.metadata: Callable[[], MetadataResponse] = lambda: topic_led_by(1, 1)
-        self.others: dict[str, Subscription] = {}
+        self.others: dict[str, MemberSubscription] = {}
         """The other members, if the consumer is to lead the group."""
         self.shared: dict[str, tuple[TopicPartition, ...]] = {}
         """The assignments by the consumer, if it led the group."""
@@ -78,7 +83,7 @@ class Group(VirtualTime):
     def join(self) -> None:
         self.run(self.core.poll(0))
         assert self.core.membership is not None
-        assert self.core.membership.standing is Standing.MEMBER
+        assert self.core.membership.standing is MemberStanding.MEMBER
         self.told.clear()
 
     def poll(self) -> None:
@@ -119,7 +124,7 @@ class Group(VirtualTime):
             return JoinGroupResponse(error_code=code)
         self.generation += 1
         me = f"m{self.generation}"
-        members = {me: Subscription(("t",)), **self.others} if self.others else {}
+        members = {me: MemberSubscription(("t",)), **self.others} if self.others else {}
         return JoinGroupResponse(
             generation_id=self.generation,
             protocol_name=self.assignor.name,
@@ -151,7 +156,7 @@ def test_what_a_new_membership_brings_is_kept_where_the_commit_before_showed_tha
 
 def test_the_leader_of_a_group_assigns_new_partitions_of_a_topic_that_only_others_read() -> None:
     group = Group()
-    group.others = {"another": Subscription(("u",))}
+    group.others = {"another": MemberSubscription(("u",))}
     counts = {"t": 2, "u": 1}
     group.metadata = lambda: topics(counts)
     group.join()

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.client.errors import ConnectionLost, RequestTimedOut, TransactionAborted
 from ottla.client.model import Produced, ProducerIdentity
-from ottla.client.produce.accumulator import Accumulator, Place, ProducerSettings
+from ottla.client.produce.accumulator import Accumulator, BatchPlace, ProducerSettings
 from ottla.kernel.ids import TopicPartition
 from ottla.records.batch import Batch
 from ottla.records.builder import BatchBuilder
@@ -23,7 +23,7 @@ def an_accumulator(**settings: object) -> Accumulator:
     return accumulator
 
 
-def put(accumulator: Accumulator, value: bytes, partition: TopicPartition = ONE, now_ms: float = 0) -> Place:
+def put(accumulator: Accumulator, value: bytes, partition: TopicPartition = ONE, now_ms: float = 0) -> BatchPlace:
     return accumulator.append(partition, 1000, None, value, [], now_ms=now_ms)
 
 

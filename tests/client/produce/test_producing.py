@@ -16,7 +16,7 @@ from ottla.client.errors import (
     TransactionAborted,
 )
 from ottla.client.model import ClientSettings, Produced, ProducerIdentity
-from ottla.client.produce.producing import Ended, Errand
+from ottla.client.produce.producing import Errand, StoryEnded
 from ottla.kernel.ids import TopicPartition
 
 
@@ -125,7 +125,7 @@ def test_a_batch_whose_transaction_is_aborted_while_its_partition_is_added_is_no
     world.sender.require_transactor().state.begin_abort()
     assert world.sender.drop_waiting(TransactionAborted("aborted")) == []
     adding.close()
-    world.sender.settle([Ended(Errand.PREPARE, prepared=[batch])])
+    world.sender.settle([StoryEnded(Errand.PREPARE, prepared=[batch])])
     world.send()
     assert isinstance(batch.outcome, TransactionAborted)
     assert "Produce" not in [name for name, _ in world.asked]
@@ -152,7 +152,7 @@ def test_all_batches_that_wait_fail_once_their_time_is_over() -> None:
     assert sent is first
     other.under_way = False
     world.time = 1_000
-    ended = Ended(ONE, [(first, ConnectionLost("gone"))])
+    ended = StoryEnded(ONE, [(first, ConnectionLost("gone"))])
     assert world.sender.settle([ended]) == [first, second, third, other]
     assert all(isinstance(batch.outcome, RequestTimedOut) for batch in (first, second, third, other))
     assert world.accumulator.unfinished == []

@@ -18,7 +18,7 @@ from ottla.client.errors import (
 )
 from ottla.client.model import ClientSettings, CommittedOffset, GroupMetadata, ProducerIdentity
 from ottla.client.produce.transacting import Transactor
-from ottla.client.produce.transaction import Phase
+from ottla.client.produce.transaction import ProducerPhase
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -191,7 +191,7 @@ def test_the_coordinator_is_looked_up_again_where_it_moved_or_died() -> None:
     brokers.run(transactor.commit())
     assert brokers.coordinators == before + 3
     assert brokers.asked.count("EndTxn 5-") == 5
-    assert transactor.state.phase is Phase.READY
+    assert transactor.state.phase is ProducerPhase.READY
 
 
 def test_while_the_transaction_before_still_ends_the_add_is_soon_tried_again() -> None:

@@ -1,13 +1,13 @@
 """Work is spread evenly, and moves in two steps."""
 
-from ottla.client.consume.group_protocol import Subscription
+from ottla.client.consume.group_protocol import MemberSubscription
 from ottla.connect.machine.assignment import OWNER, Unit, assign
 
 WORK = [Unit("a", OWNER), Unit("b", OWNER), *(Unit("a", task) for task in range(4))]
 
 
-def holding(*units: Unit, generation: int = 1) -> Subscription:
-    return Subscription((), None, units, generation)
+def holding(*units: Unit, generation: int = 1) -> MemberSubscription:
+    return MemberSubscription((), None, units, generation)
 
 
 def test_work_that_nobody_holds_is_spread_evenly_by_kind():

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.connect.machine.connector_options import WorkerView
 from ottla.connect.machine.decide import (
-    Decision,
+    ConnectDecision,
     count_tasks,
     create,
     delete,
@@ -26,7 +26,7 @@ from ottla.connect.machine.records import (
     TaskRestartWish,
     TasksCommit,
 )
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.state import Configs
 from ottla.connect.machine.validation import plugin_of, validated
 
@@ -35,7 +35,7 @@ LINES = {"connector.class": "FileStreamSource", "file": "/in", "topic": "lines"}
 SINK = {"connector.class": "FileStreamSink", "file": "/out", "topics": "lines", "tasks.max": "2"}
 
 
-def done(configs: Configs, decision: Decision) -> list:
+def done(configs: Configs, decision: ConnectDecision) -> list:
     for record in decision.records:
         configs.apply(record)
     return list(decision.records)
@@ -122,7 +122,7 @@ def test_a_patch_changes_and_removes_keys_and_no_name():
     done(configs, patch(configs, WORKER, "a", {"batch.size": "5", "topic": "other"}))
     done(configs, patch(configs, WORKER, "a", {"batch.size": None}))
     assert configs.get("a").config == {**LINES, "topic": "other", "name": "a"}
-    with pytest.raises(Refused, match=r"\(b\) doesn't match connector name in the URL \(a\)"):
+    with pytest.raises(CallRefused, match=r"\(b\) doesn't match connector name in the URL \(a\)"):
         patch(configs, WORKER, "a", {"name": "b"})
 
 
@@ -148,7 +148,7 @@ def test_restarts_are_wishes_that_change_no_state():
     ],
 )
 def test_refusals_have_kafkas_status_and_words(call, status, said):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(CallRefused) as refusal:
         call(with_lines())
     assert refusal.value.status == status
     assert said in refusal.value.message

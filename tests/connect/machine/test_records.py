@@ -17,7 +17,7 @@ from ottla.connect.machine.records import (
     TasksCommit,
     TaskStatus,
     TopicInUse,
-    UnreadableRecord,
+    UnreadableConnectRecord,
     configs_pair,
     read_configs,
     read_status,
@@ -75,10 +75,10 @@ def test_the_target_state_of_a_worker_older_than_stopped_is_read():
     ("key", "value", "said"),
     [
         (b"nonsense", b"{}", "none of Connect's"), (b"\xff", b"{}", "UTF-8"), (b"connector-a", b"{", "no JSON"),
-        (b"connector-a", b"[]", "no object"), (b"connector-a", b"{}", "no properties"),
+        (b"connector-a", b"[]", "no JSON object"), (b"connector-a", b"{}", "no properties"),
         (b"commit-a", b'{"tasks":"x"}', "'x'"), (b"target-state-a", b'{"state":"LOST"}', "LOST"),
     ],
 )  # fmt: skip
 def test_a_record_that_cannot_be_read_is_named(key, value, said):
-    with pytest.raises(UnreadableRecord, match=said):
+    with pytest.raises(UnreadableConnectRecord, match=said):
         read_configs(key, value)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.connect.plugins.listening import Ended, Full, Inbox, record_time
+from ottla.connect.plugins.listening import Full, Inbox, TaskEnded, record_time
 from ottla.connect.records import SourceRecord
 
 
@@ -60,9 +60,9 @@ def test_senders_that_wait_at_the_end_are_told():
         inbox = Inbox(2)
         safe = inbox.offer(records(1))
         inbox.end()
-        with pytest.raises(Ended):
+        with pytest.raises(TaskEnded):
             await safe
-        with pytest.raises(Ended):
+        with pytest.raises(TaskEnded):
             inbox.offer(records(1))
 
     asyncio.run(story())

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 from ottla.connect.errors import ConfigException
 from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.decide import Decision, set_tasks, task_configs
+from ottla.connect.machine.decide import ConnectDecision, set_tasks, task_configs
 from ottla.connect.machine.offsets import Change, require_stopped, sink_changes, sink_offset
 from ottla.connect.machine.records import ConnectorStatus, Status, Target, TaskStatus, TopicInUse
-from ottla.connect.machine.refusals import Refused
-from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.connect.machine.refusals import CallRefused
+from ottla.connect.machine.state import Configs, ConnectorState, Statuses
 from ottla.connect.machine.validation import plugin_of
 from ottla.connect.plugins.base import SourceConnector
-from ottla.connect.tasks.offsets import Offsets
+from ottla.connect.tasks.offsets import SourceOffsets
 from ottla.kernel.ids import TopicPartition
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class FakeWorker:
         self.makes_tasks_at_once = is_alone
         self.tracks_topics = tracks_topics
         self.resets_topics = resets_topics
-        self.source_offsets = Offsets() if beside is None else beside.source_offsets
+        self.source_offsets = SourceOffsets() if beside is None else beside.source_offsets
         self.sink_offsets: dict[str, dict[TopicPartition, int]] = {}
         self.topics = {"lines": 1}
         """Topics that exist, with the number of their partitions."""
@@ -54,7 +54,7 @@ class FakeWorker:
     async def fresh(self) -> None:
         pass
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         decision = decide()
         for record in decision.records:
             self.configs.apply(record)
@@ -66,13 +66,13 @@ class FakeWorker:
             self.statuses.apply(TopicInUse(name, topic, discovered_ms=None))
         self._settle()
 
-    async def offsets(self, connector: Connector) -> list[Any]:
+    async def offsets(self, connector: ConnectorState) -> list[Any]:
         if plugin_of(connector.config).kind == "sink":
             return [sink_offset(*each) for each in self.sink_offsets.get(connector.name, {}).items()]
         kept = self.source_offsets.all(connector.name)
         return [{"partition": dict(partition), "offset": dict(offset)} for partition, offset in kept]
 
-    async def alter_offsets(self, connector: Connector, changes: Sequence[Change] | None) -> None:
+    async def alter_offsets(self, connector: ConnectorState, changes: Sequence[Change] | None) -> None:
         require_stopped(connector)
         plugin = plugin_of(connector.config)
         if plugin.kind == "sink":
@@ -84,7 +84,7 @@ class FakeWorker:
         try:
             plugin.check_offsets(connector.config, changes)
         except ConfigException as fault:
-            raise Refused(500, str(fault)) from fault
+            raise CallRefused(500, str(fault)) from fault
         for partition, offset in changes:
             key, value = self.source_offsets.record(connector.name, partition, offset)
             self.source_offsets.apply(key, value)
@@ -95,7 +95,7 @@ class FakeWorker:
             return
         for place, offset in sink_changes(changes).items():
             if not 0 <= place.partition < self.topics.get(place.topic, 0):
-                raise Refused(500, f"Failed to alter consumer group offsets for connector {name}")
+                raise CallRefused(500, f"Failed to alter consumer group offsets for connector {name}")
             group = self.sink_offsets.setdefault(name, {})
             if offset is None:
                 group.pop(place, None)

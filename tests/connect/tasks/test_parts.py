@@ -13,9 +13,9 @@ from ottla.connect.plugins.file_stream import FileStreamSourceConnector
 from ottla.connect.standalone import Standalone, plans_of, read_connector, read_worker
 from ottla.connect.tasks.clients import consumer_of, producer_of
 from ottla.connect.tasks.offset_file import OffsetFile
-from ottla.connect.tasks.offsets import Offsets, key_of
+from ottla.connect.tasks.offsets import SourceOffsets, key_of
 from ottla.connect.tasks.plan import TaskPlan
-from ottla.connect.tasks.refusals import Retries
+from ottla.connect.tasks.refusals import ErrorRetries
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.topic_creation import groups_of, topic_for
 
@@ -32,7 +32,7 @@ def test_an_offset_has_the_key_that_java_writes():
 
 
 def test_a_known_key_keeps_its_bytes_whichever_order_its_fields_have():
-    offsets = Offsets()
+    offsets = SourceOffsets()
     offsets.apply(b'["c", {"b":1,"a":2}]', b'{"n":1}')
     assert offsets.record("c", {"a": 2, "b": 1}, {"n": 2}) == (b'["c", {"b":1,"a":2}]', b'{"n":2}')
     assert offsets.read("c", {"a": 2, "b": 1}) == {"n": 1}
@@ -125,9 +125,9 @@ def test_a_validation_sees_the_values_of_variables_and_shows_the_variables(monke
 
 
 def test_waits_double_up_to_the_longest_and_end_with_the_timeout():
-    assert list(Retries(2_000, 1_000).waits_ms()) == [300, 600, 1_000, 100]
-    assert list(Retries(0, 1_000).waits_ms()) == []
-    endless = Retries(-1, 700).waits_ms()
+    assert list(ErrorRetries(2_000, 1_000).waits_ms()) == [300, 600, 1_000, 100]
+    assert list(ErrorRetries(0, 1_000).waits_ms()) == []
+    endless = ErrorRetries(-1, 700).waits_ms()
     assert [next(endless) for _ in range(4)] == [300, 600, 700, 700]
 
 

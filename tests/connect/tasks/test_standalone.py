@@ -21,7 +21,7 @@ from ottla.connect.tasks.offset_file import OffsetFile
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.task import run_task
 from ottla.jobs.letters import read_letter
-from ottla.jobs.states import Event, State
+from ottla.jobs.states import Event, JobState
 from ottla.web.exchange import Request
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -300,7 +300,7 @@ def test_a_paused_source_reads_nothing_and_goes_on_where_it_was(worker, bootstra
         while not await offsets.all(name):
             await asyncio.sleep(0.02)
         task.ask(Event.PAUSE)
-        await until(lambda: task.status.state is State.PAUSED, running)
+        await until(lambda: task.status.state is JobState.PAUSED, running)
         with read.open("a") as file:
             file.write("two\n")
         task.ask(Event.RESUME)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.lake.audit.grid import MOST_LINES, Seen, grids
+from ottla.lake.audit.grid import MOST_LINES, LakeFacts, grids
 from ottla.lake.audit.picture import page, shade
 from ottla.lake.columns.windows import WINDOW_US, Tally
 from ottla.lake.commands.load import command
@@ -46,7 +46,7 @@ class Cells(HTMLParser):
 def seen(tally, through=None, compared=(), topic="t"):
     status = TopicStatus(topic, sum(tally.rows), 1, None, 0, sum(tally.dead), None)
     history = History(Commit(), Forgotten(windows={topic: tally}), ())
-    return Seen(history, (status,), {topic: through}, compared)
+    return LakeFacts(history, (status,), {topic: through}, compared)
 
 
 def drawn(*arguments, unit="day", **rest):

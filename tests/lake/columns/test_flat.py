@@ -11,12 +11,12 @@ from ottla.formats.wire import framed
 from ottla.formats.writer import WriterSchema
 from ottla.lake.columns import values
 from ottla.lake.columns.flat import check_flat, flat_table
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.types import EMPTY, Misfit
 from ottla.lake.columns.values import ValueKind, ValueReader, lake_columns, lake_table
 
 FLAT = ValueKind("json", flatten="_")
-SHAPE = Shape(values="json", flatten="_")
+SHAPE = LakeShape(values="json", flatten="_")
 
 
 def documents(*found):

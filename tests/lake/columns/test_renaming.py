@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ottla.formats.evolution import aliases
 from ottla.formats.renames import Rename
 from ottla.lake.columns.renaming import parse_renames
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.types import EMPTY
 from ottla.lake.columns.values import ValueKind, lake_columns
 from ottla.lake.rounds.settings import load_settings, with_renames
@@ -77,13 +77,13 @@ def test_renames_go_before_flattening_and_before_the_choice_of_fields():
     kind = a_kind("o.x=o.y", flatten="_", only=frozenset({"o_y"}))
     got, faults, schema = read(kind, {"o": {"x": 1}, "z": 1}, {"o": {"y": 2}})
     assert not faults and [row["o"] for row in got] == [{"y": 1}, {"y": 2}]
-    (column,) = lake_columns(schema, Shape(values="json", flatten="_")).values()
+    (column,) = lake_columns(schema, LakeShape(values="json", flatten="_")).values()
     assert (column.name, aliases(column)) == ("o_y", ("o_x",))
 
 
 def test_columns_of_names_that_the_lake_has_itself_were_called_otherwise_before():
     schema = a_kind("date=day").renamed("t", pa.schema([("date", pa.string())]))
-    (column,) = lake_columns(schema, Shape(values="json")).values()
+    (column,) = lake_columns(schema, LakeShape(values="json")).values()
     assert (column.name, aliases(column)) == ("day", ("value_date",))
 
 

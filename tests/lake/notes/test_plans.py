@@ -8,7 +8,7 @@ from ottla.lake.columns.layout import Layout
 from ottla.lake.columns.windows import Tally
 from ottla.lake.notes.plans import (
     Commit,
-    Held,
+    HeldRows,
     LoadPlan,
     Publication,
     RangeCount,
@@ -43,10 +43,10 @@ def a_file(topic, values, *held, name="x"):
 
 def test_files_are_named_by_topic_round_and_number_within_their_folders():
     files = [
-        a_file("b", ("1970-01-01",), Held(0, 1, 0, 0)),
-        a_file("a", ("1970-01-02",), Held(0, 1, 5, 5)),
-        a_file("a", ("1970-01-01",), Held(1, 1, 0, 0)),
-        a_file("a", ("1970-01-01",), Held(0, 1, 0, 0)),
+        a_file("b", ("1970-01-01",), HeldRows(0, 1, 0, 0)),
+        a_file("a", ("1970-01-02",), HeldRows(0, 1, 5, 5)),
+        a_file("a", ("1970-01-01",), HeldRows(1, 1, 0, 0)),
+        a_file("a", ("1970-01-01",), HeldRows(0, 1, 0, 0)),
     ]
     assert [(file.final, file.written.held[0].partition) for file in named_files(7, files, Layout())] == [
         ("topic=a/date=1970-01-01/a-00000007-00000.parquet", 0),
@@ -161,7 +161,7 @@ def a_publication():
     plan = LoadPlan(7, (OffsetRange("a", 0, 0, 10, ID, 2), OffsetRange("a", 1, 3, 8, ID, 0)), {A0: 2})
     counts = (RangeCount(plan.ranges[0], 9, 7, 1, 1, 1), RangeCount(plan.ranges[1], 5, 5))
     files = named_files(
-        7, [a_file("a", ("1970-01-01", None), Held(0, 7, 0, 9), Held(1, 5, 3, 7))], Layout(("day", "f"))
+        7, [a_file("a", ("1970-01-01", None), HeldRows(0, 7, 0, 9), HeldRows(1, 5, 3, 7))], Layout(("day", "f"))
     )
     windows = {"a": Tally((3, 9), (7, 5), (0, 1), (70, 60), {0: 99, 1: 5})}
     return Publication(plan, files, ("d",), counts, {"a": "c2NoZW1h"}, "_ottla/tmp/7-ab/", windows)
@@ -170,7 +170,7 @@ def a_publication():
 def test_rows_are_counted_from_the_files_and_the_rest_from_the_tasks():
     plan = LoadPlan(0, (OffsetRange("a", 0, 0, 10),))
     pieces = [RangeCount(OffsetRange("a", 0, 6, 10), 4, 0, 1), RangeCount(OffsetRange("a", 0, 0, 6), 5, 0, 0, 0, 1)]
-    files = [a_file("a", (), Held(0, 3, 0, 2)), a_file("a", (), Held(0, 5, 3, 9))]
+    files = [a_file("a", (), HeldRows(0, 3, 0, 2)), a_file("a", (), HeldRows(0, 5, 3, 9))]
     assert counted(plan, pieces, files) == (RangeCount(plan.ranges[0], 9, 8, 1, 0, 1),)
     with pytest.raises(LakeRefused, match="a-0: offsets 0-10 were planned, others were read"):
         counted(plan, pieces[:1], files)
@@ -244,7 +244,7 @@ def test_a_commit_never_goes_back():
 
 
 def test_files_of_the_longest_topic_have_names_that_a_disk_takes():
-    (file,) = named_files(7, [a_file("t" * 249, ("1970-01-01",), Held(0, 1, 0, 0))], Layout())
+    (file,) = named_files(7, [a_file("t" * 249, ("1970-01-01",), HeldRows(0, 1, 0, 0))], Layout())
     assert max(len(part) for part in file.final.split("/")) == 255
     assert file.final.endswith(f"/{'t' * 180}-00000007-00000.parquet")
 

@@ -5,17 +5,17 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ottla.lake.columns.json_columns import pack_schema
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.notes import schema_file
-from ottla.lake.notes.plans import Held, LoadPlan, Publication, WrittenFile, named_files
+from ottla.lake.notes.plans import HeldRows, LoadPlan, Publication, WrittenFile, named_files
 from ottla.lake.stores.local import LocalStore
 
-SHAPE = Shape(values="json")
+SHAPE = LakeShape(values="json")
 ONE, TWO = pa.schema([("a", pa.int64())]), pa.schema([("a", pa.float64()), ("b", pa.string())])
 
 
 def round_of(number, columns):
-    file = WrittenFile("t", "x", ("2013-01-01",), 1, 9, (Held(0, 1, 0, 0),))
+    file = WrittenFile("t", "x", ("2013-01-01",), 1, 9, (HeldRows(0, 1, 0, 0),))
     files = named_files(number, [file], SHAPE.layout)
     return Publication(LoadPlan(number, ()), files, (), (), {"t": pack_schema(columns)})
 

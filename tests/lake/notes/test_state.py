@@ -8,16 +8,16 @@ import pytest
 
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.columns.layout import Layout
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.windows import Tally
 from ottla.lake.notes.history import Forgotten
-from ottla.lake.notes.plans import Commit, Held, LoadPlan, Publication, RangeCount, WrittenFile, named_files
+from ottla.lake.notes.plans import Commit, HeldRows, LoadPlan, Publication, RangeCount, WrittenFile, named_files
 from ottla.lake.notes.state import FORGOTTEN_TOGETHER, KEPT_ROUNDS, LakeRecords, LakeState
 from ottla.lake.stores import LakeRefused, open_store
 from ottla.rows.plan import OffsetRange
 
 SPAN = OffsetRange("t", 0, 0, 2, b"0123456789abcdef")
-SHAPE = Shape()
+SHAPE = LakeShape()
 
 
 def a_state(path):
@@ -33,7 +33,7 @@ def a_publication(state, number=0):
         output = state.store.open_output(f"{folder}{name}")
         output.sink.write(name.encode())
         size = output.finish()
-        files.append(WrittenFile("t", f"{folder}{name}", ("1970-01-01",), 1, size, (Held(0, 1, 0, 1),)))
+        files.append(WrittenFile("t", f"{folder}{name}", ("1970-01-01",), 1, size, (HeldRows(0, 1, 0, 1),)))
     named = named_files(number, files, Layout())
     return Publication(plan, named, (), (RangeCount(SPAN, 2, 2),), {}, folder)
 
@@ -95,11 +95,11 @@ def test_a_lake_keeps_its_layout_and_its_loaders_name(tmp_path):
     with a_state(tmp_path) as state:
         assert state.settle(SHAPE) == name
         with pytest.raises(LakeRefused, match="was made with values bytes, and this load comes with values json"):
-            state.settle(Shape(values="json"))
+            state.settle(LakeShape(values="json"))
         with pytest.raises(
             LakeRefused, match="was made with partition by day, and this load comes without partition by"
         ):
-            state.settle(Shape(layout=Layout(())))
+            state.settle(LakeShape(layout=Layout(())))
 
 
 def test_a_lake_without_its_layout_beside_rounds_is_damaged(tmp_path):

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.columns.layout import Layout
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.windows import OLDER, WINDOW_US, Tally, window_start
 from ottla.lake.notes.history import Forgotten, History
 from ottla.lake.notes.plans import Commit, LoadPlan, Publication
 from ottla.lake.readers import topic_schema
-from ottla.lake.reports.markers import Markers, marker_name
+from ottla.lake.reports.markers import LoaderMarkers, marker_name
 from ottla.lake.reports.periods import Periods, closed, counts_by_period
 from ottla.lake.stores import LakeRefused, open_store
 from ottla.records.reader import Record
@@ -64,7 +64,7 @@ def test_a_period_is_closed_at_its_end_and_one_at_the_calendars_end_never():
 
 def names(*partition_by, **shape):
     return marker_name(
-        Shape(layout=Layout(partition_by), **shape), "t", ("2013-01-31", "07")[: 1 + ("hour" in partition_by)]
+        LakeShape(layout=Layout(partition_by), **shape), "t", ("2013-01-31", "07")[: 1 + ("hour" in partition_by)]
     )
 
 
@@ -92,7 +92,7 @@ def body(store, day):
 
 
 def test_a_day_is_marked_once_it_is_over_and_late_records_make_a_new_body(store):
-    markers = Markers(store, Shape(), EMPTY)
+    markers = LoaderMarkers(store, LakeShape(), EMPTY)
     markers.committed(a_round(0, {0: 5, DAY - 1: 2, DAY: 1}, dead=1))
     assert markers.caught_up(Commit(0), DAY_US) == 0 and body(store, "1970-01-01") is None
     assert markers.caught_up(Commit(0), DAY_US + WINDOW_US) == 1
@@ -120,19 +120,19 @@ def test_a_day_is_marked_once_it_is_over_and_late_records_make_a_new_body(store)
 
 def test_a_loader_that_starts_again_goes_on_with_the_markers_that_stand(store):
     rounds = (a_round(0, {0: 5}), a_round(1, {0: 2}))
-    first = Markers(store, Shape(), EMPTY)
+    first = LoaderMarkers(store, LakeShape(), EMPTY)
     first.committed(rounds[0])
     first.caught_up(Commit(0), 2 * DAY_US)
     for lost in ([], ["_ottla/complete/t/_index.json"]):
         store.remove(lost)
         history = History(Commit(1), Forgotten(), rounds)
-        assert Markers(store, Shape(), history).caught_up(Commit(1), 3 * DAY_US) == (1 if not lost else 0)
+        assert LoaderMarkers(store, LakeShape(), history).caught_up(Commit(1), 3 * DAY_US) == (1 if not lost else 0)
         assert (body(store, "1970-01-01")["rows"], body(store, "1970-01-01")["late"]) == (7, 2)
 
 
 def test_by_an_event_field_the_newest_event_says_how_far_a_topic_is(store):
-    shape = Shape(values="json", layout=Layout(event_time="at"))
-    markers = Markers(store, shape, EMPTY)
+    shape = LakeShape(values="json", layout=Layout(event_time="at"))
+    markers = LoaderMarkers(store, shape, EMPTY)
     markers.committed(a_round(0, {0: 5, DAY: 1}))
     now = 20_000 * DAY_US
     at = {TopicPartition("t", 0): DAY_US - 1, TopicPartition("t", 1): 7}
@@ -143,7 +143,7 @@ def test_by_an_event_field_the_newest_event_says_how_far_a_topic_is(store):
 
 def test_a_damaged_marker_is_named(store):
     store.create("topic=t/date=1970-01-01/_COMPLETE", b"{")
-    markers = Markers(store, Shape(), EMPTY)
+    markers = LoaderMarkers(store, LakeShape(), EMPTY)
     markers.committed(a_round(0, {0: 5}))
     with pytest.raises(LakeRefused, match="_COMPLETE is damaged"):
         markers.caught_up(Commit(0), 2 * DAY_US)

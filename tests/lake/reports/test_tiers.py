@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ottla.client.produce.audit_trail import WINDOW_MS, AuditMessage
 from ottla.lake.columns.windows import Tally
-from ottla.lake.reports.tiers import Comparison, Judgement, Told, added_up, compare, ratios
+from ottla.lake.reports.tiers import Comparison, Judgement, TierCounts, added_up, compare, ratios
 
 
 def a_message(seq, window, count, *, tier="producer", topic="t", host="h"):
@@ -28,12 +28,12 @@ def test_repeated_messages_count_once_in_any_order(deltas, order: random.Random)
 
 def test_hosts_number_their_messages_each_by_itself_and_rubbish_is_counted():
     found = added_up([a_message(1, 0, 5), a_message(1, 0, 6, host="g"), b"rubbish", None])
-    assert found.told == [Told("producer", "t", 0, 11)]
+    assert found.told == [TierCounts("producer", "t", 0, 11)]
     assert found.unreadable == 2
 
 
 LAKE = {"t": Tally((0, 1, 2, 3), (10, 9, 11, 1), (0, 0, 0, 1), (0, 0, 0, 0))}
-TOLD = [Told("producer", "t", window, 10) for window in range(3)] + [Told("producer", "t", 3, 2)]
+TOLD = [TierCounts("producer", "t", window, 10) for window in range(3)] + [TierCounts("producer", "t", 3, 2)]
 
 
 def judged(**rules):
@@ -48,7 +48,7 @@ def test_windows_are_judged_one_by_one_and_dead_letters_count_as_loaded():
 
 
 def test_it_is_too_early_for_young_windows_and_the_lakes_own_messages_are_no_measure():
-    told = [*TOLD, Told("lake", "t", 0, 99), Told("producer", "elsewhere", 0, 5)]
+    told = [*TOLD, TierCounts("lake", "t", 0, 99), TierCounts("producer", "elsewhere", 0, 5)]
     found = compare(told, LAKE, Comparison({"t": 1}))
     assert [each.judgement for each in found] == [Judgement.COMPLETE, *[Judgement.OPEN] * 3]
     assert [each.told for each in found] == [10, 10, 10, 2]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ottla.lake.columns.json_columns import EVENT_TIME
 from ottla.lake.columns.layout import Layout
 from ottla.lake.rounds import files, merge
-from ottla.lake.rounds.files import Target, TopicFiles
+from ottla.lake.rounds.files import FileTarget, TopicFiles
 from ottla.lake.rounds.merge import merge_parts, merge_tasks
 from ottla.lake.stores import open_store
 from ottla.rows.arrow import row_schema
@@ -39,7 +39,7 @@ class Desk:
 
     def __init__(self, path, target_bytes=1 << 20, layout=Layout(("hour",))):  # noqa: B008
         self.store = open_store(path.as_uri())
-        self.target = Target("_ottla/tmp/0-ab/", layout, "zstd", target_bytes)
+        self.target = FileTarget("_ottla/tmp/0-ab/", layout, "zstd", target_bytes)
         self.written = []
         self.parts = []
 

@@ -9,7 +9,7 @@ from ottla.lake.rounds.past_due import overdue, past_due
 from ottla.records.reader import Record
 from ottla.rows.plan import OffsetRange
 from ottla.rows.selection import Selection
-from ottla.rows.survey import Retries, Survey
+from ottla.rows.survey import FetchRetries, Survey
 
 NEW_YEAR = 1_356_998_400_000
 
@@ -21,7 +21,7 @@ def test_offsets_in_front_of_the_first_young_record_are_overdue(first_kept, old)
 
 def sentences(bootstrap, topic, start, end, now_ms):
     with Cluster(bootstrap) as cluster:
-        survey = Survey(cluster, Selection(topics=(topic,)), read_committed=True, retries=Retries())
+        survey = Survey(cluster, Selection(topics=(topic,)), read_committed=True, retries=FetchRetries())
         return past_due((OffsetRange(topic, 0, start, end),), survey, now_ms)
 
 
@@ -44,5 +44,5 @@ def test_a_topic_without_retention_by_time_is_not_warned_of(bootstrap, topics, c
 
 def test_a_cluster_that_does_not_tell_costs_the_warning_alone(bootstrap):
     with Cluster(bootstrap) as cluster:
-        survey = Survey(cluster, Selection(topics=("none",)), read_committed=True, retries=Retries(attempts=0))
+        survey = Survey(cluster, Selection(topics=("none",)), read_committed=True, retries=FetchRetries(attempts=0))
         assert past_due((OffsetRange("no-such-topic", 0, 0, 5),), survey, 0) == []

@@ -9,14 +9,14 @@ from ottla.lake.notes.plans import LoadPlan, Publication, RangeCount
 from ottla.lake.reports.counts import progress_line
 from ottla.lake.rounds import progress
 from ottla.lake.rounds.loader import Loaded
-from ottla.lake.rounds.progress import Counts, Progress, Pulse
+from ottla.lake.rounds.progress import Pulse, RoundCounts, RoundProgress
 from ottla.lake.rounds.reporting import group_name
 from ottla.rows.plan import OffsetRange
 from ottla.rows.workers import THIS_MACHINE
 
 
 def test_the_counts_of_all_tasks_are_one_line():
-    counts = Counts("round 3", 1000)
+    counts = RoundCounts("round 3", 1000)
     assert counts.text(4.2) == "round 3: reading 1,000 records, 4 s so far"
     counts.begin("reading")
     counts.take(1, 0, 100)
@@ -26,7 +26,7 @@ def test_the_counts_of_all_tasks_are_one_line():
 
 
 def test_a_task_that_runs_again_and_an_earlier_phase_count_once():
-    counts = Counts("round 0", 100)
+    counts = RoundCounts("round 0", 100)
     counts.begin("reading")
     counts.take(1, 0, 80)
     counts.take(1, 0, 10)
@@ -45,7 +45,7 @@ def test_tasks_tell_the_driver_while_they_run_and_strangers_are_not_heard(monkey
         if "30 of 50" in line:
             seen.set()
 
-    with Progress("round 7", 50, THIS_MACHINE, tell) as shown:
+    with RoundProgress("round 7", 50, THIS_MACHINE, tell) as shown:
         shown.begin("reading")
         pulse = shown.pulse(0)
         stranger = Pulse("127.0.0.1", pulse.port, "guess", pulse.run, 1)
@@ -67,7 +67,7 @@ def test_a_driver_that_cannot_be_reached_does_not_disturb_a_task():
 def test_the_threads_end_with_the_round(fault):
     before = threading.active_count()
     try:
-        with Progress("round 0", 1, THIS_MACHINE, print):
+        with RoundProgress("round 0", 1, THIS_MACHINE, print):
             if fault is not None:
                 raise fault
     except OSError:

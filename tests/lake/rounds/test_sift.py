@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ottla.lake.columns.json_columns import DELETED, EVENT_TIME, Block
+from ottla.lake.columns.json_columns import DELETED, EVENT_TIME, JsonBlock
 from ottla.lake.columns.layout import Layout
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.rounds.sift import RECORD_COLUMNS, Sieve
 from ottla.rows.arrow import TYPES
 
@@ -26,7 +26,7 @@ def batch(*values_):
 
 
 def block(table, good, faults=()):
-    return Block(table, np.array(good), list(faults), table.schema)
+    return JsonBlock(table, np.array(good), list(faults), table.schema)
 
 
 def offsets(rows):
@@ -35,7 +35,7 @@ def offsets(rows):
 
 def test_rows_that_do_not_match_are_left_out_and_no_dead_letters():
     table = pa.table({"n": pa.array([1, None, 3])})
-    sieve = Sieve(Layout(), Shape(values="json", where="n > 1 AND key <> 'k9'"), table.schema)
+    sieve = Sieve(Layout(), LakeShape(values="json", where="n > 1 AND key <> 'k9'"), table.schema)
     sifted = sieve.sift(batch(b"1", b"bad", None, b"3"), block(table, [True, False, True, True], [(1, "not JSON")]))
     assert offsets(sifted.rows) == [3] and sifted.faults == [(1, "not JSON")]
     assert sifted.left_out.places.tolist() == [0, 2]
@@ -43,14 +43,14 @@ def test_rows_that_do_not_match_are_left_out_and_no_dead_letters():
 
 def test_a_row_for_which_the_filter_fails_is_a_dead_letter():
     table = pa.table({"name": ["1", "x", "2"]})
-    sieve = Sieve(Layout(), Shape(values="json", where="CAST(name AS INT) = 1"), table.schema)
+    sieve = Sieve(Layout(), LakeShape(values="json", where="CAST(name AS INT) = 1"), table.schema)
     sifted = sieve.sift(batch(b"a", b"b", b"c"), block(table, [True] * 3))
     assert offsets(sifted.rows) == [0] and sifted.left_out.places.tolist() == [2]
     assert [row for row, _ in sifted.faults] == [1]
 
 
 def test_values_that_stay_bytes_are_filtered_by_the_record_itself():
-    sieve = Sieve(Layout(), Shape(where="\"offset\" <> 1 AND value = 'x'"), None)
+    sieve = Sieve(Layout(), LakeShape(where="\"offset\" <> 1 AND value = 'x'"), None)
     sifted = sieve.sift(batch(b"x", b"x", b"y"), None)
     assert offsets(sifted.rows) == [0] and sifted.left_out.places.tolist() == [1, 2]
     assert sifted.rows.column_names == list(RECORD_COLUMNS)
@@ -59,7 +59,7 @@ def test_values_that_stay_bytes_are_filtered_by_the_record_itself():
 def test_what_is_left_out_needs_no_event_time_but_counts_by_it_where_it_has_one():
     table = pa.table({"kind": ["order", "beat", "order", "beat"], "at": [1_000, None, None, 5_000]})
     layout = Layout(("day",), "UTC", "at")
-    sieve = Sieve(layout, Shape(values="json", layout=layout, where="kind = 'order'"), table.schema)
+    sieve = Sieve(layout, LakeShape(values="json", layout=layout, where="kind = 'order'"), table.schema)
     sifted = sieve.sift(batch(b"", b"", b"", b""), block(table, [True] * 4))
     assert offsets(sifted.rows) == [0] and sifted.rows.column(EVENT_TIME).to_pylist() == [1_000_000]
     assert sifted.faults == [(2, "field at: no time that can be read")]
@@ -70,7 +70,7 @@ def test_what_is_left_out_needs_no_event_time_but_counts_by_it_where_it_has_one(
 @pytest.mark.parametrize(("key", "kept"), [((), [0]), (("key",), [0, 2])])
 def test_a_tombstone_deletes_its_key_in_a_keyed_table_whatever_the_filter_says(key, kept):
     table = pa.table({"n": pa.array([1, 0, None])})
-    shape = Shape("delta", "json", Layout(()), key=key, where="n = 1")
+    shape = LakeShape("delta", "json", Layout(()), key=key, where="n = 1")
     sifted = Sieve(Layout(()), shape, table.schema).sift(batch(b"1", b"0", None), block(table, [True] * 3))
     assert offsets(sifted.rows) == kept
     if key:
@@ -79,6 +79,6 @@ def test_a_tombstone_deletes_its_key_in_a_keyed_table_whatever_the_filter_says(k
 
 def test_the_filter_sees_the_lakes_columns_also_taken_apart_and_renamed():
     table = pa.table({"a": pa.array([{"b": 1}, {"b": 2}]), "hour": [5, 6]})
-    sieve = Sieve(Layout(), Shape(values="json", flatten="_", where="a_b = 2 AND value_hour = 6"), table.schema)
+    sieve = Sieve(Layout(), LakeShape(values="json", flatten="_", where="a_b = 2 AND value_hour = 6"), table.schema)
     sifted = sieve.sift(batch(b"", b""), block(table, [True, True]))
     assert sifted.rows.select(["offset", "a_b", "value_hour"]).to_pylist() == [{"offset": 1, "a_b": 2, "value_hour": 6}]

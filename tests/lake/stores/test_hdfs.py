@@ -16,7 +16,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.lake.stores import LakeRefused, StoreUnreachable, open_store
 from ottla.lake.stores.hdfs import HdfsStore, _claim_named, _name_of
 from ottla.lake.stores.lease import Claim
-from ottla.lake.stores.urls import Place
+from ottla.lake.stores.urls import LakeUrlParts
 from ottla.sinks.files.connectors import HdfsSinkConnector
 
 
@@ -154,7 +154,7 @@ def test_the_hdfs_sink_writes_below_the_root_and_goes_on_behind_its_files(mini_h
 
     assert asyncio.run(put(0, 1, 2)) == {place: 2}
     assert asyncio.run(put(0, 1, 2, 3)) == {place: 4}
-    store = HdfsStore(Place("hdfs", mini_hdfs.url.removeprefix("hdfs://"), ""))
+    store = HdfsStore(LakeUrlParts("hdfs", mini_hdfs.url.removeprefix("hdfs://"), ""))
     folder = "topics/rooted/partition=0/rooted+0+"
     assert [each.name for each in store.entries("topics/rooted/")] == [
         f"{folder}0000000000+0000000001.json", f"{folder}0000000002+0000000003.json",

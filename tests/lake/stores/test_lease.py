@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.lake.stores.base import LakeRefused, StoreUnreachable
-from ottla.lake.stores.lease import Claim, Seen, _now, lease_seconds, take
+from ottla.lake.stores.lease import Claim, SeenClaim, _now, lease_seconds, take
 
 SECONDS = 1.0
 
@@ -18,7 +18,7 @@ class MemoryCell:
     """A cell whose next requests may be lost, or their answers."""
 
     def __init__(self) -> None:
-        self.seen: Seen | None = None
+        self.seen: SeenClaim | None = None
         self.swaps = 0
         self.lose_answers = 0
         self.lose_requests = 0
@@ -29,7 +29,7 @@ class MemoryCell:
         """The time at which the claim was last swapped."""
         self._lock = threading.Lock()
 
-    def look(self) -> Seen | None:
+    def look(self) -> SeenClaim | None:
         with self._lock:
             if self.lose_looks:
                 self.lose_looks -= 1
@@ -40,7 +40,7 @@ class MemoryCell:
                     raise StoreUnreachable("the look was lost")
             return self.seen
 
-    def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
+    def swap(self, seen: SeenClaim | None, claim: Claim) -> tuple[str, ...] | None:
         with self._lock:
             if self.lose_requests:
                 self.lose_requests -= 1
@@ -49,7 +49,7 @@ class MemoryCell:
                 return None
             self.swaps += 1
             self.landed = _now()
-            self.seen = Seen(claim, (str(self.swaps),))
+            self.seen = SeenClaim(claim, (str(self.swaps),))
             if self.lose_answers:
                 self.lose_answers -= 1
                 raise StoreUnreachable("the answer was lost")
@@ -118,7 +118,7 @@ def test_a_store_that_does_not_answer_for_the_lease_time_is_unreachable():
 
 def test_one_who_waits_for_a_dead_holder_bears_a_lost_look():
     cell = MemoryCell()
-    cell.seen = Seen(Claim("dead", "token", 3, SECONDS), ("dead",))
+    cell.seen = SeenClaim(Claim("dead", "token", 3, SECONDS), ("dead",))
     cell.lose_looks_after = 2
     lease = take(cell, "heir", "the lake", 60.0)
     assert cell.lose_looks_after == -1
@@ -153,7 +153,7 @@ def test_one_who_takes_over_waits_until_the_holder_has_given_up():
     class FarCell:
         look = cell.look
 
-        def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
+        def swap(self, seen: SeenClaim | None, claim: Claim) -> tuple[str, ...] | None:
             assert not holder.is_fresh()
             cell.lose_requests = 0
             return cell.swap(seen, claim)
@@ -181,7 +181,7 @@ def test_a_holder_that_could_not_renew_goes_on_once_it_can_where_nobody_took_ove
 
 def test_the_time_to_wait_is_the_holders_own():
     cell = MemoryCell()
-    cell.seen = Seen(Claim("one", "token", 0, 2.0), ("0",))
+    cell.seen = SeenClaim(Claim("one", "token", 0, 2.0), ("0",))
     began = time.monotonic()
     take(cell, "two", "the lake", 60.0).release()
     assert time.monotonic() - began >= 2.0, "a lower bound, which no slow machine breaks"
@@ -191,7 +191,7 @@ def test_a_holder_that_is_overtaken_learns_by_whom():
     cell = MemoryCell()
     lease = take(cell, "one", "the lake", SECONDS)
     with cell._lock:
-        cell.seen = Seen(Claim("two", "other", 0, SECONDS), ("x",))
+        cell.seen = SeenClaim(Claim("two", "other", 0, SECONDS), ("x",))
     until(lambda: is_lost(lease))
     with pytest.raises(LakeRefused, match="two"):
         lease.check()

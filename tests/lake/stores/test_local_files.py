@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.lake.stores.base import Move
+from ottla.lake.stores.base import FinishedFile
 from ottla.lake.stores.local import LocalStore
 from ottla.lake.stores.local_files import RealFiles
 
@@ -85,7 +85,7 @@ def test_a_state_file_and_then_its_name_are_synced(tmp_path, synced, name):
 
 
 def test_revealed_names_are_synced_before_the_temporary_ones_go_and_after(tmp_path, synced):
-    store, move = LocalStore(tmp_path / "lake"), Move("_ottla/tmp/7/a", "topic=a/part-0", 4)
+    store, move = LocalStore(tmp_path / "lake"), FinishedFile("_ottla/tmp/7/a", "topic=a/part-0", 4)
     output = store.open_output(move.temporary)
     output.sink.write(b"rows")
     output.finish()

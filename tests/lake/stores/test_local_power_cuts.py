@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from sim_files import SimFiles
 
-from ottla.lake.stores.base import Move
+from ottla.lake.stores.base import FinishedFile
 from ottla.lake.stores.local import LocalStore
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_faults import PowerCut
 
 LAKE = Path("/srv/lake")
 Call = Callable[[LocalStore], object]
-MOVES = [Move("_ottla/tmp/7/a", "topic=a/part-0", 600), Move("_ottla/tmp/7/b", "topic=b/part-0", 5)]
+MOVES = [FinishedFile("_ottla/tmp/7/a", "topic=a/part-0", 600), FinishedFile("_ottla/tmp/7/b", "topic=b/part-0", 5)]
 BODIES = [b"A" * 600, b"BBBBB"]
 
 
@@ -68,7 +68,7 @@ def replace(body: bytes) -> Call:
     return lambda store: store.replace("_ottla/head", body)
 
 
-def write(*moves: Move) -> Call:
+def write(*moves: FinishedFile) -> Call:
     def call(store: LocalStore) -> None:
         for move, body in zip(MOVES, BODIES, strict=True):
             if move in moves:

@@ -15,7 +15,7 @@ import pytest
 from fault_proxy import CUT, CUT_ANSWER, HOLD, LOSE, STATUS, FaultProxy
 from store_rigs import BUCKET, MotoServer, written
 
-from ottla.lake.stores import LakeRefused, Move, StoreUnreachable, open_store
+from ottla.lake.stores import FinishedFile, LakeRefused, StoreUnreachable, open_store
 from ottla.lake.stores.object_client import Patience
 from ottla.lake.stores.objects import ObjectStore
 from ottla.lake.stores.urls import place_of
@@ -130,7 +130,7 @@ def test_a_store_that_nobody_answers_for_is_unreachable(store, proxy):
         lambda: store.remove(["a"]),
         lambda: store.open_input("a"),
         lambda: store.open_output("a").finish(),
-        lambda: store.reveal([Move("a", "b", 1)]),
+        lambda: store.reveal([FinishedFile("a", "b", 1)]),
     ):
         with pytest.raises(StoreUnreachable):
             call()

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from store_rigs import StoreProcess, written
 
-from ottla.lake.stores import Entry, LakeRefused, Move, Store, lake_url, open_store
+from ottla.lake.stores import FinishedFile, LakeRefused, Store, StoredFile, lake_url, open_store
 
 KINDS = ("local", "s3", "az", "hdfs")
 MIB = 1024 * 1024
@@ -102,7 +102,7 @@ def test_racing_creators_leave_nothing_but_the_file(store):
     store.create("_ottla/plan-1", b"mine")
     store.create("_ottla/plan-1", b"yours")
     store.replace("_ottla/head", b"1")
-    assert store.entries("_ottla/") == [Entry("_ottla/head", 1), Entry("_ottla/plan-1", 4)]
+    assert store.entries("_ottla/") == [StoredFile("_ottla/head", 1), StoredFile("_ottla/plan-1", 4)]
 
 
 # -- replace, read
@@ -147,15 +147,15 @@ def test_a_reader_sees_the_old_or_the_new_body_and_never_a_part(store, url):
 def test_entries_are_sorted_and_of_any_depth_and_of_one_folder(store):
     for name in ("a/2", "a/b/c/1", "a/1", "ab/1"):
         store.replace(name, name.encode())
-    assert store.entries("a/") == [Entry("a/1", 3), Entry("a/2", 3), Entry("a/b/c/1", 7)]
-    assert store.entries("a/", deep=False) == [Entry("a/1", 3), Entry("a/2", 3)]
+    assert store.entries("a/") == [StoredFile("a/1", 3), StoredFile("a/2", 3), StoredFile("a/b/c/1", 7)]
+    assert store.entries("a/", deep=False) == [StoredFile("a/1", 3), StoredFile("a/2", 3)]
     assert store.entries("nothing/") == store.entries("nothing/", deep=False) == []
 
 
 def test_names_with_odd_characters_come_back_as_they_were_given(store):
     move = written(store, ODD, b"rows")
     store.reveal([move])
-    assert store.entries("topic=a b/") == [Entry(ODD, 4)]
+    assert store.entries("topic=a b/") == [StoredFile(ODD, 4)]
     assert store.read(ODD) == b"rows"
     store.remove([ODD])
     assert store.read(ODD) is None
@@ -215,7 +215,7 @@ def test_an_abandoned_output_is_never_seen(store, mib):
 
 def test_an_output_without_a_byte_is_an_empty_file(store):
     assert store.open_output("data/1").finish() == 0
-    assert store.entries("data/") == [Entry("data/1", 0)]
+    assert store.entries("data/") == [StoredFile("data/1", 0)]
     with store.open_input("data/1") as file:
         assert file.read() == b""
 
@@ -332,7 +332,7 @@ def test_a_file_missing_under_both_names_is_refused_by_name(store, final):
 def test_a_finished_file_of_another_size_than_planned_is_not_revealed(store):
     move = written(store, "topic=a/part-0", b"rows")
     with pytest.raises(LakeRefused, match="planned were 5"):
-        store.reveal([Move(move.temporary, move.final, 5)])
+        store.reveal([FinishedFile(move.temporary, move.final, 5)])
     assert store.entries("topic=a/") == []
 
 

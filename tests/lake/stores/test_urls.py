@@ -13,27 +13,31 @@ from store_rigs import BUCKET
 
 from ottla.lake.stores import LakeRefused, catalog_url, lake_url, open_store
 from ottla.lake.stores.objects import ObjectStore
-from ottla.lake.stores.urls import Place, place_of
+from ottla.lake.stores.urls import LakeUrlParts, place_of
 
 
 @pytest.mark.parametrize(
     ("given", "url", "place"),
     [
-        ("s3://bucket/a/prefix", "s3://bucket/a/prefix", Place("s3", "bucket", "a/prefix")),
-        ("S3A://bucket/prod/", "s3://bucket/prod", Place("s3", "bucket", "prod")),
-        ("s3://bucket", "s3://bucket", Place("s3", "bucket", "")),
-        ("gs://bucket.example.com/p", "gs://bucket.example.com/p", Place("gs", "bucket.example.com", "p")),
-        ("gcs://bucket/p", "gs://bucket/p", Place("gs", "bucket", "p")),
-        ("az://container/p", "az://container/p", Place("az", "container", "p")),
-        ("abfs://container/p", "abfs://container/p", Place("abfs", "container", "p")),
+        ("s3://bucket/a/prefix", "s3://bucket/a/prefix", LakeUrlParts("s3", "bucket", "a/prefix")),
+        ("S3A://bucket/prod/", "s3://bucket/prod", LakeUrlParts("s3", "bucket", "prod")),
+        ("s3://bucket", "s3://bucket", LakeUrlParts("s3", "bucket", "")),
+        ("gs://bucket.example.com/p", "gs://bucket.example.com/p", LakeUrlParts("gs", "bucket.example.com", "p")),
+        ("gcs://bucket/p", "gs://bucket/p", LakeUrlParts("gs", "bucket", "p")),
+        ("az://container/p", "az://container/p", LakeUrlParts("az", "container", "p")),
+        ("abfs://container/p", "abfs://container/p", LakeUrlParts("abfs", "container", "p")),
         (
             "abfss://container@account.dfs.core.windows.net/p",
             "abfss://container@account.dfs.core.windows.net/p",
-            Place("abfss", "container", "p", "account"),
+            LakeUrlParts("abfss", "container", "p", "account"),
         ),
-        ("hdfs://node:8020/lakes/prod/", "hdfs://node:8020/lakes/prod", Place("hdfs", "node:8020", "lakes/prod")),
-        ("hdfs://service/lake", "hdfs://service/lake", Place("hdfs", "service", "lake")),
-        ("hdfs://[::1]:8020/lake", "hdfs://[::1]:8020/lake", Place("hdfs", "[::1]:8020", "lake")),
+        (
+            "hdfs://node:8020/lakes/prod/",
+            "hdfs://node:8020/lakes/prod",
+            LakeUrlParts("hdfs", "node:8020", "lakes/prod"),
+        ),
+        ("hdfs://service/lake", "hdfs://service/lake", LakeUrlParts("hdfs", "service", "lake")),
+        ("hdfs://[::1]:8020/lake", "hdfs://[::1]:8020/lake", LakeUrlParts("hdfs", "[::1]:8020", "lake")),
     ],
 )  # fmt: skip
 def test_a_place_in_a_store_is_taken_apart(given, url, place):

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.lake.stores import local_path
-from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
+from ottla.lake.tables import LakeTable, TableFile, TableRound, open_table
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 BASE = pa.schema(
@@ -51,7 +51,7 @@ class Lake:
     format: str
     catalog: str = ""
 
-    def table(self, topic: str = "orders", partition_by: tuple[str, ...] = ()) -> TopicTable:
+    def table(self, topic: str = "orders", partition_by: tuple[str, ...] = ()) -> LakeTable:
         return open_table(self.url, self.format, topic, partition_by=partition_by, catalog=self.catalog)
 
     def files(self) -> tuple[pa_fs.FileSystem, str]:

@@ -14,7 +14,7 @@ from tests.lake.tables.made import Lake, a_round, append_as_somebody_else, row, 
 
 from ottla.kernel.ids import TopicId
 from ottla.lake import LakeRefused
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.rounds.publishing import publisher
 from ottla.lake.stores import open_store
 from ottla.lake.tables import TableFile, open_table
@@ -129,7 +129,7 @@ def test_times_long_ago_are_found_by_filters(lake: Lake):
 
 
 def test_a_topic_named_as_the_lakes_own_folder_is_no_table(tmp_path: Path):
-    shape = Shape(format="delta")
+    shape = LakeShape(format="delta")
     with pytest.raises(LakeRefused, match="topic _ottla cannot be a table"):
         publisher(shape, open_store(tmp_path.as_uri()), "L").begin("_ottla")
 

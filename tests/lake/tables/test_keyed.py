@@ -13,7 +13,7 @@ from ottla.lake.columns.envelopes import unwrap_envelopes
 from ottla.lake.columns.json_columns import DELETED
 from ottla.lake.tables import TableFile
 from ottla.lake.tables.keyed import (
-    Changes,
+    RoundChanges,
     check_key,
     keyless,
     last_per_key,
@@ -33,7 +33,7 @@ def ids(rows: pa.Table) -> list[tuple[object, object]]:
     return sorted(zip(rows.column("key").to_pylist(), rows.column("id").to_pylist(), strict=True))
 
 
-def changes_of(*rows: Row) -> Changes:
+def changes_of(*rows: Row) -> RoundChanges:
     file = TableFile("staged", len(rows), 1)
     return round_changes(lambda _: [held(*rows)], [file], BASE, ("key",))
 

@@ -9,7 +9,7 @@ from tests.lake.tables.made import BASE, Lake, a_round, row
 from ottla.formats.evolution import described
 from ottla.lake import LakeRefused
 from ottla.lake.columns.json_columns import DELETED
-from ottla.lake.columns.renamed import Move, moves, renamed_rows, renamed_schema
+from ottla.lake.columns.renamed import ColumnRename, moves, renamed_rows, renamed_schema
 
 
 def renamed(schema: pa.Schema, old: str, new: str, kind: pa.DataType | None = None) -> pa.Schema:
@@ -82,7 +82,7 @@ def test_a_name_that_the_table_has_already_is_not_given_to_another_column():
     upper = pa.schema([described(pa.field("B", pa.int64()), aliases=("a",))])
     assert moves(held, upper) == []
     case = pa.schema([described(pa.field("A", pa.int64()), aliases=("a",))])
-    assert moves(held, case) == [Move(("a",), "A")]
+    assert moves(held, case) == [ColumnRename(("a",), "A")]
 
 
 def test_rows_of_any_chunks_are_under_the_new_names_without_a_copy():

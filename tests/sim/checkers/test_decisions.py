@@ -30,13 +30,13 @@ from ottla.sim.checkers.transaction_history import (
 )
 from ottla.sim.plan import draw_plan
 from ottla.sim.world import World
-from ottla.transactions.values import State, Transaction
+from ottla.transactions.values import Transaction, TransactionState
 
 PLACE = TopicPartition("ledger", 0)
 SECOND = 1_000_000
 
 
-def step(at_us: int, state: State, epoch: int, *places: TopicPartition, started_ms: int = 5) -> Stepped:
+def step(at_us: int, state: TransactionState, epoch: int, *places: TopicPartition, started_ms: int = 5) -> Stepped:
     return Stepped(at_us, "t0", Transaction(7, epoch, state=state, partitions=frozenset(places), started_ms=started_ms))
 
 
@@ -52,13 +52,13 @@ def taken_over(epoch: int, reached: int, producer: int = 7) -> TakenOver:
     return TakenOver(20, "t0", producer, epoch, ((LOG, reached),))
 
 
-EMPTY = step(1, State.EMPTY, 0)
-ADDED = step(2, State.ONGOING, 0, PLACE)
-COMMITS = step(4, State.PREPARE_COMMIT, 1, PLACE)
-COMMITTED = step(6, State.COMPLETE_COMMIT, 1)
-ADDED_AGAIN = step(7, State.ONGOING, 1, PLACE)
-ABORTS = step(9, State.PREPARE_ABORT, 2, PLACE)
-ABORTED = step(11, State.COMPLETE_ABORT, 2)
+EMPTY = step(1, TransactionState.EMPTY, 0)
+ADDED = step(2, TransactionState.ONGOING, 0, PLACE)
+COMMITS = step(4, TransactionState.PREPARE_COMMIT, 1, PLACE)
+COMMITTED = step(6, TransactionState.COMPLETE_COMMIT, 1)
+ADDED_AGAIN = step(7, TransactionState.ONGOING, 1, PLACE)
+ABORTS = step(9, TransactionState.PREPARE_ABORT, 2, PLACE)
+ABORTED = step(11, TransactionState.COMPLETE_ABORT, 2)
 FIRST = (EMPTY, ADDED, appended(3, 0, 0), COMMITS, appended(5, 2, 1, marks=True), COMMITTED)
 SECOND_ONE = (ADDED_AGAIN, appended(8, 3, 1), ABORTS, appended(10, 4, 2, marks=False), ABORTED)
 BOTH = (*COMMIT, *ABORT, *FIRST, *SECOND_ONE, SCAN)
@@ -100,11 +100,14 @@ def test_a_batch_may_reach_a_log_before_its_producer_is_replaced():
 
 def test_transactions_of_one_epoch_stand_in_a_log_in_the_order_of_their_decisions():
     """With version 1 of the protocol neither ends raise the epoch."""
-    adds = [step(at, State.ONGOING, 0, PLACE) for at in (2, 12)]
-    commits, aborts = step(4, State.PREPARE_COMMIT, 0, PLACE), step(14, State.PREPARE_ABORT, 0, PLACE)
-    steps = (EMPTY, adds[0], commits, step(6, State.COMPLETE_COMMIT, 0))
+    adds = [step(at, TransactionState.ONGOING, 0, PLACE) for at in (2, 12)]
+    commits, aborts = (
+        step(4, TransactionState.PREPARE_COMMIT, 0, PLACE),
+        step(14, TransactionState.PREPARE_ABORT, 0, PLACE),
+    )
+    steps = (EMPTY, adds[0], commits, step(6, TransactionState.COMPLETE_COMMIT, 0))
     notes = (appended(3, 0, 0), appended(5, 2, 0, marks=True))
-    later = (adds[1], aborts, step(16, State.COMPLETE_ABORT, 0))
+    later = (adds[1], aborts, step(16, TransactionState.COMPLETE_ABORT, 0))
     ordered = [*steps[:2], notes[0], commits, notes[1], steps[3], adds[1], aborts, appended(15, 4, 0, marks=False)]
     batches = (stored(0, A, B), marker(2, commits=True, epoch=0), stored(3, C, sequence=2))
     right = scanned(*batches, marker(4, commits=False, epoch=0), visible=((0, A), (1, B)))
@@ -148,8 +151,8 @@ def test_transactions_of_one_epoch_stand_in_a_log_in_the_order_of_their_decision
         ("zombie-write", (*BOTH, Owned(0, "t0.0", "t0", 7, 1, True), taken_over(0, reached=0, producer=9))),
         ("early-read", (*BOTH, read(3, (0, A)))),
         ("early-offset", (*BOTH, MOVED, OffsetsRead(2, 3, "g", SOURCE, 4))),
-        ("late", (Healed(3, SECOND), *BOTH[:-4], step(30 * SECOND, State.PREPARE_ABORT, 2, PLACE), SCAN)),
-        ("late", (Healed(3, SECOND), *BOTH[:-2], step(3 * SECOND, State.COMPLETE_ABORT, 2), SCAN)),
+        ("late", (Healed(3, SECOND), *BOTH[:-4], step(30 * SECOND, TransactionState.PREPARE_ABORT, 2, PLACE), SCAN)),
+        ("late", (Healed(3, SECOND), *BOTH[:-2], step(3 * SECOND, TransactionState.COMPLETE_ABORT, 2), SCAN)),
     ],
 )
 def test_each_thing_that_is_wrong_is_called_by_its_name(kind: str, events: tuple[Event, ...]):

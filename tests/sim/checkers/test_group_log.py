@@ -9,7 +9,7 @@ from tests.groups.consumer_desk import Client, SomeTopics
 from ottla.groups import consumer_entries as write
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.groups.consumer_values import LEAVING_FOR_A_WHILE, ConsumerMember
-from ottla.groups.values import Entry
+from ottla.groups.values import GroupEntry
 from ottla.sim.checkers.group_log import GroupLog, Place, target_faults
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.checkers.replayed import check_shard
@@ -18,26 +18,26 @@ TOPIC = bytes(15) + b"\1"
 MORE, LESS = 3, 1
 
 
-def group(epoch: int) -> Entry:
+def group(epoch: int) -> GroupEntry:
     return write.epoch_entry("g", epoch, 0)
 
 
-def target(epoch: int) -> Entry:
+def target(epoch: int) -> GroupEntry:
     return write.target_epoch_entry("g", epoch, 1)
 
 
-def member(epoch: int, name: str = "a") -> Entry:
+def member(epoch: int, name: str = "a") -> GroupEntry:
     return write.current_entry("g", ConsumerMember(name, epoch=epoch))
 
 
-def gone(name: str = "a") -> list[Entry]:
+def gone(name: str = "a") -> list[GroupEntry]:
     return list(write.departure_entries("g", name))
 
 
 END = list(write.group_tombstones(ConsumerGroup("g")))
 
 
-def judged(*entries: Entry) -> list[Anomaly]:
+def judged(*entries: GroupEntry) -> list[Anomaly]:
     log = GroupLog()
     found = [anomaly for entry in entries for anomaly in log.take(entry)]
     return found + list(log.ended())
@@ -55,7 +55,7 @@ def judged(*entries: Entry) -> list[Anomaly]:
     ],
     ids=["steps", "member comes back", "group comes back", "static member", "compacted group", "compacted target"],
 )
-def test_epochs_that_rise_within_their_limits_are_sound(entries: list[Entry]):
+def test_epochs_that_rise_within_their_limits_are_sound(entries: list[GroupEntry]):
     assert judged(*entries) == []
 
 
@@ -72,7 +72,7 @@ def test_epochs_that_rise_within_their_limits_are_sound(entries: list[Entry]):
         ([target(3), member(3)], "the target is in epoch 3, and ends above the group's 0"),
     ],
 )
-def test_each_epoch_that_is_wrong_is_called_by_its_owner(entries: list[Entry], said: str):
+def test_each_epoch_that_is_wrong_is_called_by_its_owner(entries: list[GroupEntry], said: str):
     found = judged(*entries)
     assert [each.kind for each in found] == ["group-epoch"] * len(found)
     assert f"g: {said}" in [each.what for each in found]

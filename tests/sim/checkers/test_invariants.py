@@ -15,13 +15,13 @@ from log_desk import a_batch, a_log, put
 from ottla.cluster.commands import (
     ChangeInSync,
     Command,
+    CommandWriter,
     ConfigEdit,
     ConfigOperation,
     DeleteTopic,
     EditConfigs,
     FenceBroker,
     ReplicaEpoch,
-    Writer,
 )
 from ottla.cluster.decide import decide
 from ottla.coordination.memory import MemoryStore
@@ -33,7 +33,7 @@ from ottla.sim.checkers.decay import Flipped
 from ottla.sim.checkers.invariants import Invariants
 from ottla.sim.disk import SimDisk
 from ottla.storage.checkpoint import write_partition_metadata
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 
 TOPIC = "t"
 KEY = (topic_id(TOPIC), 0)
@@ -93,7 +93,7 @@ class Place:
 
     def do(self, command: Command, by: int = 1) -> None:
         broker = self.state.brokers.get(BrokerId(by))
-        decided = decide(command, self.state, Writer(BrokerId(by), broker.epoch if broker else -1))  # type: ignore[arg-type]
+        decided = decide(command, self.state, CommandWriter(BrokerId(by), broker.epoch if broker else -1))  # type: ignore[arg-type]
         assert not isinstance(decided, ApiError)
         for body in decided:
             self.append(body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planted import ALL, LEADER, LOG, SOUND, A, B, C, D, E, acknowledged, kinds, polled, scanned, sent
 
-from ottla.sim.checkers.history import DeleteAsked, Event, OutOfRange, Polled, Refused, Sent, Traits
+from ottla.sim.checkers.history import BatchRefused, DeleteAsked, Event, OutOfRange, Polled, Sent, Traits
 from ottla.sim.checkers.jepsen import check_jepsen
 
 
@@ -50,7 +50,7 @@ def test_a_reader_whose_place_is_gone_begins_anew():
             (*SOUND, sent(3, D, producer="q"), polled(2, C), polled(2, D, reader="s"), scanned(0, A, B, C)),
         ),
         ("duplicate", (*SOUND, scanned(0, A, B, C), polled(3, A, reader="s"))),
-        ("G1a", (*SOUND, sent(3, D), Refused(1, "p", LOG, 3, 10), polled(3, D), scanned(0, A, B, C, D))),
+        ("G1a", (*SOUND, sent(3, D), BatchRefused(1, "p", LOG, 3, 10), polled(3, D), scanned(0, A, B, C, D))),
         ("G1c", (*SOUND, polled(3, D), sent(3, D), scanned(0, A, B, C, D))),
         ("lost-write", (*SOUND, polled(0, A), polled(2, C, reader="s"))),
         ("unseen", (*SOUND, scanned(0, A, B))),

@@ -7,6 +7,7 @@ from planted import ALL, LEADER, LOG, SOUND, A, B, C, D, acknowledged, polled, s
 
 from ottla.sim.checkers.history import (
     Alive,
+    BatchRefused,
     Bounds,
     CommitAsked,
     CommitDone,
@@ -19,7 +20,6 @@ from ottla.sim.checkers.history import (
     History,
     LogKey,
     OutOfRange,
-    Refused,
     Scanned,
     Sent,
     Traits,
@@ -75,7 +75,7 @@ def test_who_follows_may_know_of_a_higher_watermark_than_a_leader_that_is_new():
         ("inconsistent-offset", (*SOUND, sent(3, D), polled(2, C), polled(2, D))),
         ("duplicate", (*SOUND, scanned(0, A, B, C, A))),
         ("moved", (sent(1, A), acknowledged(1, 5), polled(0, A))),
-        ("aborted-read", (sent(1, A), Refused(1, "p", LOG, 1, 10), polled(0, A))),
+        ("aborted-read", (sent(1, A), BatchRefused(1, "p", LOG, 1, 10), polled(0, A))),
         ("phantom", (polled(0, b"nobody's"),)),
         ("phantom", (Sent(0, "p", LogKey("other", 0), 1, (A,), ALL, True), polled(0, A))),
         ("unreadable", (Unreadable(0, "r", LOG, "the CRC does not hold"),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planted import LEADER, LOG, SOUND, A, B, C, D, acknowledged, kinds, polled, scanned, sent
 
-from ottla.sim.checkers.history import Acknowledged, DeleteAsked, Event, OutOfRange, Polled, Refused, Scanned
+from ottla.sim.checkers.history import Acknowledged, BatchRefused, DeleteAsked, Event, OutOfRange, Polled, Scanned
 from ottla.sim.checkers.redpanda import check_redpanda
 
 
@@ -39,7 +39,7 @@ def test_a_reader_whose_place_is_gone_begins_anew():
         ("front-went-back", (*SOUND, Scanned(9, LOG, 0, 3, ((0, A), (2, C), (1, B))))),
         ("readers-differ", (*SOUND, sent(3, D), polled(3, D), sent(4, b"x"), polled(3, b"x", reader="s"))),
         ("phantom", (*SOUND, polled(3, b"nobody's"))),
-        ("failed-write-read", (*SOUND, sent(3, D), Refused(1, "p", LOG, 3, 10), polled(3, D))),
+        ("failed-write-read", (*SOUND, sent(3, D), BatchRefused(1, "p", LOG, 3, 10), polled(3, D))),
         ("misplaced", (*SOUND, Polled(0, "r", LOG, 3, ((3, C),)))),
         ("late-write-in-the-past", (sent(1, A), Acknowledged(1, "p", LOG, 1, 7), sent(2, B), polled(5, B))),
         ("lost", (*SOUND, scanned(0, A, B))),

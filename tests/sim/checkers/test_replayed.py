@@ -22,7 +22,7 @@ from ottla.sim.checkers.replayed import CoordinatorLog, check_shard
 from ottla.storage.maintenance import cleaning
 from ottla.transactions.entries import encode_entry, tombstone, transaction_entry
 from ottla.transactions.shard import TransactionShard
-from ottla.transactions.values import State, Transaction, TransactionSettings
+from ottla.transactions.values import Transaction, TransactionSettings, TransactionState
 
 
 def judged(desk: LoggedDesk) -> list[Anomaly]:
@@ -275,7 +275,7 @@ def a_transaction_shard(*steps: tuple[str, Transaction | None]) -> tuple[Transac
 
 STEPS = (
     ("one", Transaction(1, 0, timeout_ms=5)),
-    ("one", Transaction(1, 0, timeout_ms=5, state=State.ONGOING, partitions=frozenset({P0}), started_ms=3)),
+    ("one", Transaction(1, 0, timeout_ms=5, state=TransactionState.ONGOING, partitions=frozenset({P0}), started_ms=3)),
     ("gone", Transaction(2, 0, timeout_ms=5)),
     ("gone", None),
     ("two", Transaction(3, 4, last_epoch=3, timeout_ms=5, version=2)),
@@ -294,7 +294,7 @@ def test_a_transaction_shard_that_holds_what_its_log_says_is_sound():
         ({"producer_epoch": 9}, "producer_epoch"),
         ({"last_epoch": 9}, "last_epoch"),
         ({"partitions": frozenset()}, "partitions"),
-        ({"state": State.PREPARE_COMMIT}, "state"),
+        ({"state": TransactionState.PREPARE_COMMIT}, "state"),
         ({"updated_ms": 9}, "updated_ms"),
     ],
 )

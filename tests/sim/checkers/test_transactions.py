@@ -32,7 +32,7 @@ from ottla.sim.checkers.history import Acknowledged, DeleteAsked, Event, History
 from ottla.sim.checkers.transaction_history import (
     AllEnded,
     EndAsked,
-    Ended,
+    EndTxnAnswered,
     OffsetsPut,
     OffsetsRead,
     OffsetsUnstable,
@@ -176,7 +176,7 @@ def unstable(asked_us: int) -> OffsetsUnstable:
 
 
 PUT_NEXT = PutDone(8, "t0.1:3", LOG, (C,), 3)
-NEXT = (owned(1), put("t0.1:3", C, at_us=5), EndAsked(6, "t0.1:3", True), Ended(7, "t0.1:3", True))
+NEXT = (owned(1), put("t0.1:3", C, at_us=5), EndAsked(6, "t0.1:3", True), EndTxnAnswered(7, "t0.1:3", True))
 BOTH = scanned(*BATCHES[:3], marker(4, commits=True, epoch=2), visible=((0, A), (1, B), (3, C)))
 
 

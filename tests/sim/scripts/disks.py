@@ -18,7 +18,7 @@ from ottla.sim.disk import DirectoryNode
 from ottla.sim.machine import Machine
 from ottla.sim.peek import within
 from ottla.storage.log import Log
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 
 if TYPE_CHECKING:
     from tests.sim.scripts.player import Story

@@ -14,12 +14,18 @@ from ottla.sim.disk import SimDisk
 from ottla.sim.disk_faults import PowerCut
 from ottla.storage.checkpoint import CLEAN_SHUTDOWN, SYNC_FAILED
 from ottla.storage.directory.directory import LogDirectory
-from ottla.storage.directory.incarnation import FILES, Incarnation, Witness, read_incarnation, write_incarnation
+from ottla.storage.directory.incarnation import (
+    FILES,
+    DirectoryIncarnation,
+    Witness,
+    read_incarnation,
+    write_incarnation,
+)
 from ottla.storage.directory.page_cache import leave_note, was_kept
 from ottla.storage.disk.local import LocalDisk
 
 ONE, TWO, THREE = "A" * 22, "B" * 22, "C" * 22
-SAID = Incarnation(ONE, 7, metadata_version=9, metadata_crc=11)
+SAID = DirectoryIncarnation(ONE, 7, metadata_version=9, metadata_crc=11)
 
 
 def a_disk() -> SimDisk:
@@ -51,7 +57,9 @@ def opened(disk: Disk, registering: str = "", path: str = "/data") -> LogDirecto
 
 def test_what_is_written_is_read_and_grows_in_number(tmp_path: Path) -> None:
     disk = LocalDisk()
-    full = Incarnation(ONE, 1 << 50, True, tuple(str(at) * 22 for at in range(8)), 1 << 50, (1 << 32) - 1, True)
+    full = DirectoryIncarnation(
+        ONE, 1 << 50, True, tuple(str(at) * 22 for at in range(8)), 1 << 50, (1 << 32) - 1, True
+    )
     first = write_incarnation(disk, str(tmp_path), full)
     second = write_incarnation(disk, str(tmp_path), first)
     assert read_incarnation(disk, str(tmp_path)) == (full._replace(number=2), True, ())

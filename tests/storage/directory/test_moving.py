@@ -13,7 +13,7 @@ from ottla.sim.disk import SimDisk
 from ottla.storage.directory import moving
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 
 PLACE = TopicPartition("t", 0)
 

@@ -16,7 +16,7 @@ from ottla.storage.directory.refetch import Contradiction, Refetched
 from ottla.storage.log import Log
 from ottla.storage.segment.aborted import AbortedEntry
 from ottla.storage.segment.closed import ClosedSegment, check
-from ottla.storage.segment.segment import ABORTED_INDEX, FETCHED, LOG
+from ottla.storage.segment.names import ABORTED_INDEX, FETCHED, LOG
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, Origin
 

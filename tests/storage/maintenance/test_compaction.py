@@ -45,7 +45,7 @@ from ottla.storage.maintenance.compaction import (
     plan_compaction,
 )
 from ottla.storage.producers.snapshot import snapshot_offsets
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, LogRead, Origin
 
@@ -463,7 +463,7 @@ def test_the_child_process_does_the_same_and_is_throttled(tmp_path: os.PathLike[
     )
     assert install(logs[1], plan, CompactionResult.decoded(child.stdout))
     assert content(logs[0]) == content(logs[1])
-    throttle = compact_child.Throttle(1000.0)
+    throttle = compact_child.CompactionThrottle(1000.0)
     began = compact_child.time.monotonic()
     throttle.took(300)
     assert compact_child.time.monotonic() - began >= 0.25

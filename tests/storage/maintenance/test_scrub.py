@@ -14,7 +14,7 @@ from ottla.sim.disk import SimDisk
 from ottla.storage.log import Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
 from ottla.storage.maintenance.scrub import (
-    Finding,
+    ScrubFinding,
     check_all,
     decode_findings,
     decode_segments,
@@ -22,7 +22,7 @@ from ottla.storage.maintenance.scrub import (
     encode_segments,
 )
 from ottla.storage.segment.closed import ClosedSegment, check
-from ottla.storage.segment.segment import INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.names import INDEX, LOG, TIME_INDEX
 from ottla.storage.segment.walk import Extent
 from ottla.storage.values import Appended, LogRead
 
@@ -155,7 +155,7 @@ def test_a_segment_that_is_gone_is_damage_and_the_others_are_checked() -> None:
     log = a_closed_segment()
     flip(log, 70, 0)
     gone = told(log)._replace(path="/data/t-0/00000000000000000999.log")
-    steps = [step for step in check_all(log.disk, [gone, told(log)]) if isinstance(step, Finding)]
+    steps = [step for step in check_all(log.disk, [gone, told(log)]) if isinstance(step, ScrubFinding)]
     assert [step.number for step in steps] == [0, 1]
     assert steps[0].extents == (Extent(0, 24, 0, log.segments[0].size),)
     assert decode_findings(encode_findings(steps)) == steps
@@ -406,13 +406,13 @@ def test_an_index_that_is_not_whole_is_found_by_a_scrub_and_built_anew_as_it_was
         kept = {"emptied": 0, "halved": len(before) // (2 * entry) * entry, "torn": len(before) - 1}[harm]
         file.truncate(kept)
         file.release()
-    (finding,) = [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, Finding)]
+    (finding,) = [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, ScrubFinding)]
     assert not finding.extents and finding.index_fault
     rebuilt = RebuiltIndexes(log.disk, log.segments[0])
     list(rebuilt.pieces())
     rebuilt.install()
     assert log.disk.read(path) == before
-    assert not [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, Finding)]
+    assert not [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, ScrubFinding)]
     assert decode_findings(encode_findings([finding])) == [finding]
 
 
@@ -424,7 +424,7 @@ def test_every_flipped_bit_of_an_index_is_found_by_a_scrub(suffix: str) -> None:
     for byte in range(log.disk.file_size(path)):
         for bit in range(8):
             log.disk.flip_bit(path, byte, bit)
-            (finding,) = [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, Finding)]
+            (finding,) = [step for step in check_all(log.disk, [told_all(log)]) if isinstance(step, ScrubFinding)]
             assert not finding.extents and finding.index_fault
             log.disk.flip_bit(path, byte, bit)
 
@@ -433,4 +433,4 @@ def test_an_index_with_fewer_entries_is_right_where_many_batches_were_appended_a
     """Apache Kafka's followers write one entry for a run of batches; no later timestamp comes after it."""
     log = an_indexed_segment(index_interval_bytes=1 << 20)
     told_finer = told_all(log)._replace(index_interval=1)
-    assert not [step for step in check_all(log.disk, [told_finer]) if isinstance(step, Finding)]
+    assert not [step for step in check_all(log.disk, [told_finer]) if isinstance(step, ScrubFinding)]

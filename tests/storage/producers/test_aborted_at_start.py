@@ -14,11 +14,11 @@ from ottla.storage.checkpoint import ABORTED
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.log import Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
-from ottla.storage.maintenance.scrub import Finding, check_all, decode_segments, encode_segments
+from ottla.storage.maintenance.scrub import ScrubFinding, check_all, decode_segments, encode_segments
 from ottla.storage.producers.producers import Guard
 from ottla.storage.segment.aborted import ENTRY, seal_of
 from ottla.storage.segment.closed import ClosedSegment
-from ottla.storage.segment.segment import ABORTED_INDEX, LOG
+from ottla.storage.segment.names import ABORTED_INDEX, LOG
 from ottla.storage.values import Appended, LogRead, Origin
 
 PATH, NOTE = "/data/t-0", f"/data/t-0/{ABORTED}"
@@ -216,15 +216,15 @@ def test_a_scrub_finds_a_harmed_index_and_writes_it_again_as_the_log_knows_it(ho
     seal = seal_of(segment.aborted.entries)
     told = ClosedSegment(segment.path(LOG), segment.base_offset, segment.next_offset, segment.size, aborted=seal)
     assert decode_segments(encode_segments([told])) == [told]
-    assert not [step for step in check_all(disk, [told]) if isinstance(step, Finding)]
+    assert not [step for step in check_all(disk, [told]) if isinstance(step, ScrubFinding)]
     harm(disk, path, how)
-    (finding,) = [step for step in check_all(disk, [told]) if isinstance(step, Finding)]
+    (finding,) = [step for step in check_all(disk, [told]) if isinstance(step, ScrubFinding)]
     assert path in finding.index_fault and not finding.extents
     rebuilt = RebuiltIndexes(disk, segment)
     list(rebuilt.pieces())
     rebuilt.install()
     assert disk.read(path) == whole
-    assert not [step for step in check_all(disk, [told]) if isinstance(step, Finding)]
+    assert not [step for step in check_all(disk, [told]) if isinstance(step, ScrubFinding)]
 
 
 @pytest.mark.parametrize("stop", [CLEAN, KILL])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.streams.batches import ROWS, inputs, written
 from tests.streams.topologies import TOPOLOGIES, built
 
 from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topology, TopologyError
 from ottla.streams.engine.task import Task
+from ottla.streams.stores.disk import StoreDatabase
 from ottla.streams.values import Input, Place
 
 NAMES = [
@@ -40,6 +41,22 @@ def test_a_task_restored_from_its_changes_goes_on_as_if_it_had_never_stopped(
     second = Task(built(name))
     second.restore(before.changes)
     assert written([before, second.run(1, records[cut:])]) == expected
+
+
+@pytest.mark.parametrize("name", sorted(TOPOLOGIES))
+@settings(max_examples=8)
+@given(rows=ROWS, cut=st.integers(0, 20))
+def test_stores_on_disk_give_the_results_and_the_changes_of_stores_in_memory(
+    name: str, rows: list[Any], cut: int
+) -> None:
+    topology = built(name)
+    records = inputs(rows, topology.topics())
+    memory, disk = Task(topology), Task(topology, rows=StoreDatabase(recent_rows=2))
+    for batch, part in enumerate((records[:cut], records[cut:])):
+        expected, found = memory.run(batch, part), disk.run(batch, part)
+        assert found == expected
+        assert [list(entries) for entries in found.changes.values()] == [*map(list, expected.changes.values())]
+    assert {name: len(store) for name, store in disk.stores.items()} == {n: len(s) for n, s in memory.stores.items()}
 
 
 @given(rows=ROWS, seed=st.randoms(use_true_random=False))

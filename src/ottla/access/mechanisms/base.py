@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-class Refused(Exception):
+class PeerRefused(Exception):
     """The other side is not who it says, or does not speak the mechanism. The text is for this side's log.
 
     `told` may be said to the other side: it tells nothing of which users there are.
@@ -34,7 +34,7 @@ class ServerSide(Protocol):
     """The broker's side of one exchange."""
 
     def step(self, data: bytes) -> bytes | Proved:
-        """Take the client's bytes; the next challenge, or the end. Refused ends the exchange."""
+        """Take the client's bytes; the next challenge, or the end. PeerRefused ends the exchange."""
 
 
 class ClientSide(Protocol):
@@ -44,4 +44,4 @@ class ClientSide(Protocol):
         """The bytes that begin the exchange."""
 
     def step(self, data: bytes) -> bytes | None:
-        """Take the broker's bytes; the next ones, or None at the end. Refused if the broker is not who it should be."""
+        """Take the broker's bytes; the next ones, None at the end. PeerRefused if it is not who it should be."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from ottla.access.mechanisms.base import Proved, Refused
+from ottla.access.mechanisms.base import PeerRefused, Proved
 
 NAME = "PLAIN"
 
@@ -20,22 +20,22 @@ class PlainServer:
         try:
             parts = data.decode("utf-8").split("\0")
         except UnicodeDecodeError:
-            raise Refused("PLAIN: not UTF-8", told="Invalid SASL/PLAIN response: not UTF-8") from None
+            raise PeerRefused("PLAIN: not UTF-8", told="Invalid SASL/PLAIN response: not UTF-8") from None
         if len(parts) != 3:
             told = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
-            raise Refused(told, told=told)
+            raise PeerRefused(told, told=told)
         authorized, user, password = parts
         for what, given in (("username", user), ("password", password)):
             if not given:
                 told = f"Authentication failed: {what} not specified"
-                raise Refused(told, told=told)
+                raise PeerRefused(told, told=told)
         if authorized and authorized != user:
             told = "Authentication failed: Client requested an authorization id that is different from username"
-            raise Refused(told, told=told)
+            raise PeerRefused(told, told=told)
         known = self._passwords.get(user)
         same = hmac.compare_digest((known or "").encode(), password.encode())
         if known is None or not same:
-            raise Refused(f"PLAIN: no user {user!r} with that password", told="Invalid username or password")
+            raise PeerRefused(f"PLAIN: no user {user!r} with that password", told="Invalid username or password")
         return Proved(f"User:{user}")
 
 
@@ -52,5 +52,5 @@ class PlainClient:
 
     def step(self, data: bytes) -> bytes | None:
         if data:
-            raise Refused(f"PLAIN: the broker answered {len(data)} bytes where nothing is due")
+            raise PeerRefused(f"PLAIN: the broker answered {len(data)} bytes where nothing is due")
         return None

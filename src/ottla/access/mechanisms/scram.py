@@ -13,7 +13,7 @@ import hmac
 import re
 from collections.abc import Callable
 
-from ottla.access.mechanisms.base import Proved, Refused
+from ottla.access.mechanisms.base import PeerRefused, Proved
 from ottla.kernel.credentials import ScramKeys
 
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
@@ -88,12 +88,14 @@ class ScramServer:
         user = _unescaped(found["user"])
         if found["authzid"] is not None and _unescaped(found["authzid"]) != user:
             told = "Authentication failed: Client requested an authorization id that is different from username"
-            raise Refused(told, told=told)
+            raise PeerRefused(told, told=told)
         extensions = dict(pair.split("=", 1) for pair in found["more"].split(",")[1:])
         if extensions.get("tokenauth", "false").lower() == "true":
-            raise Refused("a login by delegation token, of which there are none")
+            raise PeerRefused("a login by delegation token, of which there are none")
         if "m" in extensions:
-            raise Refused("SCRAM: an extension that must be known is not", told="Mandatory extensions are not known")
+            raise PeerRefused(
+                "SCRAM: an extension that must be known is not", told="Mandatory extensions are not known"
+            )
         kept = self._find(user)
         self._known = kept is not None
         self._user = user
@@ -112,11 +114,11 @@ class ScramServer:
             raise self._malformed("last")
         # librdkafka before 2.6.1 puts its own part in front of the nonce once more; the proof covers either form.
         if found["nonce"] not in (self._whole_nonce, self._client_nonce + self._whole_nonce):
-            raise Refused(
+            raise PeerRefused(
                 "SCRAM: the nonce of another exchange", told="Invalid client nonce in the final client message."
             )
         if _decoded(found["binding"]) != self._binding:
-            raise Refused("SCRAM: another channel binding than at first", told="Invalid channel binding.")
+            raise PeerRefused("SCRAM: another channel binding than at first", told="Invalid channel binding.")
         said = f"{self._said},{found['unproved']}".encode()
         proof = _decoded(found["proof"])
         signature = hmac.digest(keys.stored_key, said, self._hash)
@@ -124,7 +126,7 @@ class ScramServer:
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
         good &= hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), keys.stored_key)
         if not good or not self._known:
-            raise Refused(f"{self._mechanism}: no user {self._user!r} with that password")
+            raise PeerRefused(f"{self._mechanism}: no user {self._user!r} with that password")
         verifier = base64.b64encode(hmac.digest(keys.server_key, said, self._hash))
         return Proved(f"User:{self._user}", b"v=" + verifier)
 
@@ -134,8 +136,10 @@ class ScramServer:
         size = hashlib.new(self._hash).digest_size
         return ScramKeys(salt, LEAST_ITERATIONS, bytes(size), bytes(size))
 
-    def _malformed(self, which: str) -> Refused:
-        return Refused(f"SCRAM: the {which} message is malformed", told=f"Invalid SCRAM {which} client message format")
+    def _malformed(self, which: str) -> PeerRefused:
+        return PeerRefused(
+            f"SCRAM: the {which} message is malformed", told=f"Invalid SCRAM {which} client message format"
+        )
 
 
 class ScramClient:
@@ -158,20 +162,20 @@ class ScramClient:
             return self._final(text)
         found = _SERVER_FINAL.fullmatch(text)
         if found is None or found["error"] is not None:
-            raise Refused(f"SCRAM: the broker ended the login: {text[:200]!r}")
+            raise PeerRefused(f"SCRAM: the broker ended the login: {text[:200]!r}")
         if not hmac.compare_digest(_decoded(found["verifier"]), self._verifier):
-            raise Refused("SCRAM: the broker does not know the password's keys: it may not be the broker it seems")
+            raise PeerRefused("SCRAM: the broker does not know the password's keys: it may not be the broker it seems")
         return None
 
     def _final(self, text: str) -> bytes:
         found = _SERVER_FIRST.fullmatch(text)
         if found is None:
-            raise Refused(f"SCRAM: the broker's first message is malformed: {text[:200]!r}")
+            raise PeerRefused(f"SCRAM: the broker's first message is malformed: {text[:200]!r}")
         nonce, iterations = found["nonce"], int(found["iterations"])
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise Refused("SCRAM: the broker's nonce does not continue ours")
+            raise PeerRefused("SCRAM: the broker's nonce does not continue ours")
         if not LEAST_ITERATIONS <= iterations <= _MOST_CLIENT_ITERATIONS:
-            raise Refused(
+            raise PeerRefused(
                 f"SCRAM: the broker asks for {iterations} iterations, not for {LEAST_ITERATIONS} to "
                 f"{_MOST_CLIENT_ITERATIONS}"
             )
@@ -189,18 +193,18 @@ class ScramClient:
 
 def _text(data: bytes) -> str:
     if len(data) > _MOST_BYTES:
-        raise Refused(f"SCRAM: a message of {len(data)} bytes")
+        raise PeerRefused(f"SCRAM: a message of {len(data)} bytes")
     try:
         return bytes(data).decode("utf-8")
     except UnicodeDecodeError:
-        raise Refused("SCRAM: a message that is not UTF-8") from None
+        raise PeerRefused("SCRAM: a message that is not UTF-8") from None
 
 
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise Refused("SCRAM: a field that is not base64") from None
+        raise PeerRefused("SCRAM: a field that is not base64") from None
 
 
 def _escaped(user: str) -> str:
@@ -209,5 +213,5 @@ def _escaped(user: str) -> str:
 
 def _unescaped(name: str) -> str:
     if re.search(r"=(?!2C|3D)", name):
-        raise Refused("SCRAM: a user name with a bare =", told="Invalid SCRAM first client message format")
+        raise PeerRefused("SCRAM: a user name with a bare =", told="Invalid SCRAM first client message format")
     return name.replace("=2C", ",").replace("=3D", "=")

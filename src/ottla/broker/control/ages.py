@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.kernel.story import Slot
 
 if TYPE_CHECKING:
-    from ottla.broker.control.incarnations import Directories
+    from ottla.broker.control.incarnations import IncarnationDirectories
     from ottla.broker.environment import Environment
     from ottla.kernel.seams import Coordination
     from ottla.storage.directory.directory import LogDirectory
@@ -27,7 +27,7 @@ EVERY_MS = 1000
 class Ages:
     """The ages of one broker's log directories."""
 
-    def __init__(self, around: Environment, coordination: Coordination, directories: Directories) -> None:
+    def __init__(self, around: Environment, coordination: Coordination, directories: IncarnationDirectories) -> None:
         self._around = around
         self._coordination = coordination
         self._directories = directories

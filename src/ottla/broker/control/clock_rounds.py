@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.broker.broker_time import BrokerTime, Told
+from ottla.broker.broker_time import BrokerTime, ToldClock
 from ottla.config.describe import BROKER_CLOCK
 from ottla.kernel.story import run_story
 from ottla.messages.describe_configs import (
@@ -29,16 +29,16 @@ _VERSION = 4
 _PURPOSE = "clock"
 
 
-class Directories(Protocol):
+class ClockDirectories(Protocol):
     @property
     def online(self) -> Sequence[LogDirectory]: ...
 
 
-class Replicas(Protocol):
+class HostedReplicas(Protocol):
     """The replicas here: replicas/reconcile.py. A broker without any has nothing that could go early."""
 
     @property
-    def directories(self) -> Directories: ...
+    def directories(self) -> ClockDirectories: ...
 
     def __len__(self) -> int: ...
 
@@ -46,7 +46,7 @@ class Replicas(Protocol):
 class ClockRounds:
     """The recurring work for one broker's time."""
 
-    def __init__(self, around: Environment, time: BrokerTime, peers: Peers, replicas: Replicas) -> None:
+    def __init__(self, around: Environment, time: BrokerTime, peers: Peers, replicas: HostedReplicas) -> None:
         self._around = around
         self._time = time
         self._peers = peers
@@ -98,14 +98,14 @@ class ClockRounds:
         return self._peers.call(broker, _PURPOSE, DescribeConfigsRequest(resources=[wanted]), _VERSION, _ANSWER_IN_MS)
 
 
-def _told(response: DescribeConfigsResponse) -> Told | None:
+def _told(response: DescribeConfigsResponse) -> ToldClock | None:
     """None from a broker that does not know the question, as an older release."""
     for result in response.results:
         for one in result.configs:
             if one.name == BROKER_CLOCK:
                 try:
                     said = json.loads(one.value or "")
-                    return Told(
+                    return ToldClock(
                         int(said["proven_ms"]), bool(said["witness"]), bool(said["settled"]), bool(said["calm"])
                     )
                 except (ValueError, KeyError, TypeError):

@@ -24,7 +24,7 @@ FAREWELL_IN_MS = 2000
 _LOOK_EVERY_MS = 5
 
 
-class Coordinating(Protocol):
+class DepartingCoordinators(Protocol):
     """The coordinators of this broker: coordinators/leading.py."""
 
     def lay_down(self) -> None:
@@ -40,7 +40,7 @@ class Led(Protocol):
     follower: FollowerReplica | None
 
 
-async def hand_over(around: Environment, coordinating: Coordinating, led: Sequence[Led]) -> None:
+async def hand_over(around: Environment, coordinating: DepartingCoordinators, led: Sequence[Led]) -> None:
     """Hand partitions of `led` over; ends once this broker follows the new leader of each that others can lead.
 
     Until then it answers clients: they learn the new leader instead of losing the connection.

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.cluster.caretaker import EARLY_PATIENCE_MS, Incarnation
+from ottla.cluster.caretaker import EARLY_PATIENCE_MS, BrokerIncarnation
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.kernel.seams import Transport
 
@@ -32,27 +32,27 @@ class EarlyFence:
     def __init__(self, around: Environment, peers: Peers) -> None:
         self._around = around
         self._peers = peers
-        self._reached: dict[Incarnation, None] = {}
+        self._reached: dict[BrokerIncarnation, None] = {}
         """Brokers that accepted a connection of ours. Others may never be reachable, so their refusal says nothing."""
-        self._knocking: dict[Incarnation, Callable[[], None] | None] = {}
+        self._knocking: dict[BrokerIncarnation, Callable[[], None] | None] = {}
         """Brokers that we are trying to reach, with a callback for the case that they accept."""
-        self._refusing: dict[Incarnation, None] = {}
-        self._fenced_ms: dict[Incarnation, int] = {}
+        self._refusing: dict[BrokerIncarnation, None] = {}
+        self._fenced_ms: dict[BrokerIncarnation, int] = {}
         """The time at which each early fence was first seen here."""
 
     def reached(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
         """A connection of ours was accepted."""
-        self._reached[Incarnation(broker_id, epoch)] = None
+        self._reached[BrokerIncarnation(broker_id, epoch)] = None
 
     def came(self, broker_id: BrokerId, epoch: BrokerEpoch) -> None:
         """A broker has connected and proved itself: test now, while it is surely alive, whether we can reach it."""
-        incarnation = Incarnation(broker_id, epoch)
+        incarnation = BrokerIncarnation(broker_id, epoch)
         if incarnation not in self._reached and incarnation not in self._knocking:
             self._knock(incarnation, None, PAUSES_MS)
 
     def was_cut_off(self, broker_id: BrokerId, epoch: BrokerEpoch, opens: Callable[[], None]) -> None:
         """A connection has ended; `opens` is called if the broker can be reached after all."""
-        incarnation = Incarnation(broker_id, epoch)
+        incarnation = BrokerIncarnation(broker_id, epoch)
         broker = self._around.metadata.brokers.get(broker_id)
         if incarnation in self._reached and broker is not None and not broker.draining:
             knocking = incarnation in self._knocking
@@ -60,7 +60,7 @@ class EarlyFence:
             if not knocking:
                 self._knock(incarnation, opens, PAUSES_MS)
 
-    def refusing(self) -> frozenset[Incarnation]:
+    def refusing(self) -> frozenset[BrokerIncarnation]:
         """The brokers that refuse connections, once every try has ended.
 
         Empty if more than half of the live brokers refuse: then this broker is more likely the one that is cut off.
@@ -73,14 +73,14 @@ class EarlyFence:
         """Brokers have changed: forget incarnations that are over."""
         now_ms = self._around.clock.mono_ms()
         brokers = self._around.metadata.brokers.values()
-        live = {Incarnation(broker.broker_id, broker.epoch) for broker in brokers if not broker.fenced}
+        live = {BrokerIncarnation(broker.broker_id, broker.epoch) for broker in brokers if not broker.fenced}
         self._refusing = {one: None for one in self._refusing if one in live}
         self._reached = {one: None for one in self._reached if one in live}
         self._fenced_ms = {
             one: self._fenced_ms.get(one, now_ms)
             for broker in brokers
             if broker.fenced_early
-            for one in (Incarnation(broker.broker_id, broker.epoch),)
+            for one in (BrokerIncarnation(broker.broker_id, broker.epoch),)
         }
 
     def lease_of_fenced_ends_ms(self) -> int:
@@ -91,7 +91,7 @@ class EarlyFence:
         """
         return max(self._fenced_ms.values()) + self._around.follow.lease.length_ms if self._fenced_ms else 0
 
-    def _knock(self, incarnation: Incarnation, opens: Callable[[], None] | None, pauses: tuple[int, ...]) -> None:
+    def _knock(self, incarnation: BrokerIncarnation, opens: Callable[[], None] | None, pauses: tuple[int, ...]) -> None:
         target, network = self._peers.target(incarnation.broker_id), self._peers.network
         if network is None or target is None or target.epoch != incarnation.epoch:
             self._knocking.pop(incarnation, None)
@@ -100,7 +100,7 @@ class EarlyFence:
         knock = _Knock(lambda error: self._answered(incarnation, error, pauses))
         network.dial(target.host, target.port, knock, timeout_ms=KNOCK_TIMEOUT_MS, max_frame_bytes=0)
 
-    def _answered(self, incarnation: Incarnation, error: OSError | None, pauses: tuple[int, ...]) -> None:
+    def _answered(self, incarnation: BrokerIncarnation, error: OSError | None, pauses: tuple[int, ...]) -> None:
         opens = self._knocking.get(incarnation)
         if error is None:
             self._reached[incarnation] = None

@@ -17,7 +17,7 @@ from ottla.cluster.commands import AcceptedStore, RolledBack
 from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
 from ottla.metadata.state import BrokerState, HeldDirectory
 from ottla.storage.directory.directory import LogDirectory
-from ottla.storage.directory.incarnation import Incarnation, read_incarnation
+from ottla.storage.directory.incarnation import DirectoryIncarnation, read_incarnation
 from ottla.storage.directory.ownership import DirectoryRefused, refuse_of_another
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _NAMED = 100
 """The most partitions named in one log line."""
 
 
-class Directories(Protocol):
+class IncarnationDirectories(Protocol):
     """The log directories of this broker: replicas/log_directories.py."""
 
     @property
@@ -61,7 +61,7 @@ class Directories(Protocol):
 class Incarnations:
     """The incarnations of one broker's log directories."""
 
-    def __init__(self, around: Environment, directories: Directories) -> None:
+    def __init__(self, around: Environment, directories: IncarnationDirectories) -> None:
         self._around = around
         self._directories = directories
         self.of_this_run = topic_id_text(around.follow.incarnation)
@@ -205,7 +205,7 @@ class Incarnations:
         )  # fmt: skip
 
 
-def is_older(found: Incarnation | None, expected: HeldDirectory, *, closed: bool) -> bool:
+def is_older(found: DirectoryIncarnation | None, expected: HeldDirectory, *, closed: bool) -> bool:
     """True if a directory's state is older than the last known one.
 
     A registration that was begun and not noted as successful has written nothing. `closed`: it has the mark of a clean
@@ -225,7 +225,7 @@ def name(expected: HeldDirectory) -> str:
     return topic_id_text(expected.incarnation) + (_CLOSED if expected.closed else "")
 
 
-def found_in(found: Incarnation | None, *, closed: bool, age: int | None = None) -> tuple[str, ...]:
+def found_in(found: DirectoryIncarnation | None, *, closed: bool, age: int | None = None) -> tuple[str, ...]:
     """The names by which a directory may be awaited. A crash may leave its age one ahead of the store's."""
     if found is None or not found.incarnation:
         return ()
@@ -259,7 +259,7 @@ async def refuse_older_store(around: Environment, disk: Disk, paths: Sequence[st
             )
 
 
-def why_older(found: Incarnation, me: BrokerState | None, version: int, crc: int | None) -> str | None:
+def why_older(found: DirectoryIncarnation, me: BrokerState | None, version: int, crc: int | None) -> str | None:
     """The reason why this store cannot be the one that the directory was used with; None if it may be.
 
     `crc`: the checksum of the store's entry at the version noted in the directory, if the entry is still there.

@@ -36,7 +36,7 @@ DEFAULT_LISTENER = "PLAINTEXT"
 _KEYS = {f"{api.name}Request": api for api in APIS.values()}
 
 
-class Target(NamedTuple):
+class PeerTarget(NamedTuple):
     """An incarnation of a peer, and its address."""
 
     epoch: BrokerEpoch
@@ -95,13 +95,13 @@ class Peers:
         way.ask(asked)
         return asked.slot
 
-    def target(self, broker: BrokerId) -> Target | None:
+    def target(self, broker: BrokerId) -> PeerTarget | None:
         """The inter-broker address in a peer's last registration; None if it is unknown."""
         state = self.around.metadata.brokers.get(broker)
         listener = None if state is None else self._listener(state)
         if state is None or listener is None:
             return None
-        return Target(state.epoch, listener.host, listener.port)
+        return PeerTarget(state.epoch, listener.host, listener.port)
 
     def _listener(self, broker: BrokerState) -> Listener | None:
         named = broker.listener(self.around.config.inter_broker_listener_name or DEFAULT_LISTENER)
@@ -146,7 +146,7 @@ class _Way:
         if link is None and self._again is None:
             self._dial()
 
-    def aim(self, target: Target | None) -> None:
+    def aim(self, target: PeerTarget | None) -> None:
         """Use the peer's present address: end a connection to another one, and try an awaited one at once."""
         if self._link is not None and self._link.target != target:
             self._link.fail(ConnectionResetError(f"broker {self.broker} is gone, or has come up anew"))
@@ -221,7 +221,7 @@ class _Way:
 class _Link:
     """`kernel.seams.Dialled`: one connection, from dialling to its end."""
 
-    def __init__(self, way: _Way, target: Target) -> None:
+    def __init__(self, way: _Way, target: PeerTarget) -> None:
         self.way = way
         self.target = target
         self.open = False

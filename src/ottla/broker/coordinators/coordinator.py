@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
-from ottla.broker.coordinators.shard_runner import Decide, Phase, S, ShardRunner
+from ottla.broker.coordinators.shard_runner import Decide, RunnerPhase, S, ShardRunner
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.surroundings import Surroundings
 from ottla.broker.waiting import Deadline, next_turn
@@ -123,7 +123,7 @@ class Coordinator(ABC, Generic[S]):
     @property
     def loading(self) -> bool:
         """True while some shard does not serve yet."""
-        return any(runner.phase is Phase.LOADING for runner in self._runners.values())
+        return any(runner.phase is RunnerPhase.LOADING for runner in self._runners.values())
 
     def runners(self) -> list[ShardRunner[S]]:
         """The runners of all partitions that this broker leads."""
@@ -131,7 +131,7 @@ class Coordinator(ABC, Generic[S]):
 
     def shards(self) -> list[S]:
         """The shards that serve, for metrics: to be read only."""
-        return [runner.shard for runner in self._runners.values() if runner.phase is Phase.SERVING]
+        return [runner.shard for runner in self._runners.values() if runner.phase is RunnerPhase.SERVING]
 
     # Time
 

@@ -27,7 +27,7 @@ _MOST_NAMES = 20
 log = logging.getLogger("ottla.coordinators")
 
 
-class Loaded(Protocol):
+class DamagedShard(Protocol):
     """The part of a shard that knows whose records are damaged."""
 
     bears_damage: bool
@@ -42,7 +42,7 @@ class Loaded(Protocol):
         ...
 
 
-def behind_damage(partition: Partition, shard: Loaded, offset: int) -> int | None:
+def behind_damage(partition: Partition, shard: DamagedShard, offset: int) -> int | None:
     """The offset behind known damage at `offset`, if the records there may be left out; say what is lost."""
     held = partition.log
     found = held.damage.at(offset)
@@ -69,13 +69,13 @@ def say_unreadable(partition: Partition, offset: int, error: ErrorCode) -> None:
     )  # fmt: skip
 
 
-def _may_leave_out(partition: Partition, shard: Loaded) -> bool:
+def _may_leave_out(partition: Partition, shard: DamagedShard) -> bool:
     leader = partition.leader
     alone = leader is not None and len(leader.replicas) == 1
     return (alone and shard.bears_damage) or partition.config.deletion_protection == _RELEASED
 
 
-def _names(partition: Partition, shard: Loaded, base: int, extent: Extent) -> Iterator[str]:
+def _names(partition: Partition, shard: DamagedShard, base: int, extent: Extent) -> Iterator[str]:
     """The groups or transactional ids in damaged batches, as far as their bytes can still be read."""
     segment = next((one for one in partition.log.segments if one.base_offset == base), None)
     if segment is None:

@@ -20,7 +20,7 @@ for other brokers or for a repair."""
 D = TypeVar("D")
 
 
-class Asked(NamedTuple, Generic[D]):
+class EarlyAsk(NamedTuple, Generic[D]):
     """A request, and the slot for its answer."""
 
     decide: D
@@ -31,7 +31,7 @@ class EarlyAsks(Generic[D]):
     """The requests of one shard that wait until it serves, in the order in which they came."""
 
     def __init__(self, deadlines: Deadlines) -> None:
-        self._waiting: deque[Asked[D]] = deque()
+        self._waiting: deque[EarlyAsk[D]] = deque()
         self._patience: Deadline | None = deadlines.after(PATIENCE_MS, self._refuse)
 
     def __bool__(self) -> bool:
@@ -40,7 +40,7 @@ class EarlyAsks(Generic[D]):
     def put(self, decide: D) -> Slot[Any]:
         """The slot for the answer to a request; filled with COORDINATOR_LOAD_IN_PROGRESS once patience has ended."""
         slot: Slot[Any] = Slot()
-        self._waiting.append(Asked(decide, slot))
+        self._waiting.append(EarlyAsk(decide, slot))
         if self._patience is None:
             self._refuse()
         return slot
@@ -50,7 +50,7 @@ class EarlyAsks(Generic[D]):
         if self._patience is not None:
             self._patience.cancel()
 
-    def take(self) -> Asked[D] | None:
+    def take(self) -> EarlyAsk[D] | None:
         """The request that has waited longest; None if none waits."""
         return self._waiting.popleft() if self._waiting else None
 

@@ -15,7 +15,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.surroundings import Surroundings
 from ottla.groups.shard import GroupShard
 from ottla.groups.topics import Topics
-from ottla.groups.values import Caller, ConsumerSettings, GroupSettings, MigrationPolicy
+from ottla.groups.values import Caller, ConsumerGroupSettings, GroupSettings, MigrationPolicy
 from ottla.kernel.seams import Entropy
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         partitions: Callable[[], int],
         *,
         topics: Topics,
-        consumer_settings: Callable[[str], ConsumerSettings],
+        consumer_settings: Callable[[str], ConsumerGroupSettings],
     ) -> None:
         super().__init__(around, partitions)
         self._topics = topics
@@ -100,6 +100,9 @@ class Asking(Protocol):
     @property
     def client_host(self) -> str: ...
 
+    @property
+    def sees(self) -> Callable[[str], bool]: ...
+
 
 def caller_of(call: Asking) -> Caller:
-    return Caller(call.client_id, call.client_host, call.api_version)
+    return Caller(call.client_id, call.client_host, call.api_version, call.sees)

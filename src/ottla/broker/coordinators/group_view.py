@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ottla.config.resolve import Layers
 from ottla.groups.topics import TopicShape
-from ottla.groups.values import ConsumerSettings
+from ottla.groups.values import ConsumerGroupSettings
 from ottla.metadata.state import GROUP_RESOURCE, Metadata, Topic
 
 _MOST_KEPT = 10_000
@@ -42,11 +42,11 @@ class GroupOptions:
     def __init__(self, metadata: Callable[[], Metadata], layers: Callable[[], Layers]) -> None:
         self._metadata = metadata
         self._layers = layers
-        self._kept: dict[str, tuple[Layers, Mapping[str, str], ConsumerSettings]] = {}
+        self._kept: dict[str, tuple[Layers, Mapping[str, str], ConsumerGroupSettings]] = {}
         """By group id, the options with the values that they were made of."""
-        self._default: tuple[Layers, ConsumerSettings] | None = None
+        self._default: tuple[Layers, ConsumerGroupSettings] | None = None
 
-    def consumer(self, group_id: str) -> ConsumerSettings:
+    def consumer(self, group_id: str) -> ConsumerGroupSettings:
         layers = self._layers()
         overrides = self._metadata().config(GROUP_RESOURCE, group_id)
         if not overrides:
@@ -61,7 +61,7 @@ class GroupOptions:
         return kept[2]
 
 
-def _made(layers: Layers, overrides: Mapping[str, str]) -> ConsumerSettings:
+def _made(layers: Layers, overrides: Mapping[str, str]) -> ConsumerGroupSettings:
     """Make a group's options; its own values are kept within the broker's bounds, which may have moved since."""
     group, broker = layers.group(overrides), layers.broker()
     session_ms = broker.group_consumer_session_timeout_ms
@@ -76,4 +76,4 @@ def _made(layers: Layers, overrides: Mapping[str, str]) -> ConsumerSettings:
     if "consumer.assignment.interval.ms" in overrides:
         low, high = broker.group_consumer_min_assignment_interval_ms, broker.group_consumer_max_assignment_interval_ms
         assignment_ms = max(low, min(group.consumer_assignment_interval_ms, high))
-    return ConsumerSettings(session_ms, heartbeat_ms, assignment_ms)
+    return ConsumerGroupSettings(session_ms, heartbeat_ms, assignment_ms)

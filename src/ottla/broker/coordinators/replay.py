@@ -23,7 +23,7 @@ _RECORDS_PER_STEP = 50
 log = logging.getLogger("ottla.coordinators")
 
 
-class Replayed(Protocol):
+class ReplayTarget(Protocol):
     """The part of a shard that a log is replayed into."""
 
     def decode(self, key: bytes, value: bytes | None) -> Any | None: ...
@@ -37,7 +37,7 @@ class Replayed(Protocol):
     def apply_marker(self, producer: int, *, committed: bool) -> None: ...
 
 
-def replay(shard: Replayed, batches: Iterable[Batch], topic: str, offset: int) -> Generator[int, None, int]:
+def replay(shard: ReplayTarget, batches: Iterable[Batch], topic: str, offset: int) -> Generator[int, None, int]:
     """Take in the batches that follow `offset`, and return the offset after them.
 
     Yields after every few records, so that the caller may pause. The shard comes out as from the same log compacted:
@@ -73,7 +73,7 @@ def replay(shard: Replayed, batches: Iterable[Batch], topic: str, offset: int) -
     return offset
 
 
-def replay_batch(shard: Replayed, batch: Batch, topic: str) -> Iterator[int]:
+def replay_batch(shard: ReplayTarget, batch: Batch, topic: str) -> Iterator[int]:
     """Take in one batch; yield after every few records, so that the caller may pause."""
     producer = batch.producer_id if batch.is_transactional else -1
     if batch.is_control:
@@ -89,7 +89,7 @@ def replay_batch(shard: Replayed, batch: Batch, topic: str) -> Iterator[int]:
         yield batch.next_offset
 
 
-def _replay_record(shard: Replayed, record: Record, producer: int, topic: str) -> None:
+def _replay_record(shard: ReplayTarget, record: Record, producer: int, topic: str) -> None:
     """Take in a record. An unknown one, perhaps written by hand, is passed over: the others are served."""
     try:
         entry = shard.decode(record.key or b"", record.value)

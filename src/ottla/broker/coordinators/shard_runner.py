@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ottla.broker.coordinators.damaged_log import Loaded, behind_damage, say_unreadable
+from ottla.broker.coordinators.damaged_log import DamagedShard, behind_damage, say_unreadable
 from ottla.broker.coordinators.early_asks import EarlyAsks
-from ottla.broker.coordinators.replay import Replayed, replay
+from ottla.broker.coordinators.replay import ReplayTarget, replay
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.surroundings import Surroundings
 from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import LeaderEpoch
 from ottla.kernel.seams import Buffer
-from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, Writer, coordinator_error
+from ottla.kernel.shards import Moment, Outcome, Reply, Ticket, TransactionalWriter, coordinator_error
 from ottla.kernel.story import Slot
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.builder import build_batch
@@ -34,7 +34,7 @@ S = TypeVar("S", bound="Shard")
 Decide = Callable[[S, Ticket, Moment], Outcome[Any]]
 
 
-class Shard(Replayed, Loaded, Protocol):
+class Shard(ReplayTarget, DamagedShard, Protocol):
     """A machine over one log. Entries are its own; the runner hands them on."""
 
     def encode(self, entry: Any) -> tuple[bytes, bytes | None]: ...
@@ -74,7 +74,7 @@ _REFUSED_MS = 1000
 """The pause of loading if the log cannot be read: another replica leads soon, or an administrator must act."""
 
 
-class Phase(Enum):
+class RunnerPhase(Enum):
     """The states of a runner."""
 
     LOADING = "loading"
@@ -108,7 +108,7 @@ class ShardRunner(Generic[S]):
         answers_from_ms: Callable[[], int],
         on_effect: Callable[[ShardRunner[S], object], None] | None = None,
     ) -> None:
-        self.phase = Phase.LOADING
+        self.phase = RunnerPhase.LOADING
         self.shard = shard
         self.epoch: LeaderEpoch = partition.leader_epoch
         self._on_effect = on_effect
@@ -181,7 +181,7 @@ class ShardRunner(Generic[S]):
     @property
     def gone(self) -> bool:
         """True once the leadership of this runner is over."""
-        return self.phase is Phase.GONE
+        return self.phase is RunnerPhase.GONE
 
     def guard(self, producer_id: int, producer_epoch: int, *, bumps: bool) -> object | ErrorCode | None:
         """The guard for the first offsets of a transaction in this log, as `Partition.guard` gives it."""
@@ -193,13 +193,13 @@ class ShardRunner(Generic[S]):
         self._partition.log.producers.forget_guard(producer_id, guard)
 
     def _not_serving(self) -> ErrorCode:
-        if self.phase is Phase.GONE or not self._around.may_lead():
+        if self.phase is RunnerPhase.GONE or not self._around.may_lead():
             return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.phase is Phase.LOADING else ErrorCode.NONE
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.phase is RunnerPhase.LOADING else ErrorCode.NONE
 
     def tick(self) -> bool:
         """Handle deadlines that have passed; False if the slice was too short for all of them."""
-        if self.phase is not Phase.SERVING:
+        if self.phase is not RunnerPhase.SERVING:
             return True
         end_ms = self._around.clock.mono_ms() + SLICE_MS
         while True:
@@ -212,16 +212,16 @@ class ShardRunner(Generic[S]):
 
     def tell(self, decide: Callable[[S], Outcome[Any]]) -> None:
         """Let the shard decide something without an answer; a loading shard does so once it serves."""
-        if self.phase is Phase.SERVING:
+        if self.phase is RunnerPhase.SERVING:
             self._carry_out(decide(self.shard))
-        elif self.phase is Phase.LOADING:
+        elif self.phase is RunnerPhase.LOADING:
             self._told.append(decide)
 
     def end(self) -> None:
         """Leadership is lost: drop the shard, and tell all waiting clients to look for another coordinator."""
-        if self.phase is Phase.GONE:
+        if self.phase is RunnerPhase.GONE:
             return
-        self.phase = Phase.GONE
+        self.phase = RunnerPhase.GONE
         self._partition.readers.forget_listener(self._committed)
         if self._check is not None:
             self._check.cancel()
@@ -276,7 +276,7 @@ class ShardRunner(Generic[S]):
                 self.shard.apply(entry, appended.base_offset + place, producer)
         return ErrorCode.NONE
 
-    def _batch(self, entries: Sequence[Any], writer: Writer | None, wall_ms: int) -> Batch:
+    def _batch(self, entries: Sequence[Any], writer: TransactionalWriter | None, wall_ms: int) -> Batch:
         records = [Record(0, wall_ms, *self.shard.encode(entry)) for entry in entries]
         if writer is None:
             return Batch(build_batch(records))
@@ -344,7 +344,7 @@ class ShardRunner(Generic[S]):
         if not held and self._check is not None:
             self._check.cancel()
             self._check = None
-        if self.phase is Phase.LOADING and self._replay_ended:
+        if self.phase is RunnerPhase.LOADING and self._replay_ended:
             self._serve_if_committed()
 
     def _overdue(self) -> None:
@@ -362,7 +362,7 @@ class ShardRunner(Generic[S]):
 
     def _load(self) -> None:
         """Replay the log slice by slice up to its end; serve once that end is committed."""
-        if self.phase is not Phase.LOADING:
+        if self.phase is not RunnerPhase.LOADING:
             return
         clock = self._around.clock
         end_ms = clock.mono_ms() + SLICE_MS
@@ -382,7 +382,7 @@ class ShardRunner(Generic[S]):
         clock.call_soon(self._load)
 
     def _serve_if_committed(self) -> None:
-        if self.phase is not Phase.LOADING or self._partition.log.high_watermark < self._through:
+        if self.phase is not RunnerPhase.LOADING or self._partition.log.high_watermark < self._through:
             return
         now_ms = self._around.clock.mono_ms()
         if (wait_ms := self._answers_from_ms() - now_ms) > 0:  # ends sooner if the other broker comes back
@@ -390,7 +390,7 @@ class ShardRunner(Generic[S]):
                 self._waits_for_lease = True
                 self._around.deadlines.at(now_ms + min(wait_ms, LOOK_AGAIN_MS), self._look_again)
             return
-        self.phase = Phase.SERVING
+        self.phase = RunnerPhase.SERVING
         self._carry_out(self.shard.loaded(self._now()))
         told, self._told = self._told, []
         for decide in told:

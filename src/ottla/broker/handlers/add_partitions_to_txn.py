@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.transaction_coordinator import add_partitions, fenced_as
 from ottla.broker.coordinators.verification import Question, refuse_missing
 from ottla.broker.waiting import A_TURN, next_turn
+from ottla.cluster.protection import INTERNAL_TOPICS
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import run_story
@@ -36,7 +38,7 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
     if call.api_version >= _BROKERS_SINCE:
         return await _of_several(call, request)
     partitions = _partitions(request.v3_and_below_topics)
-    outcome = refuse_missing(call.node.metadata, partitions)
+    outcome = _without_rights(call, partitions) or refuse_missing(call.node.metadata, partitions)
     if outcome is None and not request.v3_and_below_transactional_id:
         outcome = dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
     if outcome is None:
@@ -51,6 +53,21 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
         )
         outcome = dict.fromkeys(partitions, fenced_as(error, known=call.api_version >= _KNOWS_FENCED_SINCE))
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(outcome))
+
+
+def _without_rights(call: Call, partitions: frozenset[TopicPartition]) -> Verified | None:
+    """The refusal of all, if the caller may not write to one of the topics; nobody may to internal ones."""
+    if call.node.rights is None or call.peer is not None:
+        return None
+    denied = {
+        name
+        for name in sorted({each.topic for each in partitions})
+        if name in INTERNAL_TOPICS or not call.may(Operation.WRITE, ResourceKind.TOPIC, name)
+    }
+    if not denied:
+        return None
+    no, not_tried = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED
+    return {each: no if each.topic in denied else not_tried for each in partitions}
 
 
 async def _of_several(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:

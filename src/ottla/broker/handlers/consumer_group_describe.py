@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.operations import GROUP_OPERATIONS
+from ottla.broker.requests.operations import allowed_operations
 from ottla.broker.waiting import A_TURN, next_turn
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -19,6 +20,8 @@ from ottla.messages.consumer_group_describe import (
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
+_HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+
 
 async def handle(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
     response = ConsumerGroupDescribeResponse()
@@ -27,7 +30,7 @@ async def handle(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerG
             await next_turn(call.node.clock)
         group = await _describe(call, group_id)
         if request.include_authorized_operations and not group.error_code:
-            group.authorized_operations = GROUP_OPERATIONS
+            group.authorized_operations = allowed_operations(call, ResourceKind.GROUP, group_id)
         response.groups.append(group)
     return response
 
@@ -38,4 +41,20 @@ async def _describe(call: Call, group_id: str) -> DescribedGroup:
     answer: DescribedGroup | ErrorCode = await call.node.groups.ask(
         group_id, lambda shard, ticket, _: shard.describe_consumer_group(group_id, ticket)
     )
-    return DescribedGroup(group_id=group_id, error_code=answer) if isinstance(answer, ErrorCode) else answer
+    if isinstance(answer, ErrorCode):
+        return DescribedGroup(group_id=group_id, error_code=answer)
+    if not all(call.may(Operation.DESCRIBE, ResourceKind.TOPIC, name) for name in sorted(_topics(answer))):
+        return DescribedGroup(
+            group_id=group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=_HIDDEN_TOPICS
+        )
+    return answer
+
+
+def _topics(group: DescribedGroup) -> set[str]:
+    """The names of all topics that the answer tells of."""
+    return {
+        topic.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for topic in assignment.topic_partitions
+    }

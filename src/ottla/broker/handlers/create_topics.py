@@ -14,6 +14,7 @@ from ottla.cluster.decide import decide
 from ottla.cluster.topics import name_error
 from ottla.config.describe import describe_topic
 from ottla.config.resolve import topic_problems
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerId, TopicId, new_id
 from ottla.kernel.story import Slot
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
 
+_CONFIGS_SINCE = 5
 MOST_TOPICS = 2000
 """The most topics in one request. Apache Kafka refuses more than 10,000 partitions with the same message."""
 _TOO_MANY = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
@@ -134,8 +136,19 @@ def _assignment(given: list[CreatableReplicaAssignment]) -> Assignment | ApiErro
 def _result(call: Call, command: CreateTopic, decided: list[Body] | ApiError) -> CreatableTopicResult:
     if isinstance(decided, ApiError):
         return _refused(command.name, decided)
+    if not call.may(Operation.DESCRIBE_CONFIGS, ResourceKind.TOPIC, command.name, told=False):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED if call.api_version >= _CONFIGS_SINCE else ErrorCode.NONE
+        return CreatableTopicResult(
+            name=command.name,
+            topic_id=command.topic_id,
+            error_message=None,
+            topic_config_error_code=error,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=None,
+        )
     partitions = [one for body in decided if isinstance(body, PartitionsCreated) for one in body.partitions]
-    described = describe_topic(dict(command.configs), call.node.layers) if call.api_version >= 5 else []
+    described = describe_topic(dict(command.configs), call.node.layers) if call.api_version >= _CONFIGS_SINCE else []
     return CreatableTopicResult(
         name=command.name,
         topic_id=command.topic_id,

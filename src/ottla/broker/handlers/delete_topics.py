@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.requests.look_again import look_again
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import DeleteTopic
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.kernel.story import Slot
@@ -45,7 +46,10 @@ class _Asked(NamedTuple):
 
 
 async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    states = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    response = DeleteTopicsResponse()
+    states = _within_rights(
+        call, request.topics or [DeleteTopicState(name=name) for name in request.topic_names], response
+    )
     times = Counter((state.name, state.topic_id) for state in states)
     named_too = _named_too(call.node.metadata, states)
     unknown = any(isinstance(_find(call.node.metadata, state), ApiError) for state in states)
@@ -59,7 +63,6 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
             continue  # its name is refused
         if often:
             asked.append(_ask(call, state, request.timeout_ms, unsure, repeated=often > 1, named_too=named_too))
-    response = DeleteTopicsResponse()
     for result, slot in asked:
         if slot is not None:
             outcome = await slot
@@ -69,6 +72,32 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
                 log.warning("the internal topic %s was deleted by a request: %s", result.name, lost)
         response.responses.append(result)
     return response
+
+
+def _within_rights(
+    call: Call, states: Sequence[DeleteTopicState], response: DeleteTopicsResponse
+) -> Sequence[DeleteTopicState]:
+    """The topics that the caller may delete; the others are answered, before anything is said of what there is."""
+    if call.may(Operation.DELETE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False):
+        return states
+    kept: list[DeleteTopicState] = []
+    denied: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
+    for state in states:
+        found = None if state.name is not None else _find(call.node.metadata, state)
+        name = found.name if isinstance(found, Topic) else state.name
+        if name is None:
+            kept.append(state)  # an unknown id
+            continue
+        sees = call.may(Operation.DESCRIBE, ResourceKind.TOPIC, name, told=False)
+        if call.may(Operation.DELETE, ResourceKind.TOPIC, name) and (sees or state.name is None):
+            kept.append(state)
+            continue
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        denied[state.name, state.topic_id] = DeletableTopicResult(
+            name=name if sees else state.name, topic_id=state.topic_id, error_code=code, error_message=code.message
+        )
+    response.responses += denied.values()
+    return kept
 
 
 def _named_too(metadata: Metadata, states: Sequence[DeleteTopicState]) -> frozenset[TopicId]:

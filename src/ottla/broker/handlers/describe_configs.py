@@ -18,7 +18,7 @@ from ottla.config.describe import (
     BROKER_LOAD,
     RECORD_DECODER,
     REPLICA_TROUBLES,
-    Described,
+    DescribedOption,
     a_state,
     describe_broker,
     describe_broker_defaults,
@@ -60,7 +60,7 @@ async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigs
     return response
 
 
-def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] | ApiError:
+def _describe(call: Call, resource: DescribeConfigsResource) -> list[DescribedOption] | ApiError:
     node = call.node
     name = resource.resource_name
     keys = resource.configuration_keys or None
@@ -103,7 +103,7 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[Described] 
     return ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 
-def _result(one: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _result(one: DescribedOption, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = one.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
         name=one.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -18,12 +19,18 @@ from ottla.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.replicas.moves import Move
+    from ottla.broker.replicas.moves import ReplicaMove
     from ottla.broker.replicas.partition import Partition
     from ottla.broker.requests.call import Call
 
+_ERROR_SINCE = 3
+
 
 async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    if not call.may(Operation.DESCRIBE, ResourceKind.CLUSTER, CLUSTER_NAME):  # before version 3 nothing says so
+        known = call.api_version >= _ERROR_SINCE
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if known else ErrorCode.NONE
+        return DescribeLogDirsResponse(error_code=error)
     wanted = (
         None
         if request.topics is None
@@ -68,7 +75,7 @@ def _described(partition: Partition) -> DescribeLogDirsPartition:
     )
 
 
-def _future(move: Move) -> DescribeLogDirsPartition:
+def _future(move: ReplicaMove) -> DescribeLogDirsPartition:
     """A replica that is moving to a directory; its lag is the part that is not copied yet."""
     return DescribeLogDirsPartition(
         partition_index=move.partition.index,

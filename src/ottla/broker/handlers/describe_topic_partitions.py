@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.operations import TOPIC_OPERATIONS
+from ottla.broker.requests.operations import allowed_operations
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.protection import INTERNAL_TOPICS
 from ottla.cluster.topics import name_error
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_topic_partitions import (
     Cursor,
@@ -33,7 +34,11 @@ async def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describ
         raise ApiError(ErrorCode.INVALID_REQUEST, "DescribeTopicPartitionsRequest cursor partition must be valid.")
     names = sorted({topic.name for topic in request.topics})
     if not names:
-        names = [topic.name for topic in metadata.visible_topics()]
+        names = [
+            topic.name
+            for topic in metadata.visible_topics()
+            if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name, told=False)
+        ]
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
     room = max(1, min(request.response_partition_limit, call.node.config.max_request_partition_size_limit))
@@ -45,7 +50,10 @@ async def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describ
         if room == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
-        described = _describe(metadata, name, first, room)
+        if not call.may(Operation.DESCRIBE, ResourceKind.TOPIC, name):
+            response.topics.append(_hidden(name))
+            continue
+        described = _describe(call, name, first, room)
         response.topics.append(described)
         room -= len(described.partitions)
         topic = metadata.topic(name)
@@ -56,8 +64,13 @@ async def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describ
     return response
 
 
-def _describe(metadata: Metadata, name: str, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:
-    described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _describe(call: Call, name: str, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:
+    metadata, operations = call.node.metadata, allowed_operations(call, ResourceKind.TOPIC, name)
+    described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=operations)
     topic = metadata.topic(name)
     if topic is None:
         unknown, wrong = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.waiting import A_TURN, next_turn
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import Moment, Ticket
 from ottla.messages.describe_transactions import (
@@ -17,7 +18,7 @@ from ottla.messages.describe_transactions import (
     TransactionState,
 )
 from ottla.transactions.shard import TransactionShard
-from ottla.transactions.values import Decision
+from ottla.transactions.values import TransactionDecision
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -31,11 +32,17 @@ async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTr
         answer: TransactionState | ErrorCode = ErrorCode.INVALID_REQUEST
         if transactional_id:
             answer = await call.node.transactions.ask(transactional_id, partial(_describe, transactional_id))
+        if not isinstance(answer, ErrorCode):
+            answer.topics = [
+                topic
+                for topic in answer.topics
+                if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.topic, told=False)
+            ]
         if isinstance(answer, ErrorCode):
             answer = TransactionState(transactional_id=transactional_id, error_code=answer)
         response.transaction_states.append(answer)
     return response
 
 
-def _describe(transactional_id: str, shard: TransactionShard, ticket: Ticket, now: Moment) -> Decision:
+def _describe(transactional_id: str, shard: TransactionShard, ticket: Ticket, now: Moment) -> TransactionDecision:
     return shard.describe(transactional_id, ticket)

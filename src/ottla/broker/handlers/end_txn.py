@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.transaction_coordinator import fenced_as
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.transactions.values import EPOCH_BUMPS, Given
+from ottla.transactions.values import EPOCH_BUMPS, GivenProducer
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -23,7 +23,7 @@ _BUMPS_SINCE = 5
 async def handle(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
-    answer: Given | ErrorCode = await call.node.transactions.ask(
+    answer: GivenProducer | ErrorCode = await call.node.transactions.ask(
         request.transactional_id,
         lambda shard, ticket, now: shard.end(
             request.transactional_id,

@@ -14,14 +14,15 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.throttle import Throttle, names
 from ottla.broker.requests.fetch_sessions import Session, Watch
 from ottla.broker.waiting import Deadline
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
-from ottla.replication.leader import Refused, ReplicaKey
+from ottla.replication.leader import FetchRefused, ReplicaKey
 from ottla.replication.read_replica import nearest
 from ottla.storage.values import LogRead
 from ottla.wire.connection import Part
 from ottla.wire.hot import Fetch, FetchedPartition
-from ottla.wire.hot_answers import FetchAnswer
+from ottla.wire.hot_answers import FetchAnswer, refuse_fetch
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -59,6 +60,9 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
     principal = call.principal
     if request.replica_id >= 0:
         if call.peer != request.replica_id:
+            if node.rights is not None:  # as Kafka answers it
+                error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                return refuse_fetch(request, call.correlation_id, call.api_version, error)
             return _failed(call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         follower = ReplicaKey(BrokerId(request.replica_id), BrokerEpoch(request.replica_epoch))
         principal = f"Broker:{request.replica_id}"
@@ -116,8 +120,12 @@ def _look(call: Call, session: Session, request: Fetch, follower: ReplicaKey | N
 
 def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full: bool, committed: bool) -> None:
     node = call.node
+    rights = node.rights
+    if rights is not None:
+        session.allowed_at(rights.version())
     for watch in list(session.dirty) if not full else list(session.watches.values()):
-        partition = node.partition(watch.name, watch.topic_id, watch.index)
+        refused = ErrorCode.NONE if rights is None else _refusal(call, watch)
+        partition = refused or node.partition(watch.name, watch.topic_id, watch.index)
         if isinstance(partition, ErrorCode):
             session.unwatch(watch)
             leader = _leader_of(call, watch) if partition in _LEADERSHIP else None
@@ -136,6 +144,18 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
         elif not _has_more(watch, fetched):
             watch.dirty = False
             session.dirty.pop(watch, None)
+
+
+def _refusal(call: Call, watch: Watch) -> ErrorCode:
+    """NONE if the caller may read the partition now: an ACL may have changed while the fetch waited."""
+    name = watch.name
+    if not name:
+        topic = call.node.metadata.topic_by_id(watch.topic_id)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        name = topic.name
+    may = call.may(Operation.READ, ResourceKind.TOPIC, name)
+    return ErrorCode.NONE if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _has_more(watch: Watch, fetched: FetchedPartition) -> bool:
@@ -319,10 +339,12 @@ def _receipt(call: Call, follower: ReplicaKey, watch: Watch, partition: Partitio
     if told is None and leader is not None and follower.broker not in leader.committed_in_sync:
         call.node.replicas.in_sync.look(partition)
     if told is None and watch.fetch_offset < log.log_start_offset:
-        told = Refused(ErrorCode.OFFSET_OUT_OF_RANGE)  # the follower has to begin at our start, which the answer names
+        told = FetchRefused(
+            ErrorCode.OFFSET_OUT_OF_RANGE
+        )  # the follower has to begin at our start, which the answer names
     if told is None:
         return None
-    error, diverging = (int(told.error), None) if isinstance(told, Refused) else (0, (told.epoch, told.end_offset))
+    error, diverging = (int(told.error), None) if isinstance(told, FetchRefused) else (0, (told.epoch, told.end_offset))
     return FetchedPartition(
         watch.index,
         error,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.broker.waiting import A_TURN, next_turn
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -22,9 +23,18 @@ if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
     from ottla.broker.requests.services import Services
 
-_GROUP, _TRANSACTION = 0, 1
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _BATCHED_SINCE = 4
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
+_ASKS = {
+    _GROUP: (Operation.DESCRIBE, ResourceKind.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    _TRANSACTION: (
+        Operation.DESCRIBE,
+        ResourceKind.TRANSACTIONAL_ID,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ),
+    _SHARE: (Operation.CLUSTER_ACTION, ResourceKind.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+}
 _NO_TRANSACTIONS = "Not every broker of this cluster has transactions yet."
 
 
@@ -38,7 +48,8 @@ class _Found(NamedTuple):
 
 async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     keys = [request.key] if call.api_version < _BATCHED_SINCE else request.coordinator_keys
-    await call.node.signs_of_life.of(_coordinators(call.node, request.key_type, keys))  # one may just have died
+    allowed = [key for key in keys if not _refusal(call, request.key_type, key)]
+    await call.node.signs_of_life.of(_coordinators(call.node, request.key_type, allowed))  # one may just have died
     if (settled := call.node.doubts.settled()) is not None:
         await settled
     if call.api_version < _BATCHED_SINCE:
@@ -80,8 +91,20 @@ def _coordinators(node: Services, key_type: int, keys: Sequence[str]) -> Iterato
             yield topic.partitions[index].leader
 
 
+def _refusal(call: Call, key_type: int, key: str) -> ErrorCode:
+    """NONE if the caller may look for this coordinator."""
+    asks = _ASKS.get(key_type)
+    if asks is None:
+        return ErrorCode.NONE
+    operation, resource, error = asks
+    name = CLUSTER_NAME if resource is ResourceKind.CLUSTER else key
+    return ErrorCode.NONE if call.may(operation, resource, name) else error
+
+
 async def _find(call: Call, key_type: int, key: str) -> _Found:
     node = call.node
+    if refused := _refusal(call, key_type, key):
+        return _Found(refused)
     name = _TOPICS.get(key_type)
     if name is None or (key_type == _TRANSACTION and not key):
         return _Found(ErrorCode.INVALID_REQUEST)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transaction_coordinator import fenced_as
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_PRODUCER_ID
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.transactions.decisions import Expected
-from ottla.transactions.values import Given
+from ottla.transactions.decisions import ExpectedProducer
+from ottla.transactions.values import GivenProducer
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -25,6 +26,8 @@ _KNOWS_FENCED_SINCE = 4
 
 
 async def handle(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    if error := _without_right(call, request):
+        return _refused(error)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
@@ -42,8 +45,8 @@ async def _transactional(call: Call, request: InitProducerIdRequest, transaction
         return _refused(error)
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
-        expected = Expected(request.producer_id, request.producer_epoch)
-    answer: Given | ErrorCode = await node.transactions.ask(
+        expected = ExpectedProducer(request.producer_id, request.producer_epoch)
+    answer: GivenProducer | ErrorCode = await node.transactions.ask(
         transactional_id,
         lambda shard, ticket, now: shard.init_producer_id(
             transactional_id, expected, request.transaction_timeout_ms, ticket, now
@@ -54,6 +57,21 @@ async def _transactional(call: Call, request: InitProducerIdRequest, transaction
     if answer.error:
         return _refused(fenced_as(answer.error, known=call.api_version >= _KNOWS_FENCED_SINCE))
     return InitProducerIdResponse(producer_id=answer.producer_id, producer_epoch=answer.producer_epoch)
+
+
+def _without_right(call: Call, request: InitProducerIdRequest) -> ErrorCode:
+    """NONE if the caller may have a producer id: for a transactional id by name, else with any topic to write to."""
+    name, rights = request.transactional_id, call.node.rights
+    if name is not None:
+        may = call.may(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, name) and (
+            not request.enable2_pc or call.may(Operation.TWO_PHASE_COMMIT, ResourceKind.TRANSACTIONAL_ID, name)
+        )
+        return ErrorCode.NONE if may else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if call.may(Operation.IDEMPOTENT_WRITE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False):
+        return ErrorCode.NONE
+    assert rights is not None
+    may = rights.may_on_any(call, Operation.WRITE, ResourceKind.TOPIC)
+    return ErrorCode.NONE if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def _refusal(call: Call, request: InitProducerIdRequest, transactional_id: str) -> ErrorCode:

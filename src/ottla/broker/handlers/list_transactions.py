@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.patterns import BadPattern, compile_pattern
 from ottla.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from ottla.transactions.values import State
+from ottla.transactions.values import TransactionState
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
-_LABELS = frozenset(state.label for state in State)
+_LABELS = frozenset(state.label for state in TransactionState)
 
 
 async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
@@ -37,7 +38,11 @@ async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactio
     )
     for answer in answers:
         if not isinstance(answer, ErrorCode):
-            response.transaction_states += answer
+            response.transaction_states += [
+                each
+                for each in answer
+                if call.may(Operation.DESCRIBE, ResourceKind.TRANSACTIONAL_ID, each.transactional_id)
+            ]
     return response
 
 

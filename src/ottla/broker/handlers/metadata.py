@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from ottla.broker.requests.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ottla.broker.requests.operations import allowed_operations
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, BrokerId
 from ottla.messages.metadata import (
@@ -24,7 +25,7 @@ from ottla.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from ottla.metadata.state import Metadata, Topic
+from ottla.metadata.state import Topic
 from ottla.schema.codec import encoder
 from ottla.wire.connection import Part
 
@@ -40,14 +41,19 @@ _NOT_ASKED = -0x80000000
 
 async def handle(call: Call, request: MetadataRequest) -> list[Part]:
     node = call.node
-    await node.signs_of_life.of(_leaders(node.metadata, request))  # one may just have died
+    await node.signs_of_life.of(_leaders(call, request))  # one may just have died
     if (settled := node.doubts.settled()) is not None:
         await settled
     metadata = node.metadata
     version = call.api_version
+    with_operations = request.include_topic_authorized_operations
     fragments: list[bytes] = []
     if request.topics is None or (version == 0 and not request.topics):
-        fragments = [node.fragments.topic(metadata, topic, version) for topic in metadata.visible_topics()]
+        fragments = [
+            _topic(call, topic, with_operations=with_operations)
+            for topic in metadata.visible_topics()
+            if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name, told=False)
+        ]
     else:
         may_create = node.config.auto_create_topics_enable and request.allow_auto_topic_creation
         for number, asked in enumerate(_each_once(request.topics), 1):
@@ -56,37 +62,49 @@ async def handle(call: Call, request: MetadataRequest) -> list[Part]:
             found: Topic | ErrorCode
             if asked.topic_id != NO_TOPIC_ID and version >= 12:
                 found = metadata.topic_by_id(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+                if isinstance(found, Topic) and not call.may(Operation.DESCRIBE, ResourceKind.TOPIC, found.name):
+                    found = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    asked.name = None
             elif asked.name is None or asked.topic_id != NO_TOPIC_ID:
                 found = ErrorCode.INVALID_REQUEST  # versions 10 and 11 never took ids (KAFKA-10774)
+            elif not call.may(Operation.DESCRIBE, ResourceKind.TOPIC, asked.name):
+                found = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             else:
                 found = metadata.topic(asked.name) or await _missing(call, asked.name, may_create=may_create)
             if isinstance(found, Topic):
-                fragments.append(node.fragments.topic(metadata, found, version))
+                fragments.append(_topic(call, found, with_operations=with_operations))
             else:
                 fragments.append(_refused(asked.name, asked.topic_id, found, version))
-    if request.include_topic_authorized_operations:
-        fragments = [_with_operations(fragment, version) for fragment in fragments]
-    cluster = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
+    cluster = _NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        may_describe = call.may(Operation.DESCRIBE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False)
+        cluster = allowed_operations(call, ResourceKind.CLUSTER) if may_describe else 0
     return [_encode(call, fragments, cluster)]
 
 
-def _leaders(metadata: Metadata, request: MetadataRequest) -> Iterator[BrokerId]:
+def _topic(call: Call, topic: Topic, *, with_operations: bool) -> bytes:
+    fragment = call.node.fragments.topic(call.node.metadata, topic, call.api_version)
+    if not with_operations:
+        return fragment
+    return _with_operations(fragment, call.api_version, allowed_operations(call, ResourceKind.TOPIC, topic.name))
+
+
+def _leaders(call: Call, request: MetadataRequest) -> Iterator[BrokerId]:
     """The brokers to which the answer may send the client; all, if to find the leaders would take long."""
+    metadata = call.node.metadata
     if request.topics is None or len(request.topics) > A_TURN:
         yield from metadata.brokers
         return
     for asked in request.topics:
         topic = metadata.topic(asked.name) if asked.name else metadata.topic_by_id(asked.topic_id)
-        if topic is not None:
+        if topic is not None and call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name, told=False):
             yield from {partition.leader for partition in topic.partitions}
 
 
-def _with_operations(fragment: bytes, version: int) -> bytes:
+def _with_operations(fragment: bytes, version: int, operations: int) -> bytes:
     """The same topic with its allowed operations, which are its last field; tags, of which it has none, follow it."""
-    if fragment[0] or fragment[1]:  # an error: no such topic
-        return fragment
     tags = fragment[len(fragment) - (version >= _FLEXIBLE) :]
-    return fragment[: -4 - len(tags)] + _INT32.pack(TOPIC_OPERATIONS) + tags
+    return fragment[: -4 - len(tags)] + _INT32.pack(operations) + tags
 
 
 def _each_once(topics: list[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
@@ -99,6 +117,9 @@ async def _missing(call: Call, name: str, *, may_create: bool) -> Topic | ErrorC
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not may_create:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    may_create_any = call.may(Operation.CREATE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False)
+    if not may_create_any and not call.may(Operation.CREATE, ResourceKind.TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     error = await call.node.create_topic_as_configured(name)
     if error and error != ErrorCode.TOPIC_ALREADY_EXISTS:
         return error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
 async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     refused: dict[str, OffsetDeleteResponseTopic] = {}
     asked, request.topics = request.topics, []
+    denied = False
     for topic in asked:
+        if not call.may(Operation.READ, ResourceKind.TOPIC, topic.name):
+            denied = True
+            no = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answer = refused.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))
+            answer.partitions += [_refused(each.partition_index, no) for each in topic.partitions]
+            continue
         known = call.node.metadata.topic(topic.name)
         count = 0 if known is None else len(known.partitions)
         there: list[OffsetDeleteRequestPartition] = []
@@ -30,9 +38,11 @@ async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
                 there.append(each)
             else:
                 answer = refused.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))
-                answer.partitions.append(_unknown(each.partition_index))
+                answer.partitions.append(_refused(each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if there:
             request.topics.append(OffsetDeleteRequestTopic(name=topic.name, partitions=there))
+    if denied and not request.topics:
+        return OffsetDeleteResponse(topics=list(refused.values()))
     said: OffsetDeleteResponse | ErrorCode = await call.node.groups.ask(
         request.group_id, lambda shard, ticket, _: shard.delete_offsets(request, ticket)
     )
@@ -46,5 +56,5 @@ async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     return OffsetDeleteResponse(topics=list(refused.values()))
 
 
-def _unknown(index: int) -> OffsetDeleteResponsePartition:
-    return OffsetDeleteResponsePartition(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+def _refused(index: int, error: ErrorCode) -> OffsetDeleteResponsePartition:
+    return OffsetDeleteResponsePartition(partition_index=index, error_code=error)

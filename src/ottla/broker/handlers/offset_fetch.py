@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.waiting import A_TURN, next_turn
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.offset_fetch import (
@@ -68,10 +69,19 @@ def _without_repeats(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchR
 
 
 async def _of_group(call: Call, group: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
+    if not call.may(Operation.DESCRIBE, ResourceKind.GROUP, group.group_id):
+        return _refused(call, group, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     unknown = _name_topics(call, group) if call.api_version >= _TOPIC_IDS_SINCE else []
+    unknown += _without_rights(call, group)
     answer = await _ask(call, group, require_stable=require_stable)
     if isinstance(answer, ErrorCode):
-        return _refused(call, group, answer)
+        refused = _refused(call, group, answer)
+        refused.topics += unknown if call.api_version < _GROUP_ERROR_SINCE else []
+        return refused
+    if group.topics is None:
+        answer.topics = [
+            topic for topic in answer.topics if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name, told=False)
+        ]
     if call.api_version >= _TOPIC_IDS_SINCE and group.topics is None:
         _find_ids(call, answer)
     answer.topics += unknown
@@ -118,6 +128,18 @@ def _name_topics(call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetch
             topic.name = known.name
     group.topics = [topic for topic in group.topics if topic.name]
     return unknown
+
+
+def _without_rights(call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+    """Take out the named topics that the caller may not see; return their answers."""
+    if group.topics is None or call.node.rights is None:
+        return []
+    kept: list[OffsetFetchRequestTopics] = []
+    denied: list[OffsetFetchRequestTopics] = []
+    for topic in group.topics:
+        (kept if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name) else denied).append(topic)
+    group.topics = kept
+    return [_failed(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
 
 
 def _find_ids(call: Call, answer: OffsetFetchResponseGroup) -> None:

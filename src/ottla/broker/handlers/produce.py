@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.replicas.admission import Refusal
+from ottla.broker.replicas.admission import RefusedBatch
 from ottla.broker.replicas.partition import ALL_IN_SYNC, Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import Slot
@@ -21,7 +21,7 @@ from ottla.wire.hot_answers import encode_produced, not_produced
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
-    from ottla.broker.requests.produce_in_transaction import Cleared
+    from ottla.broker.requests.produce_in_transaction import ClearedProduce
     from ottla.broker.requests.produce_refused import RefusedAt
     from ottla.messages.produce import ProduceResponse
 
@@ -35,7 +35,12 @@ Pending = tuple[list[Any], int, Partition, Appended]
 async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
     node = call.node
     acks = request.acks
-    cleared: Cleared | None = None
+    refused: list[ProducedTopic] = []
+    if node.rights is not None:
+        from ottla.broker.requests.produce_rights import within_rights
+
+        request, refused = within_rights(call, request)
+    cleared: ClearedProduce | None = None
     if request.transactional_id is not None:
         from ottla.broker.requests.produce_in_transaction import clear
 
@@ -51,7 +56,7 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
         answers.append((name, topic_id, partitions))
         for index, records in records_of:
             partition = node.partition(name, topic_id, index)
-            outcome: Appended | ErrorCode | Refusal
+            outcome: Appended | ErrorCode | RefusedBatch
             if partition.__class__ is not Partition:
                 outcome = partition  # type: ignore[assignment]
             elif partition.is_internal and call.client_id != _ADMIN_CLIENT:
@@ -71,7 +76,7 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
             else:
                 failed = True
                 outcome = _with_reason(partition, outcome)  # type: ignore[arg-type]
-                if outcome.__class__ is Refusal:
+                if outcome.__class__ is RefusedBatch:
                     from ottla.broker.requests.produce_refused import RefusedAt
 
                     explained.append(RefusedAt(len(answers) - 1, len(partitions), outcome))
@@ -83,7 +88,15 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
         if error:
             failed = True
             partitions[place] = not_produced(partitions[place][0], error)
-    if acks == 0:
+    return _answer(
+        call, request, [*answers, *refused] if refused else answers, explained, failed=failed or bool(refused)
+    )
+
+
+def _answer(
+    call: Call, request: Produce, answers: list[ProducedTopic], explained: list[RefusedAt], *, failed: bool
+) -> list[Part] | ProduceResponse:
+    if request.acks == 0:
         if failed:
             call.connection.close()
         return []
@@ -94,18 +107,18 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
     return [encode_produced(call.correlation_id, call.api_version, answers, 0)]
 
 
-def _with_reason(partition: Partition | ErrorCode, why: ErrorCode | Refusal) -> ErrorCode | Refusal:
+def _with_reason(partition: Partition | ErrorCode, why: ErrorCode | RefusedBatch) -> ErrorCode | RefusedBatch:
     """The same error; where the disk is the cause it says so, as clients try again for minutes."""
     if why is not ErrorCode.KAFKA_STORAGE_ERROR or not isinstance(partition, Partition):
         return why
     if partition.log.refusing:
-        return Refusal(why, "The log takes no records since a fault of its disk; the broker's log says which.")
-    return Refusal(why, "The disk of the log directory is full: records are refused until there is room.")
+        return RefusedBatch(why, "The log takes no records since a fault of its disk; the broker's log says which.")
+    return RefusedBatch(why, "The disk of the log directory is full: records are refused until there is room.")
 
 
-def _refused(call: Call, partition: Partition | ErrorCode, why: ErrorCode | Refusal) -> ErrorCode:
+def _refused(call: Call, partition: Partition | ErrorCode, why: ErrorCode | RefusedBatch) -> ErrorCode:
     """The error code of a refusal; it is counted if the partition is here."""
-    error = why.error if isinstance(why, Refusal) else why
+    error = why.error if isinstance(why, RefusedBatch) else why
     if isinstance(partition, Partition):
         partition.traffic.failed_produces += 1
         if error == ErrorCode.KAFKA_STORAGE_ERROR and not partition.log.refusing:  # only for lack of room

@@ -12,7 +12,7 @@ from ottla.broker.coordinators.verification import NOT_THE_OWNER, Question
 from ottla.broker.requests.topic_answers import answered, merged
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.kernel.shards import Writer, coordinator_error
+from ottla.kernel.shards import TransactionalWriter, coordinator_error
 from ottla.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -83,7 +83,7 @@ async def _commit(
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if request.producer_epoch < 0:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    writer = Writer(request.producer_id, request.producer_epoch, guard)
+    writer = TransactionalWriter(request.producer_id, request.producer_epoch, guard)
     answer: TxnOffsetCommitResponse | ErrorCode = await node.groups.ask(
         request.group_id,
         lambda shard, ticket, now: shard.commit_in_transaction(request, topic_ids, writer, ticket, now),

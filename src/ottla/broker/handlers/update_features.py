@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.cluster.commands import FeatureUpdate, UpdateFeatures, UpgradeType
+from ottla.cluster.commands import FeatureChange, FeatureUpdate, UpdateFeatures
 from ottla.cluster.features import update
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.update_features import (
@@ -20,7 +20,7 @@ from ottla.messages.update_features import (
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
-_KINDS = {kind.value: kind for kind in UpgradeType}
+_KINDS = {kind.value: kind for kind in FeatureChange}
 _RESULTS_UNTIL = 1
 
 
@@ -44,6 +44,6 @@ async def handle(call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesRe
 
 def _update(asked: FeatureUpdateKey, version: int) -> FeatureUpdate:
     if version == 0:
-        kind = UpgradeType.SAFE_DOWNGRADE if asked.allow_downgrade else UpgradeType.UPGRADE
+        kind = FeatureChange.SAFE_DOWNGRADE if asked.allow_downgrade else FeatureChange.UPGRADE
         return FeatureUpdate(asked.feature, asked.max_version_level, kind)
     return FeatureUpdate(asked.feature, asked.max_version_level, _KINDS.get(asked.upgrade_type))

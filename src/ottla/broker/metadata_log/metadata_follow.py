@@ -15,8 +15,8 @@ from ottla.broker.metadata_log.command_queue import APPEND_COMMANDS, Applied, Co
 from ottla.broker.metadata_log.lease import Lease
 from ottla.broker.metadata_log.store_trouble import StoreTrouble
 from ottla.broker.waiting import Deadlines
-from ottla.cluster.caretaker import Caretaker, Incarnation
-from ottla.cluster.commands import Command, NewCluster, RegisterBroker, Writer
+from ottla.cluster.caretaker import BrokerIncarnation, Caretaker
+from ottla.cluster.commands import Command, CommandWriter, NewCluster, RegisterBroker
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -60,7 +60,7 @@ class MetadataFollow:
         """Called when all entries read are applied; looks at the state and makes the broker fit it."""
         self.on_fatal: Callable[[str], None] = _raise
         """Called with a sentence when this broker must stop, because the log has an entry that it cannot read."""
-        self.refusing: Callable[[], frozenset[Incarnation]] = frozenset
+        self.refusing: Callable[[], frozenset[BrokerIncarnation]] = frozenset
         """Incarnations that closed their connections and refuse new ones (rule C8)."""
         self.upkeep: Upkeep | None = None
         """The caretaker's work in a cluster without faults; nothing of it is done before this is set."""
@@ -149,8 +149,8 @@ class MetadataFollow:
             return None
         return crc32c(entries[0].body) if entries else None
 
-    def writer(self) -> Writer:
-        return Writer(self.broker, self.broker_epoch)
+    def writer(self) -> CommandWriter:
+        return CommandWriter(self.broker, self.broker_epoch)
 
     def rank(self) -> int:
         """The rank of this broker among the live ones; 0 for the caretaker."""

@@ -29,7 +29,7 @@ _CODECS = {
 }
 
 
-class Refusal:
+class RefusedBatch:
     """A refused batch and its error, with the faulty records if there are any (Produce version 8 on)."""
 
     __slots__ = ("error", "message", "record_errors")
@@ -54,7 +54,7 @@ class Admission:
         self._after_ms = config.message_timestamp_after_max_ms
         self._as_it_came = config.compression_type == "producer" and not self._append_time
 
-    def admit(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
+    def admit(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | RefusedBatch:
         """The single batch in `records`, ready for the log, or the refusal.
 
         The usual sound batch is recognized in one go (bench/hot_path.py); all others go to `_judge`, which finds their
@@ -63,7 +63,7 @@ class Admission:
         usual = self._usual(records, wall_ms, 0)
         return self._judge(records, wall_ms) if usual is None else usual
 
-    def admit_transactional(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | Refusal:
+    def admit_transactional(self, records: memoryview | None, wall_ms: int) -> Batch | ErrorCode | RefusedBatch:
         """Like `admit`, for a request with a transactional id."""
         usual = self._usual(records, wall_ms, TRANSACTIONAL_BIT)
         if usual is not None and usual.producer_id >= 0:
@@ -101,7 +101,7 @@ class Admission:
 
     def _judge(
         self, records: memoryview | None, wall_ms: int, *, transactional: bool = False
-    ) -> Batch | ErrorCode | Refusal:
+    ) -> Batch | ErrorCode | RefusedBatch:
         batch = produced_batch(records)
         if isinstance(batch, ErrorCode):
             return batch
@@ -109,7 +109,7 @@ class Admission:
         if error:
             return self._too_large(batch) if error == ErrorCode.MESSAGE_TOO_LARGE else error
         if batch.is_transactional and not transactional:
-            return Refusal(
+            return RefusedBatch(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "The records are part of a transaction, and the request names no transactional id.",
             )
@@ -122,7 +122,7 @@ class Admission:
             append_time=self._append_time,
         )
         if seen.error:
-            return Refusal(seen.error, seen.message, seen.record_errors)
+            return RefusedBatch(seen.error, seen.message, seen.record_errors)
         wanted = self._config.compression_type
         if wanted != "producer" and _CODECS[wanted] != batch.compression:
             batch = _recompressed(batch, _CODECS[wanted], self._config)
@@ -132,8 +132,8 @@ class Admission:
             return batch.stamped(max_timestamp=seen.max_timestamp, append_time=False)
         return batch
 
-    def _too_large(self, batch: Batch) -> Refusal:
-        return Refusal(
+    def _too_large(self, batch: Batch) -> RefusedBatch:
+        return RefusedBatch(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"The batch has {batch.size} bytes, and the topic takes at most {self._max_bytes} (max.message.bytes).",
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
 from ottla.storage.log import FULL_DISK
-from ottla.storage.maintenance.cleaning import Damaged, Progress, clean
+from ottla.storage.maintenance.cleaning import CleanedBytes, Damaged, clean
 from ottla.storage.maintenance.compaction import CompactionPlan, CompactionResult, discard, install, plan_compaction
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class InTurns:
     def stop(self) -> None:
         self._stopped = True
 
-    def _turn(self, steps: Iterator[Progress | CompactionResult], slot: Slot[CompactionResult | None]) -> None:
+    def _turn(self, steps: Iterator[CleanedBytes | CompactionResult], slot: Slot[CompactionResult | None]) -> None:
         left = _TURN_BYTES
         try:
             for step in steps:

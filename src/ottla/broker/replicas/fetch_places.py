@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.kernel.ids import BrokerId, EndOffset, LeaderEpoch, SyncedOffset
-from ottla.replication.follower import Asked
+from ottla.replication.follower import SentFetch
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 FIRST_BACK_OFF_MS = 10
 Key = tuple[bytes, int]
-Place = tuple[Asked, int]
+Place = tuple[SentFetch, int]
 """The fetch of one partition, and the start of our log on disk."""
-_NOT_ON_DISK: Place = (Asked(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1), -1), -1)
-_SAY_AGAIN: Place = (Asked(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2), -1), -1)
+_NOT_ON_DISK: Place = (SentFetch(BrokerId(-1), LeaderEpoch(-1), SyncedOffset(-1), -1), -1)
+_SAY_AGAIN: Place = (SentFetch(BrokerId(-2), LeaderEpoch(-2), SyncedOffset(-2), -1), -1)
 """Stands for a partition that the next fetch removes from the leader's session and adds again: the leader does not
 repeat what it has told, and its last answer may not have been applied here."""
 _LOOK_AT_ALL_MS = 5000

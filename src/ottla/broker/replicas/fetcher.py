@@ -30,10 +30,10 @@ from ottla.records.header import LENGTH_AT
 from ottla.replication.follower import (
     Answered,
     Append,
-    Asked,
     BackOff,
     Failed,
     FollowerReplica,
+    SentFetch,
     Stale,
     StartOver,
     Truncate,
@@ -318,7 +318,7 @@ class LeaderFetch:
         if self._lowered:
             self._fetches.upkeep.note_lower_high_watermarks()
 
-    def _take_partition(self, key: Key, partition: Partition, asked: Asked, part: PartitionData) -> None:
+    def _take_partition(self, key: Key, partition: Partition, asked: SentFetch, part: PartitionData) -> None:
         follower, held = partition.follower, partition.log
         if follower is None:
             return

@@ -26,7 +26,7 @@ _UNDECIDED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE)
 """Errors of unknown outcome: after a timeout or a stop the entries may still get into the log."""
 
 
-class Coordinating(Protocol):
+class PartitionCoordinators(Protocol):
     """The coordinators of this broker: coordinators/leading.py."""
 
     def is_for(self, topic: str) -> bool:
@@ -45,7 +45,7 @@ class InSyncSets:
     def __init__(
         self,
         around: Environment,
-        coordinating: Coordinating,
+        coordinating: PartitionCoordinators,
         partitions: Callable[[], Iterator[Partition]],
         spoke_ms: Mapping[BrokerId, int],
     ) -> None:

@@ -18,7 +18,7 @@ from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.found import FoundPartition
 
 
-class Kept(NamedTuple):
+class MisnamedFolder(NamedTuple):
     """A folder that keeps a replica offline."""
 
     topic: Topic
@@ -33,7 +33,7 @@ class Misnamed(NamedTuple):
 
     strays: dict[str, str]
     """To be set aside, with the reasons."""
-    kept: dict[str, Kept]
+    kept: dict[str, MisnamedFolder]
 
 
 def held_by(found: FoundPartition, metadata: Metadata) -> tuple[Topic, int] | None:
@@ -78,5 +78,5 @@ def sort_misnamed(
             )
         else:
             replica = found._replace(topic=claimed.name, partition=at)
-            misnamed.kept[found.path] = Kept(claimed, replica, f"{reason}: {remedy}")
+            misnamed.kept[found.path] = MisnamedFolder(claimed, replica, f"{reason}: {remedy}")
     return misnamed

@@ -40,7 +40,7 @@ _LOOK_MS = 5
 _LATER_MS = 1000
 
 
-class Move:
+class ReplicaMove:
     """One moving replica."""
 
     __slots__ = (
@@ -76,7 +76,7 @@ class Move:
         return max(0, self.partition.log.end_offset - self.future.end_offset)
 
 
-class Replicas(Protocol):
+class MovableReplicas(Protocol):
     """The replicas here: reconcile.py."""
 
     @property
@@ -93,7 +93,7 @@ class ReplicaMoves:
         self,
         around: Environment,
         directories: LogDirectories,
-        replicas: Replicas,
+        replicas: MovableReplicas,
         removal: Removal,
         is_compacting: Callable[[Partition], bool],
     ) -> None:
@@ -103,11 +103,11 @@ class ReplicaMoves:
         self._replicas = replicas
         self._removal = removal
         self._is_compacting = is_compacting
-        self._moves: dict[Key, Move] = {}
+        self._moves: dict[Key, ReplicaMove] = {}
         self.warm: Warm = _is_warm
         self._running = self._stopped = False
 
-    def __iter__(self) -> Iterator[Move]:
+    def __iter__(self) -> Iterator[ReplicaMove]:
         return iter(self._moves.values())
 
     def holds(self, partition: Partition) -> bool:
@@ -145,7 +145,7 @@ class ReplicaMoves:
 
     def _begin(self, key: Key, partition: Partition, target: LogDirectory) -> None:
         moving.unmark(partition.log)
-        self._moves[key] = Move(partition, target, self._new_future(partition, target))
+        self._moves[key] = ReplicaMove(partition, target, self._new_future(partition, target))
         log.info("%s-%d begins to move to %s", partition.topic, partition.index, target.path)
         if not self._running:
             self._running = True
@@ -239,7 +239,7 @@ class ReplicaMoves:
                     break
         self._running = False
 
-    def _step(self, move: Move) -> int | None:
+    def _step(self, move: ReplicaMove) -> int | None:
         """Do some work; return the wait before the next step, or None if the move has ended."""
         try:
             return self._copy(move)
@@ -253,7 +253,7 @@ class ReplicaMoves:
             self._around.disk_failed(error)
             return _LATER_MS
 
-    def _copy(self, move: Move) -> int | None:
+    def _copy(self, move: ReplicaMove) -> int | None:
         around, current, future = self._around, move.partition.log, move.future
         if move.target.failed is not None:
             return _LATER_MS  # the directory is being taken offline
@@ -284,14 +284,14 @@ class ReplicaMoves:
             around.syncer.submit(future)
         return max(1, 1000 * copied // rate)
 
-    def _begin_again(self, move: Move) -> int:
+    def _begin_again(self, move: ReplicaMove) -> int:
         """Begin again with a new future log; on a full disk try again later."""
         self._removal.later()
         move.future = self._new_future(move.partition, move.target)
         move.dropped, move.syncing, move.unsynced_bytes, move.warm_from = False, False, 0, -1
         return _LOOK_MS
 
-    def _is_cold(self, move: Move, most: int) -> bool:
+    def _is_cold(self, move: ReplicaMove, most: int) -> bool:
         """True while the next piece is being read into memory: the loop does not wait for the disk (rule E6)."""
         if move.warm_from != move.future.end_offset:
             move.warm_from = move.future.end_offset
@@ -300,7 +300,7 @@ class ReplicaMoves:
                 piece.release()
         return move.warming > 0
 
-    def _later(self, move: Move, why: str) -> int:
+    def _later(self, move: ReplicaMove, why: str) -> int:
         if move.said != why:
             move.said = why
             log.warning("%s-%d waits on its way to %s: %s", *key_name(move), move.target.path, why)
@@ -313,7 +313,7 @@ class ReplicaMoves:
 
     # --- the swap ---
 
-    def _swap(self, move: Move) -> None:
+    def _swap(self, move: ReplicaMove) -> None:
         """Swap the logs in one turn, so that no append comes between. `_step` handles errors before `move_in`."""
         partition, future, target = move.partition, move.future, move.target
         current = partition.log
@@ -355,11 +355,11 @@ def _is_warm(piece: FileSlice, done: Callable[[], None]) -> bool:
     return True
 
 
-def _warmed(move: Move) -> None:
+def _warmed(move: ReplicaMove) -> None:
     move.warming -= 1
 
 
-def key_name(move: Move) -> tuple[str, int]:
+def key_name(move: ReplicaMove) -> tuple[str, int]:
     return move.partition.topic, move.partition.index
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.replicas.admission import Admission, Refusal
+from ottla.broker.replicas.admission import Admission, RefusedBatch
 from ottla.broker.replicas.readers import Readers
 from ottla.broker.waiting import CommitWaits
 from ottla.cluster.protection import INTERNAL_TOPICS
@@ -20,7 +20,7 @@ from ottla.metadata.state import NEVER_UNCLEAN, PartitionState
 from ottla.metrics.metric import Traffic
 from ottla.replication.follower import FollowerReplica
 from ottla.replication.in_sync import InSyncKeeper, Proposal
-from ottla.replication.leader import Diverged, LeaderReplica, Refused, ReplicaKey
+from ottla.replication.leader import Diverged, FetchRefused, LeaderReplica, ReplicaKey
 from ottla.storage.producers.producers import Guard
 from ottla.storage.values import Appended, Origin
 
@@ -213,7 +213,7 @@ class Partition:
 
     def receipt(
         self, replica: ReplicaKey, *, leader_epoch: int, last_epoch: int, synced_through: int, log_start: int
-    ) -> Diverged | Refused | None:
+    ) -> Diverged | FetchRefused | None:
         """Take a follower's fetch: it has all records below `synced_through` on disk, if they are our history (A1)."""
         assert self.leader is not None
         told = self.leader.on_fetch(
@@ -225,7 +225,7 @@ class Partition:
             now_ms=self._around.clock.mono_ms(),
             log_start=log_start,
         )
-        if isinstance(told, Diverged | Refused):
+        if isinstance(told, Diverged | FetchRefused):
             return told
         self._advance(told)
         self._starts_moved()
@@ -291,7 +291,7 @@ class Partition:
 
     # --- writing ---
 
-    def produce(self, records: memoryview | None, *, acks: int, wall_ms: int) -> Appended | ErrorCode | Refusal:
+    def produce(self, records: memoryview | None, *, acks: int, wall_ms: int) -> Appended | ErrorCode | RefusedBatch:
         """Append a producer's batch; refuses before it writes. `committed` waits for the rest of `acks=all`."""
         leader = self.leader
         if leader is None or not self._around.may_lead():
@@ -299,13 +299,13 @@ class Partition:
         if acks == ALL_IN_SYNC and not leader.enough_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         batch = self._admission.admit(records, wall_ms)
-        if batch.__class__ is Refusal or batch.__class__ is ErrorCode:
+        if batch.__class__ is RefusedBatch or batch.__class__ is ErrorCode:
             return batch
         return self.append(batch, Origin.CLIENT, wall_ms, awaited=acks == ALL_IN_SYNC)  # type: ignore[arg-type]
 
     def produce_in_transaction(
         self, records: memoryview | None, guard: Guard | None, *, acks: int, wall_ms: int
-    ) -> Appended | ErrorCode | Refusal:
+    ) -> Appended | ErrorCode | RefusedBatch:
         """Like `produce`, for a request with a transactional id; with the batch's guard, if it needs one."""
         leader = self.leader
         if leader is None or not self._around.may_lead():
@@ -313,7 +313,7 @@ class Partition:
         if acks == ALL_IN_SYNC and not leader.enough_in_sync:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         batch = self._admission.admit_transactional(records, wall_ms)
-        if isinstance(batch, Refusal | ErrorCode):
+        if isinstance(batch, RefusedBatch | ErrorCode):
             return batch
         return self.append(batch, Origin.CLIENT, wall_ms, guard=guard, awaited=acks == ALL_IN_SYNC)
 

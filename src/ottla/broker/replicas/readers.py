@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Watch(Protocol):
+class ReaderWatch(Protocol):
     """A reader's watch on the partition: broker/requests/fetch_sessions.py."""
 
     def mark(self) -> None:
@@ -19,17 +19,17 @@ class Readers:
     __slots__ = ("_listeners", "_watches", "replicas")
 
     def __init__(self) -> None:
-        self._watches: dict[Watch, None] = {}  # not a set: sessions must be told in the same order in every run
-        self.replicas: dict[Watch, None] = {}
+        self._watches: dict[ReaderWatch, None] = {}  # not a set: sessions must be told in the same order in every run
+        self.replicas: dict[ReaderWatch, None] = {}
         self._listeners: list[Callable[[int], None]] = []
 
-    def add(self, watch: Watch, *, follows: bool) -> None:
+    def add(self, watch: ReaderWatch, *, follows: bool) -> None:
         """Mark this watch when its reader sees a change; `follows` if that is a follower."""
         self._watches[watch] = None
         if follows:
             self.replicas[watch] = None
 
-    def remove(self, watch: Watch) -> None:
+    def remove(self, watch: ReaderWatch) -> None:
         self._watches.pop(watch, None)
         self.replicas.pop(watch, None)
 

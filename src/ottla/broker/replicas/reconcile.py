@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.replicas.directory_failures import DirectoryFailures
 from ottla.broker.replicas.fetcher import ReplicaFetches
-from ottla.broker.replicas.in_sync_sets import Coordinating as InSync
 from ottla.broker.replicas.in_sync_sets import InSyncSets
+from ottla.broker.replicas.in_sync_sets import PartitionCoordinators as InSync
 from ottla.broker.replicas.log_directories import LogDirectories
 from ottla.broker.replicas.log_upkeep import LogUpkeep
 from ottla.broker.replicas.moves import ReplicaMoves
@@ -44,7 +44,7 @@ log = logging.getLogger("ottla.replicas")
 _FEW = 2
 
 
-class Coordinating(InSync, Protocol):
+class LeaderCoordinators(InSync, Protocol):
     """The coordinators of this broker: coordinators/leading.py."""
 
     def started_leading(self, partition: Partition, before: BrokerId) -> None:
@@ -76,7 +76,7 @@ class Replicas:
         needed: str | None,
         peers: Peers,
         throttle: Throttle,
-        coordinating: Coordinating,
+        coordinating: LeaderCoordinators,
         care: Care,
     ) -> None:
         """`needed`: the log directory that the broker needs to go on. `throttle` limits replicas that catch up."""

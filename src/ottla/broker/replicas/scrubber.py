@@ -17,10 +17,11 @@ from ottla.kernel.seams import Clock, Disk
 from ottla.kernel.story import Slot, run_story
 from ottla.storage.log import FULL_DISK, Log
 from ottla.storage.maintenance.index_scrub import RebuiltIndexes
-from ottla.storage.maintenance.scrub import Finding, check_all
+from ottla.storage.maintenance.scrub import ScrubFinding, check_all
 from ottla.storage.segment.aborted import seal_of
-from ottla.storage.segment.closed import ClosedSegment, Progress
-from ottla.storage.segment.segment import LOG, Segment
+from ottla.storage.segment.closed import CheckedBytes, ClosedSegment
+from ottla.storage.segment.names import LOG
+from ottla.storage.segment.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment
@@ -44,7 +45,7 @@ _MOST_SENT = 10_000
 class ScrubWork(Protocol):
     """Checks segments somewhere; raises OSError if that fails."""
 
-    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[Finding]]: ...
+    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[ScrubFinding]]: ...
 
     def stop(self) -> None:
         """End a running check; it loses nothing."""
@@ -58,19 +59,21 @@ class ScrubInTurns:
         self._clock = clock
         self._stopped = False
 
-    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[Finding]]:
-        slot: Slot[list[Finding]] = Slot()
+    def run(self, segments: Sequence[ClosedSegment], *, max_bytes_per_second: float) -> Slot[list[ScrubFinding]]:
+        slot: Slot[list[ScrubFinding]] = Slot()
         self._turn(check_all(self._disk, segments), [], slot)
         return slot
 
     def stop(self) -> None:
         self._stopped = True
 
-    def _turn(self, steps: Iterator[Progress | Finding], found: list[Finding], slot: Slot[list[Finding]]) -> None:
+    def _turn(
+        self, steps: Iterator[CheckedBytes | ScrubFinding], found: list[ScrubFinding], slot: Slot[list[ScrubFinding]]
+    ) -> None:
         left = _TURN_BYTES
         try:
             for step in steps:
-                if isinstance(step, Finding):
+                if isinstance(step, ScrubFinding):
                     found.append(step)
                     continue
                 left -= step.bytes
@@ -279,7 +282,7 @@ class Scrubber:
             return
         self._around.clock.call_soon(self.round)
 
-    def _take(self, chosen: _Chosen, finding: Finding) -> None:
+    def _take(self, chosen: _Chosen, finding: ScrubFinding) -> None:
         """A segment is damaged: refuse reads of it from now on, and repair it."""
         partition, segment = chosen.partition, chosen.segment
         replicas = self._replicas
@@ -300,7 +303,7 @@ class Scrubber:
         partition.mark()
         self._repairs.look(partition)
 
-    def _take_active(self, chosen: _Chosen, finding: Finding) -> None:
+    def _take_active(self, chosen: _Chosen, finding: ScrubFinding) -> None:
         """Close a damaged last segment and check again: a cut meanwhile is no damage. Its indexes are no files yet."""
         partition = chosen.partition
         here = self._replicas.by_id.get((partition.topic_id, partition.index)) is partition

@@ -24,7 +24,7 @@ from ottla.storage.directory.move_notes import MOVING, write_doubt
 log = logging.getLogger("ottla.replicas")
 
 
-class Ages(Protocol):
+class KnownAges(Protocol):
     """Knowledge of how old log directories are."""
 
     def is_older(self, directory: LogDirectory) -> bool:
@@ -34,7 +34,7 @@ class Ages(Protocol):
         """True if the broker last ran without the directory."""
 
 
-class Place(NamedTuple):
+class ReplicaFolder(NamedTuple):
     """A folder of a replica, and the log directory that it is in."""
 
     found: FoundPartition
@@ -57,19 +57,19 @@ def sort_twins(
     online: Sequence[LogDirectory],
     topic_of: Callable[[FoundPartition], Topic | None],
     known: Collection[str],
-    ages: Ages,
+    ages: KnownAges,
 ) -> Twins:
     """Sort the folders of replicas that lie in several directories and were not being moved between them.
 
     `known`: ids of the directories in this broker's last registration.
     """
     twins = Twins(set(), {}, {})
-    places: dict[tuple[bytes | None, TopicPartition], list[Place]] = {}
+    places: dict[tuple[bytes | None, TopicPartition], list[ReplicaFolder]] = {}
     for directory in online:
         for found in directory.found:
             if topic_of(found) is not None:
                 key = found.topic_id, TopicPartition(found.topic, found.partition)
-                places.setdefault(key, []).append(Place(found, directory))
+                places.setdefault(key, []).append(ReplicaFolder(found, directory))
     here = {directory.directory_id for directory in online}
     for several in places.values():
         left = _without_unneeded(disk, several, known, ages, twins) if len(several) > 1 else several
@@ -87,8 +87,8 @@ def sort_twins(
 
 
 def _without_unneeded(
-    disk: Disk, several: Sequence[Place], known: Collection[str], ages: Ages, twins: Twins
-) -> list[Place]:
+    disk: Disk, several: Sequence[ReplicaFolder], known: Collection[str], ages: KnownAges, twins: Twins
+) -> list[ReplicaFolder]:
     """The places that may be the replica: not those in older directories, nor those that never held a record."""
     lesser = [place for place in several if ages.is_older(place.directory) or ages.was_away(place.directory)]
     current = [place for place in several if place not in lesser]
@@ -112,7 +112,7 @@ def _without_unneeded(
     return left
 
 
-def _is_a_move(places: Sequence[Place]) -> bool:
+def _is_a_move(places: Sequence[ReplicaFolder]) -> bool:
     """True if these are the two halves of one move; storage/directory/moving.py decides between them."""
     if len(places) != 2:
         return False
@@ -120,7 +120,7 @@ def _is_a_move(places: Sequence[Place]) -> bool:
     return one.beside == there.directory_id or other.beside == here.directory_id
 
 
-def _has_held(disk: Disk, place: Place) -> bool:
+def _has_held(disk: Disk, place: ReplicaFolder) -> bool:
     """True if the folder has held a record, or cannot be read: then it may have held one."""
     found, directory = place
     name = TopicPartition(found.topic, found.partition)
@@ -131,7 +131,7 @@ def _has_held(disk: Disk, place: Place) -> bool:
     return True
 
 
-def _doubt(disk: Disk, places: Sequence[Place], twins: Twins) -> None:
+def _doubt(disk: Disk, places: Sequence[ReplicaFolder], twins: Twins) -> None:
     """Mark each of these folders as possibly the replica, with a note in each."""
     name = TopicPartition(places[0].found.topic, places[0].found.partition)
     for place in places:

@@ -6,11 +6,15 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.requests.request_times import NOT_TIMED
+from ottla.groups.values import everything
 from ottla.schema.codec import encoder
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.requests.services import Services
+    from ottla.kernel.acls import Operation, ResourceKind
     from ottla.kernel.ids import BrokerId
     from ottla.wire.connection import Part, ServerConnection
 
@@ -48,6 +52,23 @@ class Call:
             return None
         broker = self.node.metadata.brokers.get(connection.peer)
         return connection.peer if broker is not None and broker.epoch == connection.peer_epoch else None
+
+    def may(self, operation: Operation, resource: ResourceKind, name: str, *, told: bool = True) -> bool:
+        """True if the caller may do this with a resource; wire/checks.py lists what each API asks for.
+
+        Everybody may without an authorizer, and so may brokers. `told` is False where a refusal only leaves something
+        out of an answer: the log says nothing of it then.
+        """
+        rights = self.node.rights
+        return rights is None or self.peer is not None or rights.may(self, operation, resource, name, told=told)
+
+    @property
+    def sees(self) -> Callable[[str], bool]:
+        """Tells of a topic's name whether the caller may know of the topic: of something that outlives the request."""
+        rights = self.node.rights
+        if rights is None or self.peer is not None:
+            return everything
+        return rights.seen_by(self.principal, self.connection.peer_host)
 
     @property
     def client_id(self) -> str:

@@ -16,7 +16,7 @@ from ottla.cluster.topics import name_error
 from ottla.config.describe import text_of
 from ottla.config.group import GroupConfig
 from ottla.config.known import broker_options
-from ottla.config.option import ConfigError, Kind, Option, Scope, integer, nearest
+from ottla.config.option import ConfigError, Option, OptionKind, Scope, integer, nearest
 from ottla.config.resolve import Layers, group_problems, topic_problems
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -118,7 +118,7 @@ def _checked_edit(
         return ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {edit.name}")
     declared = options.get(edit.name)
     if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
-        if declared is None or declared.kind is not Kind.LIST:
+        if declared is None or declared.kind is not OptionKind.LIST:
             return ApiError(
                 ErrorCode.INVALID_CONFIG,
                 f"Can't {operation.name} to key {edit.name} because its type is not LIST.",

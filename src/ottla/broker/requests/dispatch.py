@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Coroutine
+from functools import partial
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError
@@ -195,6 +196,10 @@ class Dispatch:
 
     def _start(self, call: Call, request: Any, *, is_long: bool) -> None:
         handler = self._handlers.get(call.api_key) or self._load(call.api_key)
+        if self._services.rights is not None:
+            from ottla.broker.requests.authorised import authorised
+
+            handler = partial(authorised, handler)
         story = handler(call, request) if not is_long else self._in_turns(handler, call, request)
         try:
             slot = story.send(None)

@@ -74,7 +74,9 @@ class Watch:
 class Session:
     """The watches of one reader, the marked ones, and the waiting fetch."""
 
-    __slots__ = ("by_id", "dirty", "epoch", "id", "principal", "replica", "used_ms", "waiting", "wakeups", "watches")
+    __slots__ = (
+        "by_id", "dirty", "epoch", "id", "principal", "replica", "rights", "used_ms", "waiting", "wakeups", "watches",
+    )  # fmt: skip
 
     def __init__(self, session_id: int, principal: str, wakeups: Wakeups, *, by_id: bool) -> None:
         self.id = session_id
@@ -87,6 +89,8 @@ class Session:
         self.dirty: OrderedDict[Watch, None] = OrderedDict()
         """Marked watches, first in, first out: a partition that was sent goes to the end, so that none starves."""
         self.used_ms = 0
+        self.rights = -1
+        """The version of the rights at the last look."""
         self.wakeups = wakeups
         self.waiting: Slot[None] | None = None
         """The wait of the fetch that has found too little so far."""
@@ -101,6 +105,13 @@ class Session:
             watch.move(asked)
         watch.mark()
         return watch
+
+    def allowed_at(self, version: int) -> None:
+        """Look at every watch if the rights have changed since the last look."""
+        if self.rights != version:
+            self.rights = version
+            for watch in self.watches.values():
+                watch.mark()
 
     def forget(self, name: str, topic_id: bytes, index: int) -> None:
         watch = self.watches.pop((name, topic_id, index), None)

@@ -13,7 +13,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, OTHER, Login, Mechanism, Stage, Stepped
+from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, OTHER, Login, LoginStage, Mechanism, Stepped
 from ottla.access.mechanisms.plain import PlainServer
 from ottla.access.mechanisms.scram import HASHES, NUMBERS, ScramServer
 from ottla.broker.requests.call import Call, encode
@@ -98,7 +98,7 @@ class Gate:
     def serve(self, connection: ServerConnection, frame: memoryview) -> None:
         """Serve one frame. What may not come closes the connection, with one line in the log."""
         login: GatedLogin = connection.login
-        if login.stage is Stage.PROVEN and login.expires_mono_ms is not None:
+        if login.stage is LoginStage.PROVEN and login.expires_mono_ms is not None:
             login.expire(self._services.clock.mono_ms())
         try:
             self._serve(connection, login, frame)
@@ -107,7 +107,7 @@ class Gate:
             connection.close()
 
     def _serve(self, connection: ServerConnection, login: GatedLogin, frame: memoryview) -> None:
-        if login.raw and login.stage in (Stage.PROVING, Stage.REPROVING):
+        if login.raw and login.stage in (LoginStage.PROVING, LoginStage.REPROVING):
             self._raw_token(connection, login, bytes(frame))
             return
         key, version, correlation_id, _ = _HEAD.unpack_from(frame)
@@ -115,10 +115,10 @@ class Gate:
             self._of_peer(connection, login, key, frame)
             return
         kind = _KINDS.get(key, OTHER)
-        if login.stage is Stage.PROVEN and kind in (OTHER, API_VERSIONS):
+        if login.stage is LoginStage.PROVEN and kind in (OTHER, API_VERSIONS):
             self._dispatch.serve(connection, frame)
             return
-        if login.stage is Stage.PROVEN and kind is AUTHENTICATE:
+        if login.stage is LoginStage.PROVEN and kind is AUTHENTICATE:
             call = Call(self._services, connection, key, version, correlation_id)
             self._answer(call, SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
             return
@@ -147,7 +147,7 @@ class Gate:
         """During the tokens Kafka answers a wrong request with an error of its own shape; else it closes."""
         log.warning("%s: API %d may not come now (%s); closed", connection.name, key, login.stage.value)
         answered = key == SASL_HANDSHAKE_KEY and version in APIS[key].served
-        if login.stage not in (Stage.PROVING, Stage.REPROVING) or not answered:
+        if login.stage not in (LoginStage.PROVING, LoginStage.REPROVING) or not answered:
             connection.close()
             return
         login.end()
@@ -167,12 +167,12 @@ class Gate:
 
     def _handshake(self, call: Call, login: GatedLogin, request: SaslHandshakeRequest, frame: memoryview) -> None:
         connection = call.connection
-        if request.mechanism == PEER_MECHANISM and login.stage is Stage.UNPROVEN:
+        if request.mechanism == PEER_MECHANISM and login.stage is LoginStage.UNPROVEN:
             login.as_peer = True
             self._dispatch.serve(connection, frame)
             return
         answer = login.handshake(request.mechanism, call.api_version, self._services.clock.mono_ms())
-        if login.stage is Stage.ENDED:
+        if login.stage is LoginStage.ENDED:
             log.warning("%s asks for SASL's %.40r; closed", connection.name, request.mechanism)
             connection.close_after_answer()
         self._answer(call, SaslHandshakeResponse(error_code=answer.code, mechanisms=list(answer.mechanisms)))
@@ -206,7 +206,7 @@ class Gate:
         if stepped.code != ErrorCode.NONE:
             self.refused += 1
             log.warning("%s: login refused: %s", connection.name, stepped.log or stepped.message)
-        elif login.stage is Stage.PROVEN:
+        elif login.stage is LoginStage.PROVEN:
             assert login.principal is not None
             self.logged_in += 1
             connection.principal = login.principal

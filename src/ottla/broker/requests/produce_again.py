@@ -15,7 +15,7 @@ from ottla.storage.values import Appended
 from ottla.wire.hot_answers import not_produced
 
 if TYPE_CHECKING:
-    from ottla.broker.requests.request_times import Timing
+    from ottla.broker.requests.request_times import RequestTiming
     from ottla.broker.requests.services import Services
     from ottla.wire.connection import Exchange, Part, ServerConnection
     from ottla.wire.hot_shape import ProduceShape
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PRODUCE = 0
 
 
-class Waiting:
+class WaitingProduce:
     """A Produce with `acks=all` that waits for its commit, in the partition's waits."""
 
     __slots__ = ("_appended", "_connection", "_correlation_id", "_exchange", "_index", "_services", "_shape")
@@ -79,7 +79,7 @@ class _Timed:
 
     __slots__ = ("_timing", "_waiting")
 
-    def __init__(self, waiting: Waiting, timing: Timing) -> None:
+    def __init__(self, waiting: WaitingProduce, timing: RequestTiming) -> None:
         self._waiting = waiting
         self._timing = timing
 
@@ -95,9 +95,12 @@ def produce_again(
     index: int,
     records: memoryview,
     correlation_id: int,
-    timing: Timing | None = None,
+    timing: RequestTiming | None = None,
 ) -> bool:
     """True if the request was taken; False leaves it untouched, for the story to answer."""
+    rights = services.rights
+    if rights is not None and rights.version() != shape.allowed_at:
+        return False
     replicas = services.replicas
     partition = (replicas.by_id if shape.by_id else replicas.by_name).get((shape.topic, index))  # type: ignore[arg-type]
     if partition is None or partition.is_internal:
@@ -115,7 +118,7 @@ def produce_again(
         leader = partition.leader
         assert leader is not None
         if leader.high_watermark < appended.next_offset:
-            waiting = Waiting(services, connection, connection.expect(), shape, index, correlation_id, appended)
+            waiting = WaitingProduce(services, connection, connection.expect(), shape, index, correlation_id, appended)
             waiter = waiting if timing is None else _Timed(waiting, timing)
             partition.waits.put(appended.next_offset, services.clock.mono_ms() + shape.timeout_ms, waiter)
             return True

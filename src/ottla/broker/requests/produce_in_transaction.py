@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.coordinators.verification import NOT_THE_OWNER, Question
-from ottla.broker.replicas.admission import Refusal
+from ottla.broker.replicas.admission import RefusedBatch
 from ottla.broker.replicas.partition import Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
@@ -40,18 +40,18 @@ _NOT_NOW = frozenset(
 """Errors after which clients retry. The last two: the coordinator does not know yet of a partition led here."""
 
 
-class Cleared(NamedTuple):
+class ClearedProduce(NamedTuple):
     """The request as it may be appended, with a guard or a refusal for each batch that needs one."""
 
     request: Produce
-    guards: dict[Place, Guard | ErrorCode | Refusal]
+    guards: dict[Place, Guard | ErrorCode | RefusedBatch]
 
     def append(
         self, partition: Partition, place: Place, records: memoryview | None, acks: int, wall_ms: int
-    ) -> Appended | ErrorCode | Refusal:
+    ) -> Appended | ErrorCode | RefusedBatch:
         """Append a batch, unless its coordinator has refused it."""
         guard = self.guards.get(place)
-        if isinstance(guard, ErrorCode | Refusal):
+        if isinstance(guard, ErrorCode | RefusedBatch):
             return guard
         return partition.produce_in_transaction(records, guard, acks=acks, wall_ms=wall_ms)
 
@@ -66,26 +66,28 @@ class _First(NamedTuple):
     guard: Guard
 
 
-async def clear(call: Call, request: Produce) -> Cleared:
+async def clear(call: Call, request: Produce) -> ClearedProduce:
     """Ask the coordinator about the partitions in which the transaction is not open yet."""
     if not call.node.has_transactions:
-        return _all_refused(request, Refusal(ErrorCode.INVALID_TXN_STATE, "Not every broker has transactions yet."))
+        return _all_refused(
+            request, RefusedBatch(ErrorCode.INVALID_TXN_STATE, "Not every broker has transactions yet.")
+        )
     found = _look(call, request)
     producers = {each.producer for each in found.firsts}
     if len(found.producers) > 1:
         return _all_refused(request, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    guards: dict[Place, Guard | ErrorCode | Refusal] = dict(found.refused)
+    guards: dict[Place, Guard | ErrorCode | RefusedBatch] = dict(found.refused)
     adds = call.api_version >= _ADDS_SINCE
     asks = adds or call.node.config.transaction_partition_verification_enable
     guards |= {each.place: each.guard for each in found.firsts}
     if not producers or not asks:
-        return Cleared(request, guards)
+        return ClearedProduce(request, guards)
     assert request.transactional_id is not None
     (producer,) = producers
     partitions = frozenset(each.partition for each in found.firsts)
     question = Question(request.transactional_id, *producer, partitions, adds)
     if call.node.verification.confirmed(question):
-        return Cleared(request, guards)
+        return ClearedProduce(request, guards)
     asked = run_story(call.node.verification.ask(question))
     if not asked.full:
         call.blocks = True
@@ -98,7 +100,7 @@ async def clear(call: Call, request: Produce) -> Cleared:
             each.replica.log.producers.forget_guard(each.producer[0], each.guard)
         if error:
             guards[each.place] = _told(error, call.api_version)
-    return Cleared(request, guards)
+    return ClearedProduce(request, guards)
 
 
 class _Found(NamedTuple):
@@ -131,7 +133,7 @@ def _look(call: Call, request: Produce) -> _Found:
     return found
 
 
-def _told(error: ErrorCode, version: int) -> ErrorCode | Refusal:
+def _told(error: ErrorCode, version: int) -> ErrorCode | RefusedBatch:
     """The coordinator's error as a code that this version's clients know."""
     if error == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -139,12 +141,12 @@ def _told(error: ErrorCode, version: int) -> ErrorCode | Refusal:
         return ErrorCode.INVALID_TXN_STATE
     if error in _NOT_NOW or (error == ErrorCode.CONCURRENT_TRANSACTIONS and version < _ADDS_SINCE):
         why = f"Unable to verify the partition has been added to the transaction: {error.message}"
-        return Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, why)
+        return RefusedBatch(ErrorCode.NOT_ENOUGH_REPLICAS, why)
     return error
 
 
-def _all_refused(request: Produce, why: ErrorCode | Refusal) -> Cleared:
-    return Cleared(
+def _all_refused(request: Produce, why: ErrorCode | RefusedBatch) -> ClearedProduce:
+    return ClearedProduce(
         request,
         {
             (topic_place, place): why

@@ -15,7 +15,7 @@ from ottla.messages.produce import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.replicas.admission import Refusal
+    from ottla.broker.replicas.admission import RefusedBatch
     from ottla.broker.requests.call import Call
     from ottla.wire.hot import ProducedTopic
 
@@ -27,7 +27,7 @@ class RefusedAt(NamedTuple):
 
     topic: int
     partition: int
-    refusal: Refusal
+    refusal: RefusedBatch
 
 
 def explain(call: Call, answers: list[ProducedTopic], explained: list[RefusedAt]) -> ProduceResponse:

@@ -31,12 +31,12 @@ class RequestTimes:
             times = self.by_key[api_key] = Histogram()
         times.add_ns(self.now_ns() - began_ns)
 
-    def begin(self, api_key: int) -> Timing:
+    def begin(self, api_key: int) -> RequestTiming:
         """Begin to time a request; the returned value ends it without knowing this object."""
-        return Timing(self, api_key, self.now_ns())
+        return RequestTiming(self, api_key, self.now_ns())
 
 
-class Timing:
+class RequestTiming:
     """One timed request."""
 
     __slots__ = ("_api_key", "_began_ns", "_times")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.endpoints import Endpoints
     from ottla.broker.requests.fetch_sessions import FetchSessions
     from ottla.broker.requests.metadata_fragments import Fragments
+    from ottla.broker.requests.rights import Rights
     from ottla.config.resolve import Layers
 
 
@@ -60,6 +61,8 @@ class Services(Environment):
     endpoints: Endpoints
     fetch_sessions: FetchSessions
     fragments: Fragments
+    rights: Rights | None = None
+    """The rights of clients; None where everybody may do everything."""
 
     @property
     def layers(self) -> Layers:

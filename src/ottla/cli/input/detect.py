@@ -6,7 +6,7 @@ import csv
 import json
 
 from ottla.cli.faults import BadInput, Misuse
-from ottla.cli.input.sources import Source, extension
+from ottla.cli.input.sources import InputSource, extension
 
 LINES, JSON_LINES, CSV, TSV, AVRO, PARQUET, RECORDS = "lines", "jsonl", "csv", "tsv", "avro", "parquet", "json"
 FORMATS = (LINES, JSON_LINES, CSV, TSV, AVRO, PARQUET, RECORDS)
@@ -34,7 +34,7 @@ BY_EXTENSION = {
 _BINARY = {b"Obj\x01": AVRO, b"PAR1": PARQUET}
 
 
-def detect(source: Source, *, key: str | None, needs_fields: bool) -> str:
+def detect(source: InputSource, *, key: str | None, needs_fields: bool) -> str:
     """The format of a source for which none was given.
 
     Standard input, .txt and .log are lines unless they are binary, or an option names a field of their first line.

@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 from ottla.cli.command import counted
 from ottla.cli.faults import BadInput
-from ottla.cli.input.sources import Source
+from ottla.cli.input.sources import InputSource
 
 ENVELOPE = frozenset({"topic", "partition", "offset"})
 """Members of a record as `ottla consume --format json` and kcat's -J print it."""
@@ -20,7 +20,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Row(NamedTuple):
+class InputRow(NamedTuple):
     """One object of an input: its fields, and its bytes as they stood there if it had any."""
 
     place: str
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     text: bytes | None = None
 
 
-def line_blocks(source: Source, *, keep_returns: bool = False) -> Iterator[list[bytes]]:
+def line_blocks(source: InputSource, *, keep_returns: bool = False) -> Iterator[list[bytes]]:
     """The lines of each chunk, without their ends (`\\n` or `\\r\\n`); the last one may lack its end.
 
     `keep_returns`: a `\\r` before the end stays.
@@ -62,7 +62,7 @@ def each_made(items: Iterable[T], make: Callable[[T], R]) -> Iterator[list[R]]:
     yield made
 
 
-def numbered_lines(source: Source) -> Iterator[list[tuple[int, bytes]]]:
+def numbered_lines(source: InputSource) -> Iterator[list[tuple[int, bytes]]]:
     """The lines of each chunk with their numbers."""
     number = 1
     for lines in line_blocks(source):
@@ -70,13 +70,13 @@ def numbered_lines(source: Source) -> Iterator[list[tuple[int, bytes]]]:
         number += len(lines)
 
 
-def json_rows(source: Source, *, envelopes: bool) -> Iterator[list[Row]]:
+def json_rows(source: InputSource, *, envelopes: bool) -> Iterator[list[InputRow]]:
     """The objects of JSON lines; empty lines are left out. `envelopes`: take records as `consume` prints them as well.
 
     Numbers with a fraction keep their digits.
     """
 
-    def row(line: tuple[int, bytes]) -> Row:
+    def row(line: tuple[int, bytes]) -> InputRow:
         place = f"{source.name}, line {line[0]}"
         fields = json_object(line[1], place)
         if not envelopes and is_envelope(fields):
@@ -84,7 +84,7 @@ def json_rows(source: Source, *, envelopes: bool) -> Iterator[list[Row]]:
                 f"{place} is a record with its topic, partition and offset, as `ottla consume --format json` or "
                 "kcat -J prints it: --input json writes the record again, --input jsonl the whole object as a value"
             )
-        return Row(place, fields, line[1])
+        return InputRow(place, fields, line[1])
 
     for lines in numbered_lines(source):
         yield from each_made((line for line in lines if line[1].strip()), row)
@@ -120,7 +120,7 @@ def _shown(line: bytes) -> str:
 class CsvRows:
     """The rows of CSV behind a header line, as text; a row with more or fewer fields than the header is refused."""
 
-    def __init__(self, source: Source, delimiter: str) -> None:
+    def __init__(self, source: InputSource, delimiter: str) -> None:
         self._source = source
         self._waiting: list[bytes] = []
         """Lines that have come and are not read yet, the next one last."""
@@ -131,10 +131,10 @@ class CsvRows:
         self._broken = False
         """True once no line can follow."""
 
-    def blocks(self) -> Iterator[list[Row]]:
+    def blocks(self) -> Iterator[list[InputRow]]:
         """The rows, given on whenever all lines that have come are read."""
         header = self._checked_header()
-        rows: list[Row] = []
+        rows: list[InputRow] = []
         try:
             while (fields := self._next()) is not None:
                 if fields or len(header) == 1:
@@ -147,7 +147,7 @@ class CsvRows:
             raise
         yield rows
 
-    def each(self) -> Iterator[Row | BadInput]:
+    def each(self) -> Iterator[InputRow | BadInput]:
         """The rows one by one; a bad row is its fault, and the rows behind it follow. A bad header is raised."""
         header = self._checked_header()
         while True:
@@ -184,11 +184,11 @@ class CsvRows:
                     )
         return header
 
-    def _row(self, header: Sequence[str], fields: list[str]) -> Row:
+    def _row(self, header: Sequence[str], fields: list[str]) -> InputRow:
         place = f"{self._source.name}, line {self._reader.line_num}"
         if len(fields) != len(header):
             raise BadInput(f"{place} has {counted(len(fields), 'field')}, and the header line has {len(header)}")
-        return Row(place, dict(zip(header, fields, strict=True)))
+        return InputRow(place, dict(zip(header, fields, strict=True)))
 
     def _next(self) -> list[str] | None:
         self._taken.clear()

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from ottla.cli.extras import extra
 from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.input.detect import AVRO, CSV, JSON_LINES, LINES, PARQUET, RECORDS, TITLES, TSV, WITH_FIELDS, detect
-from ottla.cli.input.lines import CsvRows, Row, json_rows, numbered_lines
+from ottla.cli.input.lines import CsvRows, InputRow, json_rows, numbered_lines
 from ottla.cli.input.records import record_runs
 from ottla.cli.input.rows import Encode, RowRecords, Taken, as_written
-from ottla.cli.input.sources import STANDARD_INPUT, Source
-from ottla.cli.input.times import Times
+from ottla.cli.input.sources import STANDARD_INPUT, InputSource
+from ottla.cli.input.times import InputTimes
 from ottla.client.produce.run import Run
 
 
@@ -49,7 +49,7 @@ class Inputs:
     wishes: Wishes
     formats: list[tuple[str, str]] = field(default_factory=list)
     """(input, format) of those that were begun."""
-    current: Source | None = None
+    current: InputSource | None = None
     bytes_done: int = 0
     """Bytes of the inputs before the current one."""
 
@@ -66,7 +66,7 @@ class Inputs:
     def runs(self) -> Iterator[Run]:
         """All records, in their order."""
         for path in self.paths:
-            self.current = source = Source(path)
+            self.current = source = InputSource(path)
             try:
                 wishes = self.wishes
                 found = wishes.format or detect(source, key=wishes.key, needs_fields=wishes.needs_fields)
@@ -86,7 +86,7 @@ class Inputs:
         return f"{len(named)} files" if len(named) > 3 else " and ".join(named)
 
 
-def _runs(source: Source, found: str, wishes: Wishes) -> Iterator[list[Run]]:
+def _runs(source: InputSource, found: str, wishes: Wishes) -> Iterator[list[Run]]:
     if found == RECORDS:
         _without_effect(source, found, wishes)
         return record_runs(source, wishes.common)
@@ -97,10 +97,10 @@ def _runs(source: Source, found: str, wishes: Wishes) -> Iterator[list[Run]]:
         raise Misuse(f"--key-separator parts lines, and {source.name} is {TITLES[found]}: --key FIELD takes a field")
     encode = wishes.encode(found in (CSV, TSV)) if wishes.encode is not None else as_written
     taken = Taken(wishes.key, wishes.time, wishes.headers)
-    return RowRecords(wishes.common, taken, Times(wishes.time_unit), encode).runs(_rows(source, found, wishes))
+    return RowRecords(wishes.common, taken, InputTimes(wishes.time_unit), encode).runs(_rows(source, found, wishes))
 
 
-def _without_effect(source: Source, found: str, wishes: Wishes) -> None:
+def _without_effect(source: InputSource, found: str, wishes: Wishes) -> None:
     """Refuse options about fields for an input that has none."""
     given = {"time": wishes.time, "header-field": wishes.headers, "schema": wishes.encode}
     if found == RECORDS:
@@ -114,7 +114,7 @@ def _without_effect(source: Source, found: str, wishes: Wishes) -> None:
             )
 
 
-def _rows(source: Source, found: str, wishes: Wishes) -> Iterator[list[Row]]:
+def _rows(source: InputSource, found: str, wishes: Wishes) -> Iterator[list[InputRow]]:
     if found == JSON_LINES:
         return json_rows(source, envelopes=wishes.format == JSON_LINES)
     if found in (CSV, TSV):
@@ -123,19 +123,19 @@ def _rows(source: Source, found: str, wishes: Wishes) -> Iterator[list[Row]]:
     return _file_rows(source, found)
 
 
-def _file_rows(source: Source, found: str) -> Iterator[list[Row]]:
+def _file_rows(source: InputSource, found: str) -> Iterator[list[InputRow]]:
     files = extra(TITLES[found])
     number = 0
     try:
         blocks = files.avro_rows(source.binary()) if found == AVRO else files.parquet_rows(source.seekable())
         for block in blocks:
-            yield [Row(f"{source.name}, row {at}", fields) for at, fields in enumerate(block, number + 1)]
+            yield [InputRow(f"{source.name}, row {at}", fields) for at, fields in enumerate(block, number + 1)]
             number += len(block)
     except files.BadPayload as fault:
         raise BadInput(f"{source.name}: {fault}") from None
 
 
-def _line_runs(source: Source, wishes: Wishes) -> Iterator[list[Run]]:
+def _line_runs(source: InputSource, wishes: Wishes) -> Iterator[list[Run]]:
     """Lines as values, with one key for all of them or the key in front."""
     common, separator = wishes.common, wishes.separator
     key = None if wishes.key is None else os.fsencode(wishes.key)

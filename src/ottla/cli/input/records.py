@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.cli.faults import BadInput
 from ottla.cli.input.lines import each_made, line_blocks
-from ottla.cli.input.sources import Source
+from ottla.cli.input.sources import InputSource
 from ottla.client.model import Header
 from ottla.client.produce.run import Run
 
@@ -28,7 +28,7 @@ MEMBERS = (
 )
 
 
-def record_runs(source: Source, common: Run) -> Iterator[list[Run]]:
+def record_runs(source: InputSource, common: Run) -> Iterator[list[Run]]:
     """A run for each line; headers of all records come behind its own. Topic and offset say where it was read."""
 
     def run(line: bytes) -> Run:

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ottla.cli.faults import BadInput
-from ottla.cli.input.lines import Row, each_made
-from ottla.cli.input.times import Times
+from ottla.cli.input.lines import InputRow, each_made
+from ottla.cli.input.times import InputTimes
 from ottla.client.model import Header
 from ottla.client.produce.run import Run
 
-Encode = Callable[[Row], bytes]
+Encode = Callable[[InputRow], bytes]
 
 
 class Taken(NamedTuple):
@@ -39,13 +39,13 @@ class _Made(NamedTuple):
 class RowRecords:
     """Makes runs of the rows of one input."""
 
-    def __init__(self, common: Run, taken: Taken, times: Times, encode: Encode) -> None:
+    def __init__(self, common: Run, taken: Taken, times: InputTimes, encode: Encode) -> None:
         self._common = common
         self._taken = taken
         self._times = times
         self._encode = encode
 
-    def runs(self, blocks: Iterator[list[Row]]) -> Iterator[list[Run]]:
+    def runs(self, blocks: Iterator[list[InputRow]]) -> Iterator[list[Run]]:
         """A run for each block of rows; for each row where rows have headers of their own."""
         for rows in blocks:
             for made in each_made(rows, self._record):
@@ -66,12 +66,12 @@ class RowRecords:
             self._common.partition,
         )
 
-    def _record(self, row: Row) -> _Made:
+    def _record(self, row: InputRow) -> _Made:
         key = None if self._taken.key is None else field_bytes(row, self._taken.key)
         headers = [(name, field_bytes(row, field)) for name, field in self._taken.headers]
         return _Made(self._encode(row), key, self._timestamp(row), headers)
 
-    def _timestamp(self, row: Row) -> int:
+    def _timestamp(self, row: InputRow) -> int:
         if self._taken.time is None:
             return -1
         value = field(row, self._taken.time)
@@ -84,7 +84,7 @@ class RowRecords:
         return found
 
 
-def field(row: Row, path: str) -> object:
+def field(row: InputRow, path: str) -> object:
     """A field by its name, or by names with dots between where objects hold it; BadInput where there is none."""
     if path in row.fields:
         return row.fields[path]
@@ -98,7 +98,7 @@ def field(row: Row, path: str) -> object:
     return found
 
 
-def field_bytes(row: Row, path: str) -> bytes | None:
+def field_bytes(row: InputRow, path: str) -> bytes | None:
     """A field as a key or a header: text and bytes as they are, anything else as JSON; null is none."""
     value = field(row, path)
     if value is None or isinstance(value, bytes):
@@ -111,7 +111,7 @@ def field_bytes(row: Row, path: str) -> bytes | None:
     return shown[1:-1] if shown[:1] == b'"' else shown
 
 
-def as_written(row: Row) -> bytes:
+def as_written(row: InputRow) -> bytes:
     """The row's own bytes, else its fields as JSON."""
     return row.text.strip() if row.text is not None else as_json(row.fields, row.place)
 

@@ -21,7 +21,7 @@ _LONGEST_MAGIC = 6
 STANDARD_INPUT = "-"
 
 
-class Source:
+class InputSource:
     """One input. `head` is its beginning, unpacked; `chunks` gives all of it once, from the beginning."""
 
     def __init__(self, path: str) -> None:

@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class Times:
+class InputTimes:
     """Turns the times of one input into milliseconds. All numbers of an input are of one unit."""
 
     def __init__(self, unit: str | None = None) -> None:

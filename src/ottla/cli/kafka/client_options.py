@@ -14,7 +14,7 @@ from ottla.client.consume.settings import ConsumerSettings, FetchSettings
 from ottla.client.model import IsolationLevel
 from ottla.client.produce.partitioners import PARTITIONERS, murmur2_partitioner
 from ottla.client.produce.settings import ProducerSettings
-from ottla.config.option import ConfigError, Kind
+from ottla.config.option import ConfigError, OptionKind
 from ottla.config.topic import TopicConfig
 from ottla.records.compression import Codec
 
@@ -76,15 +76,15 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
     return ProducerSettings(
         acks=_ACKS[acks],
         enable_idempotence=switch(properties, "enable.idempotence", default=True),
-        linger_ms=number(properties, "linger.ms", defaults.linger_ms, kind=Kind.LONG),
+        linger_ms=number(properties, "linger.ms", defaults.linger_ms, kind=OptionKind.LONG),
         batch_size=number(properties, "batch.size", defaults.batch_size),
-        buffer_memory=number(properties, "buffer.memory", defaults.buffer_memory, kind=Kind.LONG),
+        buffer_memory=number(properties, "buffer.memory", defaults.buffer_memory, kind=OptionKind.LONG),
         max_request_size=number(properties, "max.request.size", defaults.max_request_size),
         compression=chosen,
         compression_level=_level(properties, f"compression.{chosen.name.lower()}.level"),
         delivery_timeout_ms=number(properties, "delivery.timeout.ms", defaults.delivery_timeout_ms),
         request_timeout_ms=number(properties, "request.timeout.ms", defaults.request_timeout_ms),
-        max_block_ms=number(properties, "max.block.ms", defaults.max_block_ms, kind=Kind.LONG),
+        max_block_ms=number(properties, "max.block.ms", defaults.max_block_ms, kind=OptionKind.LONG),
         partitioner=PARTITIONERS.get(partitioner, murmur2_partitioner),
         transactional_id=properties.get("transactional.id"),
         transaction_timeout_ms=number(properties, "transaction.timeout.ms", defaults.transaction_timeout_ms),

@@ -52,7 +52,7 @@ PARSER = Parser(
 
 
 @dataclass(slots=True)
-class Progress:
+class PerfCounts:
     """Counts of records and bytes read, and the time that rebalancing took."""
 
     records: int = 0
@@ -118,7 +118,7 @@ def _run(given: Given) -> None:
     wanted = given.number("num-records") or given.number("messages") or 0
     timeout_ms = given.number("timeout") or 10_000
     pattern = given.need("date-format")
-    progress = Progress()
+    progress = PerfCounts()
     with _consumer(given) as consumer:
         topic = given.text("topic")
         topics = [topic] if topic is not None else include_pattern(given.need("include"))
@@ -149,7 +149,7 @@ def _run(given: Given) -> None:
 
 
 def _print_interval(
-    progress: Progress, before: tuple[int, int, float], elapsed_ms: float, at: str
+    progress: PerfCounts, before: tuple[int, int, float], elapsed_ms: float, at: str
 ) -> tuple[int, int, float]:
     """A line for what was read since the last one; the totals, to compare with next time."""
     size, records, rebalance_ms = before

@@ -38,7 +38,7 @@ class OffsetRow(NamedTuple):
     client_id: str
 
 
-class Member(NamedTuple):
+class DescribedMember(NamedTuple):
     member_id: str
     instance_id: str | None
     client_id: str
@@ -49,12 +49,12 @@ class Member(NamedTuple):
     target: tuple[TopicPartition, ...] = ()
 
 
-class Described(NamedTuple):
+class GroupDescription(NamedTuple):
     """A group of either protocol."""
 
     state: str
     assignor: str
-    members: tuple[Member, ...]
+    members: tuple[DescribedMember, ...]
     kind: str = CLASSIC
     epoch: int | None = None
     """Only for groups of the consumer protocol, which have an epoch of the target."""
@@ -74,7 +74,7 @@ def describe(admin: Admin, given: Given) -> None:
             _print_offsets(admin, group, found, verbose=verbose)
 
 
-def described_group(admin: Admin, group: str) -> Described:
+def described_group(admin: Admin, group: str) -> GroupDescription:
     """A group that exists; GROUP_ID_NOT_FOUND for one that does not."""
     newer = _consumer_group(admin, group)
     if newer is not None:
@@ -84,7 +84,7 @@ def described_group(admin: Admin, group: str) -> Described:
         if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
             raise refused(found.code, f"group {group!r}", f"Group {group} not found.")
         raise found
-    return Described(found.group_state, found.protocol_data, tuple(_classic_members(found)))
+    return GroupDescription(found.group_state, found.protocol_data, tuple(_classic_members(found)))
 
 
 def state_of(admin: Admin, group: str) -> str:
@@ -97,7 +97,7 @@ def state_of(admin: Admin, group: str) -> str:
         raise
 
 
-def _consumer_group(admin: Admin, group: str) -> Described | None:
+def _consumer_group(admin: Admin, group: str) -> GroupDescription | None:
     """A group of the consumer protocol; None if it is of another kind, or the cluster has no such groups."""
     try:
         found = admin.describe_consumer_groups([group])[group]
@@ -108,7 +108,7 @@ def _consumer_group(admin: Admin, group: str) -> Described | None:
             return None
         raise found
     members = [
-        Member(
+        DescribedMember(
             member.member_id,
             member.instance_id,
             member.client_id,
@@ -119,7 +119,7 @@ def _consumer_group(admin: Admin, group: str) -> Described | None:
         )
         for member in found.members
     ]
-    return Described(
+    return GroupDescription(
         found.group_state, found.assignor_name, tuple(members), CONSUMER, found.group_epoch, found.assignment_epoch
     )
 
@@ -130,9 +130,9 @@ def _places(assignment: Assignment) -> tuple[TopicPartition, ...]:
     )
 
 
-def _classic_members(found: DescribedGroup) -> list[Member]:
+def _classic_members(found: DescribedGroup) -> list[DescribedMember]:
     return [
-        Member(
+        DescribedMember(
             member.member_id,
             member.group_instance_id,
             member.client_id,
@@ -143,7 +143,7 @@ def _classic_members(found: DescribedGroup) -> list[Member]:
     ]
 
 
-def offset_rows(admin: Admin, group: str, found: Described) -> list[OffsetRow]:
+def offset_rows(admin: Admin, group: str, found: GroupDescription) -> list[OffsetRow]:
     """Rows of members' partitions, then committed partitions without a member, then members without partitions."""
     members = found.members
     committed = admin.committed_offsets(group)
@@ -164,7 +164,7 @@ def _row(
     partition: TopicPartition,
     committed: dict[TopicPartition, CommittedOffset],
     ends: dict[TopicPartition, OffsetAtTime | Exception],
-    member: Member | None,
+    member: DescribedMember | None,
 ) -> OffsetRow:
     at, found = committed.get(partition), ends.get(partition)
     end = found.offset if isinstance(found, OffsetAtTime) else None
@@ -202,7 +202,7 @@ def _cell(value: int | None) -> str:
     return _DASH if value is None else str(value)
 
 
-def _print_offsets(admin: Admin, group: str, found: Described, *, verbose: bool) -> None:
+def _print_offsets(admin: Admin, group: str, found: GroupDescription, *, verbose: bool) -> None:
     rows = offset_rows(admin, group, found)
     if not _worth_printing(group, found.state, len(rows)):
         return
@@ -229,7 +229,7 @@ def _print_table(table: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
         sys.stdout.write(" ".join([*cells, *line[len(widths) :]]) + "\n")
 
 
-def _print_members(group: str, found: Described, *, verbose: bool) -> None:
+def _print_members(group: str, found: GroupDescription, *, verbose: bool) -> None:
     members = found.members
     if not _worth_printing(group, found.state, len(members)) and found.state == "Dead":
         return
@@ -262,7 +262,7 @@ def _assignment(partitions: Sequence[TopicPartition]) -> str:
     return ";".join(f"{topic}:{','.join(numbers)}" for topic, numbers in topics.items()) or _DASH
 
 
-def _print_state(admin: Admin, group: str, found: Described, *, verbose: bool) -> None:
+def _print_state(admin: Admin, group: str, found: GroupDescription, *, verbose: bool) -> None:
     if not _worth_printing(group, found.state, 1):
         return
     broker = admin.cluster.run(admin.cluster.plan.coordinator(group, GROUP))

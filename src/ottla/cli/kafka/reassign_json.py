@@ -26,7 +26,7 @@ class Replica(NamedTuple):
         return f"{self.topic}-{self.partition}-{self.broker}"
 
 
-class Wanted(NamedTuple):
+class WantedReplicas(NamedTuple):
     """A reassignment file: the wanted replicas of partitions, and their directories."""
 
     partitions: list[tuple[TopicPartition, list[int]]]
@@ -34,16 +34,16 @@ class Wanted(NamedTuple):
     directories: dict[Replica, str]
 
 
-class Move(NamedTuple):
+class PartitionMove(NamedTuple):
     """The brokers that a partition is copied from, and those that it is copied to."""
 
     sources: set[int]
     destinations: set[int]
 
 
-def read_wanted(text: str) -> Wanted:
+def read_wanted(text: str) -> WantedReplicas:
     """`{"version": 1, "partitions": [{"topic": T, "partition": N, "replicas": [N], "log_dirs": [D]}]}`."""
-    wanted = Wanted([], {})
+    wanted = WantedReplicas([], {})
     content = _object(text)
     for entry in content.get("partitions", []):
         try:
@@ -84,7 +84,7 @@ def _object(text: str) -> dict[str, Any]:
     return content
 
 
-def check_wanted(wanted: Wanted) -> dict[TopicPartition, list[int]]:
+def check_wanted(wanted: WantedReplicas) -> dict[TopicPartition, list[int]]:
     """Check a plan before it is executed; Misuse in Kafka's words."""
     if not wanted.partitions:
         raise Misuse("Partition reassignment list cannot be empty")
@@ -120,19 +120,19 @@ def moves(
     current: Mapping[TopicPartition, Reassignment],
     wanted: Mapping[TopicPartition, Sequence[int]],
     present: Mapping[TopicPartition, Sequence[int]],
-) -> dict[TopicPartition, Move]:
+) -> dict[TopicPartition, PartitionMove]:
     """All moves: those under way and the wanted ones."""
     found = {
-        partition: Move(set(on_way.replicas) - set(on_way.adding), set(on_way.adding))
+        partition: PartitionMove(set(on_way.replicas) - set(on_way.adding), set(on_way.adding))
         for partition, on_way in current.items()
     }
     for partition, replicas in wanted.items():
         sources = found[partition].sources if partition in found else set(present[partition])
-        found[partition] = Move(sources, set(replicas) - sources)
+        found[partition] = PartitionMove(sources, set(replicas) - sources)
     return found
 
 
-def throttled(moving: Mapping[TopicPartition, Move]) -> tuple[dict[str, str], dict[str, str]]:
+def throttled(moving: Mapping[TopicPartition, PartitionMove]) -> tuple[dict[str, str], dict[str, str]]:
     """The replicas to throttle, by topic, where they are read and where they are written: `partition:broker,...`."""
     leaders: dict[str, set[str]] = {}
     followers: dict[str, set[str]] = {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _AGAIN_S = 0.1
 
 
-class Place(NamedTuple):
+class ReplicaDirectories(NamedTuple):
     """The broker and directory of a replica, and those that it is being moved to."""
 
     current: str | None = None
@@ -31,14 +31,14 @@ def directories_of(admin: Admin, replicas: Collection[Replica]) -> dict[Replica,
     return {replica: place.current for replica, place in _places(admin, replicas).items() if place.current is not None}
 
 
-def _places(admin: Admin, replicas: Collection[Replica]) -> dict[Replica, Place]:
+def _places(admin: Admin, replicas: Collection[Replica]) -> dict[Replica, ReplicaDirectories]:
     """The directories on live brokers; a replica that its broker does not have is in no directory."""
     brokers = admin.cluster.brokers()
     asked = [brokers[one] for one in sorted({replica.broker for replica in replicas}) if one in brokers]
     if not asked:
         return {}
     partitions = {TopicPartition(replica.topic, replica.partition) for replica in replicas}
-    found: dict[Replica, Place] = {}
+    found: dict[Replica, ReplicaDirectories] = {}
     for broker, directories in admin.describe_log_dirs(asked, sorted(partitions)).items():
         if isinstance(directories, Exception):
             raise directories
@@ -46,11 +46,13 @@ def _places(admin: Admin, replicas: Collection[Replica]) -> dict[Replica, Place]
             for topic in directory.topics:
                 for part in topic.partitions:
                     replica = Replica(broker, topic.name, part.partition_index)
-                    place = found.get(replica, Place())
+                    place = found.get(replica, ReplicaDirectories())
                     path = directory.log_dir
-                    found[replica] = place._replace(future=path) if part.is_future_key else Place(path, place.future)
+                    found[replica] = (
+                        place._replace(future=path) if part.is_future_key else ReplicaDirectories(path, place.future)
+                    )
     alive = {broker.id for broker in asked}
-    return {replica: found.get(replica, Place()) for replica in replicas if replica.broker in alive}
+    return {replica: found.get(replica, ReplicaDirectories()) for replica in replicas if replica.broker in alive}
 
 
 def states_of_moves(admin: Admin, wanted: Mapping[Replica, str]) -> tuple[list[str], bool]:

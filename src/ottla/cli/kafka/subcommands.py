@@ -12,7 +12,7 @@ from ottla.cli.options import Given, Parser
 _WIDTH, _LEFT = 75, 25
 
 
-class Chosen(NamedTuple):
+class ChosenSubcommand(NamedTuple):
     """A parsed command line: the options before the name, the name, the options behind it."""
 
     before: Given
@@ -20,7 +20,7 @@ class Chosen(NamedTuple):
     behind: Given
 
 
-def choose(common: Parser, commands: Mapping[str, Parser], arguments: Sequence[str]) -> Chosen:
+def choose(common: Parser, commands: Mapping[str, Parser], arguments: Sequence[str]) -> ChosenSubcommand:
     """Read a command line; raises Misuse in the words of argparse4j, as far as they help."""
     at = 0
     while at < len(arguments) and arguments[at].startswith("-"):
@@ -30,12 +30,12 @@ def choose(common: Parser, commands: Mapping[str, Parser], arguments: Sequence[s
     before = common.parse(arguments[:at])
     if at >= len(arguments):
         if "help" in before or "version" in before:
-            return Chosen(before, "", before)
+            return ChosenSubcommand(before, "", before)
         raise Misuse("too few arguments")
     name = arguments[at]
     if name not in commands:
         raise Misuse(f"invalid choice: '{name}' (choose from {', '.join(repr(each) for each in commands)})")
-    return Chosen(before, name, commands[name].parse(arguments[at + 1 :]))
+    return ChosenSubcommand(before, name, commands[name].parse(arguments[at + 1 :]))
 
 
 def listed(abouts: Mapping[str, str]) -> str:

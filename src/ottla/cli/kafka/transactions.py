@@ -48,7 +48,8 @@ _PARSERS = {
         ],
     ),
     "describe": Parser(
-        "describe the state of an active transactional-id", [Option("transactional-id", "Transactional id.", "ID")]
+        "describe the state of an active transactional-id",
+        [Option("transactional-id", "Transactional id.", "ID")],
     ),
     "describe-producers": Parser(
         "describe the states of active producers for a topic partition", [_BROKER, _TOPIC, _PARTITION]
@@ -74,7 +75,8 @@ _PARSERS = {
         ],
     ),
     "forceTerminateTransaction": Parser(
-        "Force abort an ongoing transaction on transactionalId", [Option("transactionalId", "Transactional id.", "ID")]
+        "Force abort an ongoing transaction on transactionalId",
+        [Option("transactionalId", "Transactional id.", "ID")],
     ),
 }
 

@@ -26,7 +26,7 @@ _LEFT_OUT_FIRST = ("PID", "RACK", "ADDRESS")
 _GAP = "  "
 
 
-class Line(NamedTuple):
+class BrokerLine(NamedTuple):
     """One broker; unknown values are None."""
 
     broker: int
@@ -45,7 +45,7 @@ class _Cell(NamedTuple):
 
 
 def table(
-    lines: Sequence[Line],
+    lines: Sequence[BrokerLine],
     seen: ClusterOverview | None,
     *,
     width: int | None = None,
@@ -74,7 +74,7 @@ def table(
     return out + [_painted(text, _DIM, coloured=coloured) for text in explained]
 
 
-def _columns(lines: Sequence[Line]) -> dict[str, list[_Cell]]:
+def _columns(lines: Sequence[BrokerLine]) -> dict[str, list[_Cell]]:
     columns = {
         "BROKER": [_Cell(f"{'* ' if line.caretaker else ''}{line.broker}") for line in lines],
         "STATE": [_Cell(line.state, "" if line.state == SERVING else _RED) for line in lines],
@@ -133,7 +133,7 @@ def _painted(text: str, colour: str, *, coloured: bool) -> str:
     return f"{colour}{text}{_END}" if coloured and colour else text
 
 
-def as_json(lines: Sequence[Line], seen: ClusterOverview | None) -> dict[str, object]:
+def as_json(lines: Sequence[BrokerLine], seen: ClusterOverview | None) -> dict[str, object]:
     """The same for machines: bytes and records as whole numbers, rates by the second."""
     return {
         "cluster_id": None if seen is None else seen.cluster_id,
@@ -146,7 +146,7 @@ def as_json(lines: Sequence[Line], seen: ClusterOverview | None) -> dict[str, ob
     }
 
 
-def _broker_json(line: Line) -> dict[str, object]:
+def _broker_json(line: BrokerLine) -> dict[str, object]:
     host, _, port = (line.address or "").rpartition(":")
     share = line.share
     told: dict[str, object] = {

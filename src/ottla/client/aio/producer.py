@@ -14,8 +14,8 @@ from ottla.client.errors import ClientError, RequestTimedOut, TransactionAborted
 from ottla.client.faces.call import Awaited, keywords
 from ottla.client.faces.producer import ProducerCalls
 from ottla.client.model import ClientSettings
-from ottla.client.produce.accumulator import Accumulator, Delivered, OutgoingBatch, Place, record_size
-from ottla.client.produce.producing import Ended, Sender, settings_from
+from ottla.client.produce.accumulator import Accumulator, BatchPlace, Delivered, OutgoingBatch, record_size
+from ottla.client.produce.producing import Sender, StoryEnded, settings_from
 from ottla.client.produce.record import Content, Headers, read_record
 from ottla.client.produce.settings import ProducerSettings
 from ottla.kernel.errors import ApiError
@@ -239,7 +239,7 @@ class Producer(ProducerCalls, Awaited):
 
     async def _send(self) -> None:
         """Begin to send what may leave, and settle what has ended, without end."""
-        under_way: dict[asyncio.Task[Ended], ClientStory[Ended]] = {}
+        under_way: dict[asyncio.Task[StoryEnded], ClientStory[StoryEnded]] = {}
         try:
             while True:
                 hurry = self._flushing > 0
@@ -261,7 +261,7 @@ class Producer(ProducerCalls, Awaited):
             for story in under_way.values():
                 story.close()  # one that was never begun would be warned of
 
-    async def _settle(self, ended: Sequence[Ended]) -> None:
+    async def _settle(self, ended: Sequence[StoryEnded]) -> None:
         """Take in how stories ended, and give the futures of their batches the outcomes."""
         async with self._changed:
             finished = self._sender.settle(ended)
@@ -283,7 +283,7 @@ def _tell(batches: Sequence[OutgoingBatch]) -> None:
             listener()
 
 
-def _resolve(future: asyncio.Future[Delivered], place: Place) -> None:
+def _resolve(future: asyncio.Future[Delivered], place: BatchPlace) -> None:
     if future.done():
         return
     outcome = place.outcome

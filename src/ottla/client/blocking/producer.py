@@ -18,12 +18,12 @@ from ottla.client.faces.producer import ProducerCalls
 from ottla.client.model import ClientSettings
 from ottla.client.produce.accumulator import (
     Accumulator,
+    BatchPlace,
     Delivered,
     OutgoingBatch,
-    Place,
     record_size,
 )
-from ottla.client.produce.producing import Ended, Sender, settings_from
+from ottla.client.produce.producing import Sender, StoryEnded, settings_from
 from ottla.client.produce.record import Content, Headers, read_record, require_callback
 from ottla.client.produce.settings import ProducerSettings
 from ottla.kernel.errors import ApiError
@@ -39,7 +39,7 @@ class Delivery:
 
     __slots__ = ("_changed", "_place")
 
-    def __init__(self, place: Place, changed: threading.Condition) -> None:
+    def __init__(self, place: BatchPlace, changed: threading.Condition) -> None:
         self._place = place
         self._changed = changed
 
@@ -109,7 +109,7 @@ class Producer(ProducerCalls, Blocking):
         self._closing = False
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._stories: Stories[Ended] | None = None
+        self._stories: Stories[StoryEnded] | None = None
         self._asleep = False
         """True from when the sending thread looks for batches that may leave until it is woken or settles something."""
 
@@ -339,7 +339,7 @@ class Producer(ProducerCalls, Blocking):
             self._thread = threading.Thread(target=self._work, args=[self._stories], name="ottla-producer", daemon=True)
             self._thread.start()
 
-    def _work(self, stories: Stories[Ended]) -> None:
+    def _work(self, stories: Stories[StoryEnded]) -> None:
         """The sending thread: begin to send what may leave, settle what has ended. If it fails, waiters are told."""
         try:
             while (until_ms := self._begin(stories)) is not None:
@@ -349,7 +349,7 @@ class Producer(ProducerCalls, Blocking):
             self._end(ClientError("the producer's sending thread ended"))
             stories.close()
 
-    def _begin(self, stories: Stories[Ended]) -> float | None:
+    def _begin(self, stories: Stories[StoryEnded]) -> float | None:
         """Begin to send the batches that may leave; the time of the next ones, or None once the producer is closed."""
         with self._changed:
             if self._closed:
@@ -362,7 +362,7 @@ class Producer(ProducerCalls, Blocking):
             stories.begin(story)
         return until_ms
 
-    def _settle(self, ended: Sequence[Ended]) -> None:
+    def _settle(self, ended: Sequence[StoryEnded]) -> None:
         """Take in how stories ended, and call every `on_delivery` of their batches."""
         with self._changed:
             self._asleep = False
@@ -402,6 +402,6 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else 1000 * seconds
 
 
-def _outcome(place: Place) -> Delivered | Exception:
+def _outcome(place: BatchPlace) -> Delivered | Exception:
     outcome = place.outcome
     return outcome if isinstance(outcome, Exception) else place.delivered()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ottla.client.blocking.consumer import Consumer
 from ottla.client.blocking.producer import Producer
-from ottla.client.produce.accumulator import Delivered, OutgoingBatch, Place
+from ottla.client.produce.accumulator import BatchPlace, Delivered, OutgoingBatch
 from ottla.client.produce.run import Run
 from ottla.kernel.ids import TopicPartition
 from ottla.records.reader import Record
@@ -54,7 +54,7 @@ class RunDelivery:
 
     def _delivered(self, index: int) -> Delivered:
         own = self._timestamps if isinstance(self._timestamps, int) else self._timestamps[self._start + index]
-        return Place(self._batch, self._first + index, own).delivered()
+        return BatchPlace(self._batch, self._first + index, own).delivered()
 
 
 class RunConsumer(Consumer):

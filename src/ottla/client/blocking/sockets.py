@@ -152,6 +152,14 @@ class Connection:
         """True if received bytes wait in TLS, where the descriptor does not show them."""
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.fileno() >= 0 and self._socket.pending() > 0
 
+    def tls(self) -> tuple[str, str, bytes] | None:
+        """The version of TLS, the cipher, and the broker's certificate in DER; None without TLS."""
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return None
+        cipher, shown = self._socket.cipher(), self._socket.getpeercert(binary_form=True)
+        assert cipher is not None and shown is not None  # the handshake is done
+        return self._socket.version() or "", cipher[0], shown
+
     @property
     def has_unsent(self) -> bool:
         """True if bytes wait for `push`."""

@@ -37,7 +37,7 @@ class Connections(Protocol):
         """The time that the answer to a request may take."""
 
 
-class Opening:
+class ConnectionOpening:
     """A connection that a thread opens. Its descriptor can be read once that has ended."""
 
     def __init__(self, where: Destination, make: Callable[[Destination], Connection]) -> None:
@@ -114,9 +114,9 @@ class Started(Begun):
         self.number = -1
         self._connections = connections
         self._due_ms = float("inf")
-        self._opening: Opening | None = None
+        self._opening: ConnectionOpening | None = None
         if known is None:
-            self._opening = Opening(ask.destination, connections.open)
+            self._opening = ConnectionOpening(ask.destination, connections.open)
         else:
             self._send(known)
 

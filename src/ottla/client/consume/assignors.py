@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import cycle
 
-from ottla.client.consume.group_protocol import Subscription, decode_sticky_data, encode_sticky_data
+from ottla.client.consume.group_protocol import MemberSubscription, decode_sticky_data, encode_sticky_data
 from ottla.kernel.ids import TopicPartition
 
-Subscriptions = Mapping[str, Subscription]
+Subscriptions = Mapping[str, MemberSubscription]
 Assignment = dict[str, list[TopicPartition]]
 
 

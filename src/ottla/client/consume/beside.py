@@ -11,7 +11,7 @@ from functools import partial
 
 from ottla.client.consume.fetching import Fetcher
 from ottla.client.consume.positions import choose_offsets, find_committed
-from ottla.client.consume.received import Reading
+from ottla.client.consume.received import PartitionReading
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.deadline import BrokersAway
 from ottla.client.core.effects import Begin, ClientStory, Drop, Finish, First
@@ -29,7 +29,7 @@ _ATTEMPTS_MS = 1_000
 """The time for the attempts of one story, before `poll` hears how it went."""
 
 
-class Beside:
+class StoriesBeside:
     """The stories beside `poll`, by purpose, and what of them fails."""
 
     def __init__(self, plan: ClusterPlan, settings: ConsumerSettings, fetcher: Fetcher) -> None:
@@ -114,12 +114,12 @@ class Beside:
             choosing = partial(choose_offsets, plan, settings, lost, of_group=of_group, timeout_ms=_ATTEMPTS_MS)
             await self._begin(leader, choosing)
 
-    def _without_offset(self) -> dict[Broker | str, dict[TopicPartition, Reading]]:
+    def _without_offset(self) -> dict[Broker | str, dict[TopicPartition, PartitionReading]]:
         """Partitions for which no offset is committed, or whose offset is gone, by their leaders.
 
         Those that have no leader now are left out; of others, metadata may not know the leader.
         """
-        found: dict[Broker | str, dict[TopicPartition, Reading]] = {}
+        found: dict[Broker | str, dict[TopicPartition, PartitionReading]] = {}
         metadata = self.plan.metadata
         for partition, reading in self.fetcher.readings.items():
             if reading.position is None and not reading.is_fresh and not metadata.is_leaderless(*partition):

@@ -12,10 +12,10 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from ottla.client.consume import offsets
-from ottla.client.consume.beside import COMMIT, GROUP, Beside
+from ottla.client.consume.beside import COMMIT, GROUP, StoriesBeside
 from ottla.client.consume.fetching import Fetcher
 from ottla.client.consume.given import records_from, require_offsets, require_partitions, timeout_from
-from ottla.client.consume.membership import GroupSettings, Lost, Membership, Standing
+from ottla.client.consume.membership import Lost, Membership, MembershipSettings, MemberStanding
 from ottla.client.consume.positions import choose_offsets, find_committed
 from ottla.client.consume.settings import NO_RESET, ConsumerSettings
 from ottla.client.consume.topics import Wanted, WantedTopics
@@ -50,7 +50,7 @@ class ConsumerCore:
         self.membership: Membership | None = None
         if settings.group_id is not None:
             self.membership = Membership(
-                GroupSettings(
+                MembershipSettings(
                     settings.group_id,
                     settings.assignors,
                     settings.session_timeout_ms,
@@ -60,7 +60,7 @@ class ConsumerCore:
                 )
             )
         self.wanted = WantedTopics(plan, settings)
-        self.beside = Beside(plan, settings, self.fetcher)
+        self.beside = StoriesBeside(plan, settings, self.fetcher)
         self.on_assign: Listener = _nothing
         self.on_revoke: Listener = _nothing
         self.on_lost: Listener = _nothing
@@ -252,11 +252,11 @@ class ConsumerCore:
                 await self.commit()
         try:
             if self.fetcher.readings and not self._manual:
-                listener = self.on_lost if member.standing is Standing.OUTSIDE else self.on_revoke
+                listener = self.on_lost if member.standing is MemberStanding.OUTSIDE else self.on_revoke
                 listener(sorted(self.fetcher.readings))
         finally:
             self.fetcher.assign(set())
-            if member.standing is not Standing.OUTSIDE and not self._manual:
+            if member.standing is not MemberStanding.OUTSIDE and not self._manual:
                 with contextlib.suppress(ClientError, ApiError):  # the coordinator notices by the session timeout
                     await self._leave(member, "the consumer is being closed")
 
@@ -332,7 +332,7 @@ class ConsumerCore:
             if await self.wanted.look():
                 self.membership.rejoin()
             self._drop_what_is_lost()
-            while self.membership.standing is not Standing.MEMBER:
+            while self.membership.standing is not MemberStanding.MEMBER:
                 await self._join()
 
     async def _join(self) -> None:
@@ -446,7 +446,7 @@ class ConsumerCore:
     def _wake_ms(self) -> float:
         """The longest time that `poll` may wait before it looks after the group again."""
         if self.membership is not None and not self._manual:
-            return 100.0 if self.membership.standing is Standing.MEMBER else 0.0
+            return 100.0 if self.membership.standing is MemberStanding.MEMBER else 0.0
         return 1_000.0
 
     async def _leave(self, member: Membership, reason: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from ottla.client.consume.fetch_session import FetchSession, SessionRequest, WantedPartition
-from ottla.client.consume.received import Reading, Received
+from ottla.client.consume.received import PartitionReading, Received
 from ottla.client.consume.settings import FetchSettings
 from ottla.client.core import transfer
 from ottla.client.core.effects import Ask, Finish, Start
@@ -98,7 +98,7 @@ class Fetcher(Received):
         self.plan.turns.answered(leader.destination())
         self._take_in(leader, offsets, response)
 
-    def _want(self, partition: TopicPartition, reading: Reading) -> WantedPartition:
+    def _want(self, partition: TopicPartition, reading: PartitionReading) -> WantedPartition:
         metadata = self.plan.metadata
         return WantedPartition(
             metadata.topic_id(partition.topic),
@@ -158,7 +158,7 @@ class Fetcher(Received):
             return
         session.answered(response.session_id)
         names = self.plan.metadata.names
-        faults: list[ApiError] = []
+        faults: list[tuple[TopicPartition, ApiError]] = []
         for topic in response.responses:
             topic_id = bytes(topic.topic_id)
             name = topic.topic or names.get(topic_id, "")
@@ -177,21 +177,27 @@ class Fetcher(Received):
                     if reading.drained:  # else what was received is handed out first
                         reading.lose_position()
                 elif error:
-                    faults.append(refused(error, f"reading {partition} at offset {offsets[partition]}"))
+                    faults.append((partition, refused(error, f"reading {partition} at offset {offsets[partition]}")))
                 elif reading.is_of_another(topic_id):
                     if reading.drained:
                         log.warning("%s was made anew: it is read from where auto_offset_reset says", partition)
                         reading.lose_position()
                 elif data.diverging_epoch.end_offset >= 0:
                     if reading.drained:
-                        faults += self._truncated(partition, reading, data.diverging_epoch)
+                        faults += [
+                            (partition, each) for each in self._truncated(partition, reading, data.diverging_epoch)
+                        ]
                 else:
                     reading.topic_id = topic_id
                     self._keep(reading, transfer.fetched(name, offsets[partition], data))
         if faults:
-            raise faults[0]
+            self.refuse(faults)
 
-    def _truncated(self, partition: TopicPartition, reading: Reading, known: EpochEndOffset) -> list[ApiError]:
+    def refuse(self, faults: list[tuple[TopicPartition, ApiError]]) -> None:
+        """Raise the first error that no other attempt would cure; the other partitions were taken in."""
+        raise faults[0][1]
+
+    def _truncated(self, partition: TopicPartition, reading: PartitionReading, known: EpochEndOffset) -> list[ApiError]:
         """Go on at the end of what the leader has of our history, or return the error for it.
 
         Its log lacks what we have read last: it was elected uncleanly, or lost what it had not synced.
@@ -205,7 +211,7 @@ class Fetcher(Received):
         reading.seek(end, known.epoch)
         return []
 
-    def _keep(self, reading: Reading, piece: Fetched) -> None:
+    def _keep(self, reading: PartitionReading, piece: Fetched) -> None:
         reading.high_watermark = piece.high_watermark
         reading.last_stable_offset = piece.last_stable_offset
         reading.log_start_offset = piece.log_start_offset

@@ -20,7 +20,7 @@ _INT = Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class MemberSubscription:
     """The topics that one member wants, and the partitions that it holds (for sticky assignors)."""
 
     topics: tuple[str, ...]
@@ -85,7 +85,7 @@ class _Reader:
         return self._position >= len(self._content)
 
 
-def encode_subscription(subscription: Subscription) -> bytes:
+def encode_subscription(subscription: MemberSubscription) -> bytes:
     out = bytearray(_SHORT.pack(_VERSION))
     out += _INT.pack(len(subscription.topics))
     for topic in subscription.topics:
@@ -100,7 +100,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
     return bytes(out)
 
 
-def decode_subscription(content: bytes, instance_id: str | None = None) -> Subscription:
+def decode_subscription(content: bytes, instance_id: str | None = None) -> MemberSubscription:
     """ProtocolViolation where the bytes are not a subscription."""
     reader = _Reader(content)
     try:
@@ -112,7 +112,7 @@ def decode_subscription(content: bytes, instance_id: str | None = None) -> Subsc
         rack = reader.nullable_string() if version >= 3 and not reader.ended else None
     except StructError as fault:
         raise ProtocolViolation(f"not a subscription: {fault}") from fault
-    return Subscription(topics, user_data, owned, generation, rack, instance_id)
+    return MemberSubscription(topics, user_data, owned, generation, rack, instance_id)
 
 
 def encode_assignment(partitions: Collection[TopicPartition], user_data: bytes | None = None) -> bytes:

@@ -12,7 +12,7 @@ from enum import Enum
 from ottla.client.consume.assignors import Assignor
 from ottla.client.consume.group_protocol import (
     PROTOCOL_TYPE,
-    Subscription,
+    MemberSubscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -28,7 +28,7 @@ from ottla.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignme
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSettings:
+class MembershipSettings:
     """Names and defaults follow Kafka's consumer options."""
 
     group_id: str
@@ -41,7 +41,7 @@ class GroupSettings:
     """Members of another kind of group have another one; the coordinator keeps kinds apart."""
 
 
-class Standing(Enum):
+class MemberStanding(Enum):
     """The states of a member."""
 
     OUTSIDE = "outside"
@@ -69,9 +69,9 @@ _AGAIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRE
 class Membership:
     """The machine. Answers that end the consumer are raised as ApiError."""
 
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: MembershipSettings) -> None:
         self.settings = settings
-        self.standing = Standing.OUTSIDE
+        self.standing = MemberStanding.OUTSIDE
         self.member_id = ""
         self.generation = -1
         self.admitted_as = (-1, "")
@@ -79,13 +79,13 @@ class Membership:
         self.assignor: Assignor | None = None
         self.leader = False
         self.heartbeat_at_ms = 0.0
-        self._members: dict[str, Subscription] = {}
+        self._members: dict[str, MemberSubscription] = {}
         self._skip_assignment = False
 
     @property
     def known(self) -> bool:
         """True while the group counts on this member; until it joins again, it must send heartbeats."""
-        return self.standing in (Standing.MEMBER, Standing.MUST_REJOIN)
+        return self.standing in (MemberStanding.MEMBER, MemberStanding.MUST_REJOIN)
 
     @property
     def wanted_topics(self) -> list[str]:
@@ -95,13 +95,13 @@ class Membership:
     def join_request(self, topics: Sequence[str], owned: Sequence[TopicPartition], reason: str) -> JoinGroupRequest:
         """The request to enter the next generation."""
         settings = self.settings
-        self.standing = Standing.JOINING
+        self.standing = MemberStanding.JOINING
         held = tuple(sorted(owned))
         protocols = [
             JoinGroupRequestProtocol(
                 name=assignor.name,
                 metadata=encode_subscription(
-                    Subscription(
+                    MemberSubscription(
                         tuple(topics),
                         assignor.user_data(held, self.generation),
                         held if assignor.cooperative else (),
@@ -187,7 +187,7 @@ class Membership:
             return None
         if code:
             raise refused(code, f"syncing group {self.settings.group_id!r}")
-        self.standing = Standing.MEMBER
+        self.standing = MemberStanding.MEMBER
         self.heartbeat_at_ms = now_ms + self.settings.heartbeat_interval_ms
         return decode_assignment(bytes(response.assignment))
 
@@ -205,7 +205,7 @@ class Membership:
         if generation != self.generation or not self.known:
             return Lost.NOTHING
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
-            self.standing = Standing.MUST_REJOIN
+            self.standing = MemberStanding.MUST_REJOIN
             return Lost.GENERATION
         if code in _GONE:
             self.reset()
@@ -217,8 +217,8 @@ class Membership:
 
     def rejoin(self) -> None:
         """Something changed here (the subscription, the partitions of a topic): join again."""
-        if self.standing is Standing.MEMBER:
-            self.standing = Standing.MUST_REJOIN
+        if self.standing is MemberStanding.MEMBER:
+            self.standing = MemberStanding.MUST_REJOIN
 
     def leave(self, reason: str) -> Callable[[int], LeaveGroupRequest]:
         """Forget the membership; returns the request that tells the group so, for each version."""
@@ -234,7 +234,7 @@ class Membership:
 
     def reset(self) -> None:
         """Forget the membership."""
-        self.standing = Standing.OUTSIDE
+        self.standing = MemberStanding.OUTSIDE
         self.generation = -1
         self.member_id = ""
         self.leader = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.client.consume import offsets
-from ottla.client.consume.received import Reading
+from ottla.client.consume.received import PartitionReading
 from ottla.client.consume.settings import NO_RESET, ConsumerSettings
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import refused
@@ -13,7 +13,7 @@ from ottla.client.model import EARLIEST, LATEST
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
-Readings = Mapping[TopicPartition, Reading]
+Readings = Mapping[TopicPartition, PartitionReading]
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 

@@ -18,7 +18,7 @@ from ottla.records.reader import Record, read_records
 
 
 @dataclass(slots=True)
-class Reading:
+class PartitionReading:
     """One assigned partition: the consumer's position, the position of fetches, and the bytes received in between."""
 
     position: int | None = None
@@ -81,11 +81,13 @@ class Received:
 
     def __init__(self, settings: FetchSettings) -> None:
         self.settings = settings
-        self.readings: dict[TopicPartition, Reading] = {}
+        self.readings: dict[TopicPartition, PartitionReading] = {}
 
     def assign(self, partitions: set[TopicPartition]) -> None:
         """Read exactly these partitions; those that stay keep their place."""
-        self.readings = {partition: self.readings.get(partition, Reading()) for partition in sorted(partitions)}
+        self.readings = {
+            partition: self.readings.get(partition, PartitionReading()) for partition in sorted(partitions)
+        }
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Hand out nothing of these partitions until `resume`; KeyError for one that is not assigned."""
@@ -135,7 +137,7 @@ class Received:
                 continue
             piece, start = reading.waiting[0], reading.position or 0
             try:
-                for _, records in self._runs(partition, piece, start):
+                for _, records in self._runs(piece, start):
                     if records:
                         taken.append((partition, records))
                         start = records[-1].offset + 1
@@ -193,7 +195,7 @@ class Received:
     def _records(self, partition: TopicPartition, piece: Fetched, start: int) -> Iterator[ConsumedRecord]:
         """The records from `start` on."""
         topic, number = partition
-        for batch, records in self._runs(partition, piece, start):
+        for batch, records in self._runs(piece, start):
             kind, epoch = int(batch.is_append_time), batch.leader_epoch
             for record in records:
                 yield ConsumedRecord(
@@ -208,24 +210,32 @@ class Received:
                     epoch,
                 )
 
-    def _runs(self, partition: TopicPartition, piece: Fetched, start: int) -> Iterator[tuple[Batch, list[Record]]]:
+    def _runs(self, piece: Fetched, start: int) -> Iterator[tuple[Batch, list[Record]]]:
         """The records from `start` on by batches, without control records and, for read_committed, aborted ones."""
-        aborted_from = sorted(piece.aborted, key=lambda each: each.first_offset)
         committed_only = self.settings.isolation_level is IsolationLevel.READ_COMMITTED
-        aborted: set[int] = set()
-        for batch in iterate_batches(piece.records):
-            if self.settings.check_crcs and not batch.crc_holds():
-                raise refused(ErrorCode.CORRUPT_MESSAGE, f"{partition} at offset {batch.base_offset}")
-            while aborted_from and aborted_from[0].first_offset <= batch.last_offset:
-                aborted.add(aborted_from.pop(0).producer_id)
-            if batch.is_control:
-                marker = read_marker(batch)
-                if marker is not None and marker.marker is Marker.ABORT:
-                    aborted.discard(batch.producer_id)
-                continue
-            if committed_only and batch.is_transactional and batch.producer_id in aborted:
-                continue
+        for batch in visible_batches(piece, committed_only=committed_only, check_crcs=self.settings.check_crcs):
             records = read_records(batch)
             if batch.base_offset < start:
                 records = [record for record in records if record.offset >= start]
             yield batch, records
+
+
+def visible_batches(piece: Fetched, *, committed_only: bool, check_crcs: bool = True) -> Iterator[Batch]:
+    """The batches of a piece without control batches and, for read_committed, aborted ones.
+
+    ApiError CORRUPT_MESSAGE where a CRC does not hold.
+    """
+    aborted_from = sorted(piece.aborted, key=lambda each: each.first_offset)
+    aborted: set[int] = set()
+    for batch in iterate_batches(piece.records):
+        if check_crcs and not batch.crc_holds():
+            where = TopicPartition(piece.topic, piece.partition)
+            raise refused(ErrorCode.CORRUPT_MESSAGE, f"{where} at offset {batch.base_offset}")
+        while aborted_from and aborted_from[0].first_offset <= batch.last_offset:
+            aborted.add(aborted_from.pop(0).producer_id)
+        if batch.is_control:
+            marker = read_marker(batch)
+            if marker is not None and marker.marker is Marker.ABORT:
+                aborted.discard(batch.producer_id)
+        elif not (committed_only and batch.is_transactional and batch.producer_id in aborted):
+            yield batch

@@ -9,7 +9,7 @@ from typing import Any
 from ottla.client.consume.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE, Assignor
 from ottla.client.model import ClientSettings, Isolation, IsolationLevel
 from ottla.client.settings import (
-    Choice,
+    ChoiceText,
     FineMilliseconds,
     Flag,
     Milliseconds,
@@ -89,7 +89,7 @@ class ConsumerSettings(Settings):
     """Commit the positions in `poll`, before joining again, and in `close`."""
     auto_commit_interval_ms: FineMilliseconds = FineMilliseconds(5_000)
     """The time between two automatic commits."""
-    auto_offset_reset: Choice[str] = Choice("latest", {word: word for word in _RESETS})
+    auto_offset_reset: ChoiceText[str] = ChoiceText("latest", {word: word for word in _RESETS})
     """earliest, latest, or none: raise where there is no committed offset."""
     allow_auto_create_topics: Flag = Flag(False)
     """Ask the broker to make subscribed topics that do not exist. Kafka's own consumers do; here you say so."""

@@ -31,7 +31,7 @@ KEYS = {api.name: key for key, api in APIS.items()}
 _REQUEST = "Request"
 
 
-class Api(NamedTuple):
+class RequestApi(NamedTuple):
     """An API as its request class declares it."""
 
     key: int
@@ -40,10 +40,10 @@ class Api(NamedTuple):
     flexible_since: int | None
 
 
-_apis: dict[type[Any], Api] = {}
+_apis: dict[type[Any], RequestApi] = {}
 
 
-def api_of(request: type[Any]) -> Api:
+def api_of(request: type[Any]) -> RequestApi:
     """The API of a request class; TypeError for a class that is none."""
     known = _apis.get(request)
     if known is None:
@@ -51,7 +51,7 @@ def api_of(request: type[Any]) -> Api:
         schema = schema_of(request)
         if name not in KEYS or schema.versions is None:
             raise TypeError(f"{request.__name__} is not a request that this client sends")
-        known = _apis[request] = Api(KEYS[name], name, schema.versions, schema.flexible_since)
+        known = _apis[request] = RequestApi(KEYS[name], name, schema.versions, schema.flexible_since)
     return known
 
 
@@ -133,7 +133,7 @@ def _viewed(buffer: bytearray) -> bool:
     return False
 
 
-class Expected:
+class ExpectedAnswer:
     """An answer that is due: answers come in the order of the requests."""
 
     __slots__ = ("correlation_id", "flexible", "key", "response", "version")
@@ -155,14 +155,14 @@ class Link:
         self.features: dict[str, int] = {}
         self._client_id = client_id.encode()
         self._next_correlation_id = 0
-        self._expected: deque[Expected] = deque()
+        self._expected: deque[ExpectedAnswer] = deque()
 
     @property
     def waiting(self) -> int:
         """The number of answers that are due."""
         return len(self._expected)
 
-    def choose(self, api: Api, least: int = 0, most: int = 32767) -> int:
+    def choose(self, api: RequestApi, least: int = 0, most: int = 32767) -> int:
         """The newest version that both sides speak; raises UnsupportedVersion."""
         theirs = self.versions.get(api.key)
         first, last = api.versions
@@ -177,7 +177,7 @@ class Link:
         return newest
 
     def request(
-        self, api: Api, message: object, version: int, response: type[Any], *, answered: bool = True
+        self, api: RequestApi, message: object, version: int, response: type[Any], *, answered: bool = True
     ) -> tuple[int, bytearray]:
         """The correlation id and the frame to send; `answered=False` for Produce with acks=0."""
         correlation_id = self._next_correlation_id
@@ -194,7 +194,7 @@ class Link:
         _LENGTH.pack_into(out, 0, len(out) - 4)
         if answered:
             self._expected.append(
-                Expected(correlation_id, api.key, version, response, flexible and api.key != _API_VERSIONS)
+                ExpectedAnswer(correlation_id, api.key, version, response, flexible and api.key != _API_VERSIONS)
             )
         return correlation_id, out
 

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Generator
 from typing import Any
 
-from ottla.access.mechanisms.base import ClientSide, Refused
+from ottla.access.mechanisms.base import ClientSide, PeerRefused
 from ottla.access.mechanisms.plain import NAME as PLAIN
 from ottla.access.mechanisms.plain import PlainClient
 from ottla.access.mechanisms.scram import ScramClient
@@ -37,7 +37,7 @@ def login(security: Security, where: str) -> Generator[Any, Any, None]:
             raise refused(answer.error_code, f"{where} refused the login by {mechanism}", answer.error_message)
         try:
             data = side.step(bytes(answer.auth_bytes))
-        except Refused as fault:
+        except PeerRefused as fault:
             raise refused(ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {where}", str(fault)) from fault
         if data is None:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 
+from ottla.client.admin import acls as acl_admin
 from ottla.client.admin import admin
 from ottla.client.admin import features as feature_admin
 from ottla.client.admin import groups as group_admin
@@ -82,6 +83,9 @@ class AdminCalls:
     describe_users = on_plan(user_admin.describe_users)
     set_password = on_plan(user_admin.set_password)
     remove_password = on_plan(user_admin.remove_password)
+    describe_acls = on_plan(acl_admin.describe_acls)
+    create_acls = on_plan(acl_admin.create_acls)
+    delete_acls = on_plan(acl_admin.delete_acls)
     list_transactions = on_plan(transaction_admin.list_transactions)
     describe_transactions = on_plan(transaction_admin.describe_transactions)
     describe_producers = on_plan(transaction_admin.describe_producers)

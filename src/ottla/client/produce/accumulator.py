@@ -109,7 +109,7 @@ class Delivered(NamedTuple):
     timestamp: int
 
 
-class Place(NamedTuple):
+class BatchPlace(NamedTuple):
     """A record's place in an outgoing batch."""
 
     batch: OutgoingBatch
@@ -117,7 +117,7 @@ class Place(NamedTuple):
     timestamp: int
 
     @property
-    def final(self) -> Place:
+    def final(self) -> BatchPlace:
         """The place in the part that has the record, where the batch was split."""
         batch, delta = self.batch, self.delta
         while batch.parts:
@@ -126,7 +126,7 @@ class Place(NamedTuple):
                     batch = part
                     break
                 delta -= part.builder.records_count
-        return self if batch is self.batch else Place(batch, delta, self.timestamp)
+        return self if batch is self.batch else BatchPlace(batch, delta, self.timestamp)
 
     @property
     def outcome(self) -> Produced | Exception | None:
@@ -198,7 +198,7 @@ class Accumulator:
         *,
         now_ms: float,
         most: int | None = None,
-    ) -> Place:
+    ) -> BatchPlace:
         """Put a record into the partition's open batch, or into a new one; ValueError for an impossible timestamp.
 
         `most` is the record's `record_size`, where the caller knows it.
@@ -222,7 +222,7 @@ class Accumulator:
         self.waiting_bytes += size - before
         if size >= batch.builder.max_bytes:
             self._seal(batch)
-        return Place(batch, batch.builder.records_count - 1, timestamp)
+        return BatchPlace(batch, batch.builder.records_count - 1, timestamp)
 
     def append_run(
         self,

@@ -54,7 +54,7 @@ Purpose = Broker | Errand
 """The purpose of a story: the broker that it sends to, or an errand. One story of a purpose runs at a time."""
 
 
-class Ended(NamedTuple):
+class StoryEnded(NamedTuple):
     """The end of one story: the outcomes of batches, retriable errors included, and those that may be sent now."""
 
     purpose: Purpose
@@ -118,7 +118,7 @@ class Sender:
             raise MetadataMissing(f"topic {topic!r} has no partition with a leader")
         return found
 
-    def begin(self, *, flush: bool) -> list[ClientStory[Ended]]:
+    def begin(self, *, flush: bool) -> list[ClientStory[StoryEnded]]:
         """Begin to send the batches that may leave: stories to run at the same time, each with its end for `settle`.
 
         Each broker has one story at a time, with its own connection. So a broker that does not answer holds back only
@@ -152,7 +152,7 @@ class Sender:
         first = self.accumulator.first(partition)
         return first is not None and not first.under_way and self._is_free(first)
 
-    def settle(self, ended: Sequence[Ended]) -> list[OutgoingBatch]:
+    def settle(self, ended: Sequence[StoryEnded]) -> list[OutgoingBatch]:
         """Take the ends of stories in: batches that may be tried again wait, the others are finished and returned."""
         now_ms = self.plan.now_ms()
         finished = []
@@ -225,19 +225,19 @@ class Sender:
         topics = {batch.partition.topic for group in sent for batch in group}
         return sorted(topic for topic in topics if self.plan.metadata.taken_ms.get(topic, 0.0) <= oldest_ms)
 
-    async def _refresh(self, topics: Sequence[str]) -> Ended:
+    async def _refresh(self, topics: Sequence[str]) -> StoryEnded:
         """Fetch metadata of these topics; what is known will do where no broker answers."""
         with contextlib.suppress(ApiError, ClientError):
             await self.plan.refresh(topics, patience_ms=0)
-        return Ended(Errand.REFRESH)
+        return StoryEnded(Errand.REFRESH)
 
-    async def _prepare(self, batches: Sequence[OutgoingBatch]) -> Ended:
+    async def _prepare(self, batches: Sequence[OutgoingBatch]) -> StoryEnded:
         """Add the partitions to the transaction, and find their leaders."""
         try:
             if self.transactor is not None:
                 await self.transactor.add({batch.partition for batch in batches})
         except (ApiError, ClientError) as fault:
-            return Ended(Errand.PREPARE, [(batch, fault) for batch in batches])
+            return StoryEnded(Errand.PREPARE, [(batch, fault) for batch in batches])
         leaders = await self.plan.leaders([batch.partition for batch in batches])
         outcomes: list[Outcome] = []
         prepared = []
@@ -247,15 +247,15 @@ class Sender:
                 outcomes.append((batch, leader))
             else:
                 prepared.append(batch)
-        return Ended(Errand.PREPARE, outcomes, prepared)
+        return StoryEnded(Errand.PREPARE, outcomes, prepared)
 
-    async def _send(self, broker: Broker, batches: Sequence[OutgoingBatch]) -> Ended:
+    async def _send(self, broker: Broker, batches: Sequence[OutgoingBatch]) -> StoryEnded:
         """Send batches to their leader, all requests before the first answer is awaited."""
         if self.transactor is not None:
             try:
                 await self.transactor.add({batch.partition for batch in batches})  # without a request: see `_purpose`
             except (ApiError, ClientError) as fault:
-                return Ended(broker, [(batch, fault) for batch in batches])
+                return StoryEnded(broker, [(batch, fault) for batch in batches])
         self.plan.turns.asked(broker.destination(), self.plan.now_ms())
         needy = [batch for batch in batches if self.accumulator.needs_identity(batch)]
         outcomes: list[Outcome] = []
@@ -270,7 +270,7 @@ class Sender:
             self.plan.turns.answered(broker.destination())
         for portion, answer in zip(portions, answers, strict=True):
             outcomes += self._read(portion, answer)
-        return Ended(broker, outcomes)
+        return StoryEnded(broker, outcomes)
 
     async def _identify(self, broker: Broker, batches: Sequence[OutgoingBatch]) -> None:
         """Give a producer id to the partitions of these batches, one to all.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ottla.client.model import Header, Produced
-from ottla.client.produce.accumulator import OutgoingBatch, Place, record_size
+from ottla.client.produce.accumulator import BatchPlace, OutgoingBatch, record_size
 
 _OVERHEAD = record_size(None, None, ())
 
@@ -59,4 +59,4 @@ class RunPart(NamedTuple):
 
     def outcome(self, index: int) -> Produced | Exception | None:
         """The outcome of one of the records, counted from the first one of this part."""
-        return Place(self.batch, self.first + index, 0).outcome
+        return BatchPlace(self.batch, self.first + index, 0).outcome

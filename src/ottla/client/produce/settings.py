@@ -8,7 +8,7 @@ from ottla.client.produce.partitioners import PARTITIONERS, Partitioner, murmur2
 from ottla.client.settings import (
     INT32_MAX,
     INT64_MAX,
-    Choice,
+    ChoiceText,
     FineMilliseconds,
     Flag,
     Milliseconds,
@@ -33,7 +33,7 @@ class ProducerSettings(Settings):
     or TypeError names a setting that is wrong, and a transactional id without `acks="all"` and idempotence.
     """
 
-    acks: Choice[int] = Choice(-1, {"all": -1, "-1": -1, "0": 0, "1": 1})
+    acks: ChoiceText[int] = ChoiceText(-1, {"all": -1, "-1": -1, "0": 0, "1": 1})
     """"all" or -1: every in-sync replica has the record; 1: its leader has; 0: nothing is answered."""
     enable_idempotence: Flag = Flag(True)
     """A retry writes nothing twice. Without effect unless `acks` is "all"."""
@@ -46,7 +46,7 @@ class ProducerSettings(Settings):
     """The bytes of records that may wait; `produce` blocks beyond."""
     max_request_size: Size = Size(1024 * 1024)
     """Batches for one broker go in requests of this size, at least one batch in each."""
-    compression: Choice[Codec] = Choice(Codec.NONE, {codec.name.lower(): codec for codec in Codec})
+    compression: ChoiceText[Codec] = ChoiceText(Codec.NONE, {codec.name.lower(): codec for codec in Codec})
     """The codec of the batches: "none", "gzip", "snappy", "lz4" or "zstd"."""
     compression_level: OptionalNumber = OptionalNumber(None, least=-INT32_MAX)
     """None: the codec's own default. gzip has 1 to 9, lz4 1 to 17, zstd -131072 to 22."""

@@ -21,7 +21,7 @@ from ottla.client.model import (
     Produced,
     ProducerIdentity,
 )
-from ottla.client.produce.transaction import FEATURE, Phase, Step, TransactionState
+from ottla.client.produce.transaction import FEATURE, ProducerPhase, ProducerTransaction, TransactionRequest
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -54,7 +54,7 @@ class Transactor:
         """The coordinator aborts a transaction that is open for longer than `timeout_ms`."""
         self.plan = plan
         self.timeout_ms = timeout_ms
-        self.state = TransactionState(transactional_id)
+        self.state = ProducerTransaction(transactional_id)
         self._sequences: dict[TopicPartition, int] = {}
 
     @property
@@ -77,7 +77,7 @@ class Transactor:
             identity = await self._identify(None)
             self.state.initialized(identity, await self._announced_version())
         except (ApiError, ClientError) as error:
-            raise self.state.failed(error, Step.INITIALIZE) from error
+            raise self.state.failed(error, TransactionRequest.INITIALIZE) from error
         return identity
 
     def begin(self) -> None:
@@ -98,7 +98,7 @@ class Transactor:
             try:
                 await self._add(new)
             except (ApiError, ClientError) as error:
-                raise self.state.failed(error, Step.ADD) from error
+                raise self.state.failed(error, TransactionRequest.ADD) from error
         self.state.partitions.update(new)
 
     async def produce(
@@ -146,7 +146,7 @@ class Transactor:
             self.state.groups.add(group.group_id)
             await self._commit_offsets(offsets, group)
         except (ApiError, ClientError) as error:
-            raise self.state.failed(error, Step.OFFSETS) from error
+            raise self.state.failed(error, TransactionRequest.OFFSETS) from error
 
     async def commit(self, *, timeout_ms: float | None = None) -> None:
         """End the transaction: all of it becomes visible, or TransactionMustAbort is raised.
@@ -169,7 +169,7 @@ class Transactor:
             if state.wants_new_epoch(version):
                 identity = await self._identify(identity)
         except (ApiError, ClientError) as error:
-            raise state.failed(error, Step.END) from error
+            raise state.failed(error, TransactionRequest.END) from error
         if identity != state.identity:
             self._sequences = {}
         state.ended(identity, version)
@@ -201,7 +201,7 @@ class Transactor:
             transactional_id=self.transactional_id,
             producer_id=state.identity.producer_id,
             producer_epoch=state.identity.producer_epoch,
-            committed=state.phase is Phase.COMMITTING,
+            committed=state.phase is ProducerPhase.COMMITTING,
         )
         least, most = (_EPOCH_PER_TRANSACTION, 32767) if state.brokers_add else (0, _EPOCH_PER_TRANSACTION - 1)
         longest = self.plan.settings.request_timeout_ms

@@ -17,7 +17,7 @@ _YEARS_400: Final = 146_097
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CalendarMoment:
     """A point in time, taken apart."""
 
     year: int
@@ -50,11 +50,11 @@ class Moment:
         return (day + first_weekday - 1) // 7 + 1
 
 
-def moment(ms: int) -> Moment:
+def moment(ms: int) -> CalendarMoment:
     """The parts of a point in time."""
     days, rest = divmod(ms, DAY_MS)
     year, month, day = _gregorian(days) if days >= CUTOVER_DAY else _julian(days)
-    return Moment(year, month, day, (days + 4) % 7, days - day_number(year, 1, 1) + 1, rest)
+    return CalendarMoment(year, month, day, (days + 4) % 7, days - day_number(year, 1, 1) + 1, rest)
 
 
 def days_in_year(year: int) -> int:

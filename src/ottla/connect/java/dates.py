@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.connect.data import DAY_MS
-from ottla.connect.java.calendar import Moment, lenient_day, moment
+from ottla.connect.java.calendar import CalendarMoment, lenient_day, moment
 
 MONTHS: Final = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
                  "November", "December")  # fmt: skip
@@ -28,7 +28,7 @@ _ZONE = re.compile(r"(GMT|UTC)?([+-])(\d{1,2}):?(\d{2})")
 _ISO_ZONE = re.compile(r"Z|([+-])(\d{2})(?::?(\d{2}))?")
 _NUMBER = re.compile(r"-?\d+")
 
-_NUMBERS: Final[dict[str, Callable[[Moment], int]]] = {
+_NUMBERS: Final[dict[str, Callable[[CalendarMoment], int]]] = {
     "y": lambda at: at.year if at.year > 0 else 1 - at.year,
     "Y": lambda at: at.week_year,
     "M": lambda at: at.month,
@@ -123,7 +123,7 @@ class DatePattern:
         first = self._century_start().year
         return first // 100 * 100 + (100 if value < first % 100 else 0)
 
-    def _century_start(self) -> Moment:
+    def _century_start(self) -> CalendarMoment:
         now = moment(int(time.time() * 1000) if self._now_ms is None else self._now_ms)
         fields = {"y": now.year - 80, "M": now.month, "d": now.day}
         return moment(lenient_day(fields) * DAY_MS + now.ms)
@@ -165,7 +165,7 @@ def _hours(fields: dict[str, int]) -> int:
     return fields.get("h", 0) + 12 * fields.get("a", 0)
 
 
-def _day_of(at: Moment) -> int:
+def _day_of(at: CalendarMoment) -> int:
     return lenient_day({"y": at.year, "M": at.month, "d": at.day})
 
 
@@ -195,7 +195,7 @@ def _pieces(pattern: str) -> list[Piece]:
     return pieces
 
 
-def _writer(piece: Piece) -> Callable[[Moment], str]:
+def _writer(piece: Piece) -> Callable[[CalendarMoment], str]:
     letter, count = piece.letter, piece.count
     if not letter:
         return lambda at: piece.text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.client.consume.group_protocol import Subscription
+from ottla.client.consume.group_protocol import MemberSubscription
 from ottla.connect.machine.state import Configs
 from ottla.kernel.ids import TopicPartition
 
@@ -29,7 +29,7 @@ def units_of(configs: Configs) -> list[Unit]:
     return units
 
 
-def assign(wanted: Sequence[Unit], members: Mapping[str, Subscription]) -> dict[str, list[Unit]]:
+def assign(wanted: Sequence[Unit], members: Mapping[str, MemberSubscription]) -> dict[str, list[Unit]]:
     """The work of each member. Connectors are spread evenly, and so are tasks."""
     held = _held(members)
     assignment: dict[str, list[Unit]] = {member: [] for member in sorted(members)}
@@ -38,7 +38,7 @@ def assign(wanted: Sequence[Unit], members: Mapping[str, Subscription]) -> dict[
     return assignment
 
 
-def _held(members: Mapping[str, Subscription]) -> dict[Unit, str]:
+def _held(members: Mapping[str, MemberSubscription]) -> dict[Unit, str]:
     """The member that holds each unit; of two that say so the one of the later generation."""
     held: dict[Unit, str] = {}
     for member in sorted(members, key=lambda each: (members[each].generation, each)):

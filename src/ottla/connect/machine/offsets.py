@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ottla.connect.machine.records import Target
-from ottla.connect.machine.refusals import Refused
-from ottla.connect.machine.state import Connector
+from ottla.connect.machine.refusals import CallRefused
+from ottla.connect.machine.state import ConnectorState
 from ottla.kernel.ids import TopicPartition
 
 Change = tuple[Mapping[str, Any], Mapping[str, Any] | None]
@@ -16,10 +16,10 @@ ALTERED: Final = "The offsets for this connector have been altered successfully"
 RESET: Final = "The offsets for this connector have been reset successfully"
 
 
-def require_stopped(connector: Connector) -> None:
-    """Refused unless the connector is stopped, and its tasks are gone."""
+def require_stopped(connector: ConnectorState) -> None:
+    """CallRefused unless the connector is stopped, and its tasks are gone."""
     if connector.target is not Target.STOPPED or connector.tasks:
-        raise Refused(
+        raise CallRefused(
             400,
             "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
             f"specified connector by issuing a 'PUT' request to the '/connectors/{connector.name}/stop' endpoint",
@@ -31,7 +31,7 @@ def sink_changes(changes: Sequence[Change]) -> dict[TopicPartition, int | None]:
     found: dict[TopicPartition, int | None] = {}
     for partition, offset in changes:
         if "kafka_topic" not in partition or "kafka_partition" not in partition:
-            raise Refused(
+            raise CallRefused(
                 400,
                 "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'",
             )
@@ -41,7 +41,7 @@ def sink_changes(changes: Sequence[Change]) -> dict[TopicPartition, int | None]:
             found[place] = None
             continue
         if offset.get("kafka_offset") is None:
-            raise Refused(
+            raise CallRefused(
                 400, "The offset for a sink connector should either be null or contain the key 'kafka_offset'"
             )
         found[place] = _number(offset["kafka_offset"], "Kafka offset", "Offset")
@@ -56,7 +56,7 @@ def _number(value: Any, what: str, noun: str) -> int:
             number = -1
         if number >= 0:
             return number
-    raise Refused(
+    raise CallRefused(
         400,
         f"Failed to parse the following {what} value in the provided offsets: '{value}'. {noun} values for sink "
         "connectors need to be integers.",

@@ -6,12 +6,13 @@ keys are cut from the right.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from ottla.jobs.json_records import compact_json, json_object
 
 Pair = tuple[bytes, bytes | None]
 """Key and value; None deletes the key."""
@@ -19,7 +20,7 @@ NO_OP: Pair = (b"ottla-nothing", b"{}")
 """A record that changes nothing. Kafka's workers log such keys and go on."""
 
 
-class UnreadableRecord(Exception):
+class UnreadableConnectRecord(Exception):
     """A record whose key or value is none of Connect's; the message says why."""
 
 
@@ -159,11 +160,6 @@ class TopicInUse:
 StatusRecord = ConnectorStatus | TaskStatus | TopicInUse
 
 
-def compact(value: object) -> bytes:
-    """JSON without blanks, as Kafka's JsonConverter writes it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 def configs_pair(record: ConfigsRecord) -> Pair:
     """A record as the configs topic has it."""
     match record:
@@ -194,7 +190,7 @@ def _target_fields(target: Target) -> dict[str, str]:
 
 
 def _pair(key: str, value: object) -> Pair:
-    return key.encode(), None if value is None else compact(value)
+    return key.encode(), None if value is None else compact_json(value)
 
 
 def status_pair(record: StatusRecord) -> Pair:
@@ -219,7 +215,7 @@ def _status_fields(status: Status | None) -> dict[str, object] | None:
 
 
 def read_configs(key: bytes, value: bytes | None) -> ConfigsRecord:
-    """A record of the configs topic; UnreadableRecord if it is none."""
+    """A record of the configs topic; UnreadableConnectRecord if it is none."""
     name = _text(key)
     fields = _fields(name, value)
     if name.startswith("connector-"):
@@ -240,11 +236,11 @@ def read_configs(key: bytes, value: bytes | None) -> ConfigsRecord:
         return LoggerLevel(name[15:], str(fields.get("level")))
     if name.startswith(("session-key", "tasks-fencing-", "restart-connector-", "logger-cluster-", "ottla-nothing")):
         return Foreign(name)
-    raise UnreadableRecord(f"the key {name!r} is none of Connect's configs topic")
+    raise UnreadableConnectRecord(f"the key {name!r} is none of Connect's configs topic")
 
 
 def read_status(key: bytes, value: bytes | None) -> StatusRecord:
-    """A record of the status topic; UnreadableRecord if it is none."""
+    """A record of the status topic; UnreadableConnectRecord if it is none."""
     name = _text(key)
     fields = _fields(name, value)
     if name.startswith("status-connector-"):
@@ -257,24 +253,21 @@ def read_status(key: bytes, value: bytes | None) -> StatusRecord:
             return TopicInUse(use[2], use[1], discovered_ms=None)
         at_ms, number = _number(name, about, "discoverTimestamp"), _number(name, about, "task")
         return TopicInUse(use[2], use[1], number, at_ms)
-    raise UnreadableRecord(f"the key {name!r} is none of Connect's status topic")
+    raise UnreadableConnectRecord(f"the key {name!r} is none of Connect's status topic")
 
 
 def _text(key: bytes) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError as fault:
-        raise UnreadableRecord(f"the key {key!r} is not text in UTF-8") from fault
+        raise UnreadableConnectRecord(f"the key {key!r} is not text in UTF-8") from fault
 
 
 def _fields(key: str, value: bytes | None) -> dict[str, Any] | None:
     try:
-        fields = None if value is None else json.loads(value)
+        return None if value is None else json_object(value)
     except ValueError as fault:
-        raise UnreadableRecord(f"the value of {key!r} is no JSON: {fault}") from fault
-    if fields is not None and not isinstance(fields, dict):
-        raise UnreadableRecord(f"the value of {key!r} is no object")
-    return fields
+        raise UnreadableConnectRecord(f"the value of {key!r} is {fault}") from fault
 
 
 def _properties(key: str, fields: dict[str, Any] | None) -> dict[str, str] | None:
@@ -282,14 +275,14 @@ def _properties(key: str, fields: dict[str, Any] | None) -> dict[str, str] | Non
         return None
     properties = fields.get("properties")
     if not isinstance(properties, dict):
-        raise UnreadableRecord(f"the value of {key!r} has no properties")
+        raise UnreadableConnectRecord(f"the value of {key!r} has no properties")
     return properties
 
 
 def _number(key: str, fields: dict[str, Any], name: str) -> int:
     number = fields.get(name)
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise UnreadableRecord(f"{name} of {key!r} is {number!r}, not a number")
+        raise UnreadableConnectRecord(f"{name} of {key!r} is {number!r}, not a number")
     return number
 
 
@@ -298,7 +291,7 @@ def _target(key: str, fields: dict[str, Any]) -> Target:
     try:
         return Target(wanted)
     except ValueError:
-        raise UnreadableRecord(f"the state of {key!r} is {wanted!r}") from None
+        raise UnreadableConnectRecord(f"the state of {key!r} is {wanted!r}") from None
 
 
 def _status(key: str, fields: dict[str, Any] | None) -> Status | None:
@@ -306,5 +299,5 @@ def _status(key: str, fields: dict[str, Any] | None) -> Status | None:
         return None
     state, worker = fields.get("state"), fields.get("worker_id")
     if not isinstance(state, str) or not isinstance(worker, str):
-        raise UnreadableRecord(f"the status of {key!r} has no state and worker_id")
+        raise UnreadableConnectRecord(f"the status of {key!r} has no state and worker_id")
     return Status(state, worker, _number(key, fields, "generation"), fields.get("trace"), fields.get("version"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refused(Exception):
+class CallRefused(Exception):
     """The call is refused."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -12,6 +12,6 @@ class Refused(Exception):
         super().__init__(message)
 
 
-def connector_not_found(name: str) -> Refused:
+def connector_not_found(name: str) -> CallRefused:
     """No connector has this name."""
-    return Refused(404, f"Connector {name} not found")
+    return CallRefused(404, f"Connector {name} not found")

@@ -27,7 +27,7 @@ Config = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Connector:
+class ConnectorState:
     """One connector as the configs topic has it."""
 
     name: str
@@ -60,13 +60,13 @@ class Configs:
         """The connectors, oldest first."""
         return list(self._configs)
 
-    def get(self, name: str) -> Connector | None:
+    def get(self, name: str) -> ConnectorState | None:
         """The connector of a name."""
         config = self._configs.get(name)
         if config is None:
             return None
         target = self._targets.get(name, Target.STARTED)
-        return Connector(name, config, target, self._tasks.get(name, ()), name not in self._incomplete)
+        return ConnectorState(name, config, target, self._tasks.get(name, ()), name not in self._incomplete)
 
     def round(self, name: str) -> int:
         """The number of sets of tasks that this table has seen of a connector; it only grows."""

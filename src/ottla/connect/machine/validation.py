@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from ottla.connect.chain import alias_options
 from ottla.connect.checks import one_of
-from ottla.connect.config_def import Checked, ConfigDef, Option, Type
+from ottla.connect.config_def import CheckedValue, ConfigDef, Option, Type
 from ottla.connect.converters import HEADER_CONVERTERS
 from ottla.connect.errors import ConfigException
 from ottla.connect.java.regex import compiled
 from ottla.connect.machine.connector_options import CONVERTER_KINDS, LETTERS, WorkerView, options_of
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.plugin import Plugin, found
 from ottla.connect.plugins.base import SourceConnector
 from ottla.connect.plugins.known import AnyConnector, connector
@@ -26,11 +26,11 @@ _NULL: Final = "Null value can not be supplied as the configuration value."
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ValidationAnswer:
     """The answer of a validation."""
 
     plugin: AnyConnector
-    checked: Sequence[Checked]
+    checked: Sequence[CheckedValue]
     unknown: Sequence[str]
     """Sentences about keys that are no option. They are no errors, as in Kafka; they are worth a warning."""
 
@@ -41,18 +41,18 @@ class Verdict:
 
 
 def plugin_of(config: Given) -> AnyConnector:
-    """The connector that a configuration names; Refused if it names none that is known."""
+    """The connector that a configuration names; CallRefused if it names none that is known."""
     name = config.get("connector.class")
     if not name:
         shown = ", ".join(f"{key}={value}" for key, value in config.items())
-        raise Refused(400, f"Connector config {{{shown}}} contains no connector type")
+        raise CallRefused(400, f"Connector config {{{shown}}} contains no connector type")
     try:
         return connector(name)
     except ConfigException as fault:
-        raise Refused(400, str(fault)) from None
+        raise CallRefused(400, str(fault)) from None
 
 
-def validated(given: Given, worker: WorkerView) -> Verdict:
+def validated(given: Given, worker: WorkerView) -> ValidationAnswer:
     """Check every option of a configuration, with the values that its variables stand for."""
     config, faults = _resolved(given, worker)
     verdict = _validated(config, worker)
@@ -76,7 +76,7 @@ def _resolved(given: Given, worker: WorkerView) -> tuple[Given, dict[str, str]]:
     return config, faults
 
 
-def _validated(config: Given, worker: WorkerView) -> Verdict:
+def _validated(config: Given, worker: WorkerView) -> ValidationAnswer:
     plugin = plugin_of(config)
     aliases = alias_options({name: value for name, value in config.items() if value is not None})
     options = ConfigDef(*options_of(plugin.kind, worker, plugin.version), *aliases, *plugin.options())
@@ -98,12 +98,12 @@ def _validated(config: Given, worker: WorkerView) -> Verdict:
     for name, value in config.items():
         if value is None:
             if name not in by_name:
-                by_name[name] = Checked(Option(name, Type.STRING, None))
+                by_name[name] = CheckedValue(Option(name, Type.STRING, None))
                 checked.append(by_name[name])
             by_name[name].errors.append(_NULL)
     own = re.compile(plugin.free_options or r"(?!)")
     strange = {name: value for name, value in config.items() if not _FREE.match(name) and not own.fullmatch(name)}
-    return Verdict(plugin, checked, options.unknown(strange))
+    return ValidationAnswer(plugin, checked, options.unknown(strange))
 
 
 _FREE: Final = re.compile(
@@ -112,18 +112,18 @@ _FREE: Final = re.compile(
 """Keys that are not listed one by one: options of clients, of topics that are made, of converters."""
 
 
-def _forget_version(version: Checked) -> None:
+def _forget_version(version: CheckedValue) -> None:
     """A class that is not there has no version."""
     version.option = replace(version.option, default=None, recommended=tuple)
     version.value = None
 
 
 def require_valid(name: str, config: Given, worker: WorkerView) -> AnyConnector:
-    """The plugin of a configuration without faults; Refused lists the faults, as Kafka does."""
+    """The plugin of a configuration without faults; CallRefused lists the faults, as Kafka does."""
     verdict = validated(config, worker)
     if verdict.errors:
         errors = "\n".join(verdict.errors)
-        raise Refused(
+        raise CallRefused(
             400,
             f"Connector configuration is invalid and contains the following {len(verdict.errors)} error(s):\n{errors}\n"
             "You can also find the above list of errors at the endpoint "
@@ -132,16 +132,16 @@ def require_valid(name: str, config: Given, worker: WorkerView) -> AnyConnector:
     return verdict.plugin
 
 
-def _converter_options(config: Given) -> list[Checked]:
+def _converter_options(config: Given) -> list[CheckedValue]:
     """The options of converters that the configuration names itself; faults name them without the prefix, as Kafka."""
-    checked: list[Checked] = []
+    checked: list[CheckedValue] = []
     for kind in CONVERTER_KINDS:
         prefix, plugin = f"{kind}.converter.", _converter(config.get(f"{kind}.converter"))
         below = {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
         for each in plugin.options.validate({"converter.type": kind, **below}) if plugin else ():
             own = each.option.name
             option = replace(each.option, name=prefix + own, display=each.option.display or own)
-            checked.append(Checked(option, each.value, each.errors))
+            checked.append(CheckedValue(option, each.value, each.errors))
     return checked
 
 
@@ -153,7 +153,7 @@ def _converter(name: str | None) -> Plugin[Any] | None:
         return None
 
 
-def _check_transactions(plugin: type[SourceConnector], config: Given, checked: Mapping[str, Checked]) -> None:
+def _check_transactions(plugin: type[SourceConnector], config: Given, checked: Mapping[str, CheckedValue]) -> None:
     """A connector that must deliver exactly once can, and one that is to end transactions does; in Kafka's words."""
     text = {name: value for name, value in config.items() if value is not None}
     wanted, boundary = checked["exactly.once.support"], checked["transaction.boundary"]
@@ -177,7 +177,7 @@ def _check_transactions(plugin: type[SourceConnector], config: Given, checked: M
         )
 
 
-def _check_topics(checked: Mapping[str, Checked]) -> None:
+def _check_topics(checked: Mapping[str, CheckedValue]) -> None:
     """A sink reads topics or a pattern of topics, and not the topic of its own dead letters."""
     topics, pattern = checked["topics"], checked["topics.regex"]
     letters = checked["errors.deadletterqueue.topic.name"].value
@@ -205,6 +205,6 @@ def _matches(pattern: str, topic: str) -> bool:
     return compiled(pattern).fullmatch(topic) is not None
 
 
-def groups_of(checked: Sequence[Checked]) -> list[str]:
+def groups_of(checked: Sequence[CheckedValue]) -> list[str]:
     """The groups of a form, in the order in which they are met."""
     return list(dict.fromkeys(each.option.group for each in checked if each.option.group))

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import ConfigException, ConnectException, RetriableException
 from ottla.connect.records import SinkRecord, SourceRecord
-from ottla.jobs.running_async import Run
+from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.ids import TopicPartition
 
 Config = Mapping[str, str]
@@ -89,7 +89,7 @@ class LoadTask(ABC):
     """A sink task that reads the topics itself, and keeps its offsets where it writes."""
 
     @abstractmethod
-    async def run(self, worker: Config, run: Run, on_topics: Callable[[Iterable[str]], None]) -> None:
+    async def run(self, worker: Config, run: AsyncJobRun, on_topics: Callable[[Iterable[str]], None]) -> None:
         """Do the work until `run.ending` is set. `on_topics` is told the topics that were read."""
 
 

@@ -25,7 +25,7 @@ class Full(Exception):
     """So many records wait for Kafka that no more are taken now."""
 
 
-class Ended(Exception):
+class TaskEnded(Exception):
     """The task has ended before these records were in Kafka: they have to be sent again."""
 
 
@@ -60,7 +60,7 @@ class Inbox:
         A list that is longer than the bound alone is taken when nothing else waits.
         """
         if self._ended:
-            raise Ended
+            raise TaskEnded
         if self._offers and len(self._offers) + len(records) > self._most:
             raise Full
         offer = _Offer(records)
@@ -102,7 +102,7 @@ class Inbox:
         self._ended = True
         for _, offer in self._offers.values():
             if not offer.safe.done():
-                offer.safe.set_exception(Ended())
+                offer.safe.set_exception(TaskEnded())
                 offer.safe.exception()  # nobody has to look
         self._offers.clear()
         self._waiting.clear()

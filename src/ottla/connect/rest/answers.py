@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.connect.machine.records import Status
-from ottla.connect.machine.refusals import Refused
-from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.connect.machine.refusals import CallRefused
+from ottla.connect.machine.state import Configs, ConnectorState, Statuses
 from ottla.connect.plugins.known import kind_of
 
 Changed = Callable[[Status], Status]
 
 
-def info(connector: Connector) -> dict[str, Any]:
+def info(connector: ConnectorState) -> dict[str, Any]:
     """A connector with its configuration."""
     tasks = [{"connector": connector.name, "task": number} for number in range(len(connector.tasks))]
     kind = kind_of(connector.config)
@@ -34,7 +34,7 @@ def status(
     """
     found = statuses.connectors.get(name)
     if found is None:
-        raise Refused(404, f"No status found for connector {name}")
+        raise CallRefused(404, f"No status found for connector {name}")
     known = configs.get(name)
     tasks = [
         {"id": number, **_shown(of_tasks(each) if of_tasks else each)} for number, each in statuses.tasks(name).items()
@@ -47,7 +47,7 @@ def task_status(statuses: Statuses, name: str, task: int) -> dict[str, Any]:
     """The state of one task."""
     found = statuses.tasks(name).get(task)
     if found is None:
-        raise Refused(404, f"No status found for task {name}-{task}")
+        raise CallRefused(404, f"No status found for task {name}-{task}")
     return {"id": task, **_shown(found)}
 
 

@@ -6,9 +6,9 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.rest import calls
-from ottla.connect.rest.calls import Call, Endpoint
+from ottla.connect.rest.calls import Endpoint, RestCall
 from ottla.connect.rest.loggers import Loggers
 from ottla.connect.rest.service import Service
 from ottla.web.exchange import JSON, HttpError, Request, Response
@@ -56,7 +56,7 @@ class ConnectApp:
     async def __call__(self, request: Request) -> Response:
         try:
             return await self._answer(request)
-        except Refused as refusal:
+        except CallRefused as refusal:
             return HttpError(refusal.status, refusal.message).response()
 
     async def _answer(self, request: Request) -> Response:
@@ -69,4 +69,4 @@ class ConnectApp:
                 request.accepted((JSON,), strict=True)
         except HttpError as refusal:
             raise HttpError(refusal.status) from refusal
-        return await endpoint(Call(self._service, self.loggers, replace(request, names=found.names)))
+        return await endpoint(RestCall(self._service, self.loggers, replace(request, names=found.names)))

@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 from ottla.connect.machine import decide
-from ottla.connect.machine.decide import Decision, Put
+from ottla.connect.machine.decide import ConnectDecision, Put
 from ottla.connect.machine.offsets import ALTERED, RESET
 from ottla.connect.machine.records import LoggerLevel, Status, Target
-from ottla.connect.machine.refusals import Refused, connector_not_found
-from ottla.connect.machine.state import Connector
+from ottla.connect.machine.refusals import CallRefused, connector_not_found
+from ottla.connect.machine.state import ConnectorState
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.rest import answers, plugins
 from ottla.connect.rest.bodies import body_of, changed_offsets, config_of, new_connector, unreadable
@@ -27,7 +27,7 @@ HEALTHY = "Worker has completed startup and is ready to handle requests."
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RestCall:
     """One request, and what answers it."""
 
     service: Service
@@ -54,7 +54,7 @@ class Call:
         """A parameter that is `true` in any case of letters; everything else counts as false, as in Kafka."""
         return (self.last(parameter) or "").lower() == "true"
 
-    async def connector(self) -> Connector:
+    async def connector(self) -> ConnectorState:
         """The connector in the path; it may have been made by another worker a moment ago."""
         configs = self.service.configs
         if configs.get(self.name) is None:
@@ -65,23 +65,23 @@ class Call:
         return found
 
 
-Endpoint = Callable[[Call], Awaitable[Response]]
+Endpoint = Callable[[RestCall], Awaitable[Response]]
 
 
-async def root(call: Call) -> Response:
+async def root(call: RestCall) -> Response:
     return json_response({"version": KAFKA_VERSION, "commit": "ottla", "kafka_cluster_id": call.service.cluster_id})
 
 
-async def health(call: Call) -> Response:
+async def health(call: RestCall) -> Response:
     return json_response({"status": "healthy", "message": HEALTHY})
 
 
-async def metrics(call: Call) -> Response:
+async def metrics(call: RestCall) -> Response:
     """The counts for Prometheus, which Kafka's worker gives by JMX alone."""
     return Response(render(call.service.metrics()).encode(), CONTENT_TYPE)
 
 
-async def list_connectors(call: Call) -> Response:
+async def list_connectors(call: RestCall) -> Response:
     configs, statuses = call.service.configs, call.service.statuses
     query = call.request.query()
     if "expand" not in query:
@@ -97,7 +97,7 @@ async def list_connectors(call: Call) -> Response:
     return json_response(expanded)
 
 
-async def create(call: Call) -> Response:
+async def create(call: RestCall) -> Response:
     wanted = new_connector(body_of(call.request))
     service = call.service
     made = await service.write(
@@ -106,17 +106,17 @@ async def create(call: Call) -> Response:
     return _put(call, made)
 
 
-async def put_config(call: Call) -> Response:
+async def put_config(call: RestCall) -> Response:
     config, service, name = config_of(body_of(call.request)), call.service, call.name.strip()
     return _put(call, await service.write(lambda: decide.put(service.configs, service.view, name, config)))
 
 
-async def patch_config(call: Call) -> Response:
+async def patch_config(call: RestCall) -> Response:
     changes, service = config_of(body_of(call.request), "the patch"), call.service
     return _put(call, await service.write(lambda: decide.patch(service.configs, service.view, call.name, changes)))
 
 
-def _put(call: Call, made: Put) -> Response:
+def _put(call: RestCall, made: Put) -> Response:
     """The connector as it is now; with its place where it is new."""
     if not made.created:
         return json_response(answers.info(made.connector))
@@ -126,15 +126,15 @@ def _put(call: Call, made: Put) -> Response:
     return json_response(answers.info(current or made.connector), 201, headers=(("Location", place),))
 
 
-async def get_connector(call: Call) -> Response:
+async def get_connector(call: RestCall) -> Response:
     return json_response(answers.info(await call.connector()))
 
 
-async def get_config(call: Call) -> Response:
+async def get_config(call: RestCall) -> Response:
     return json_response(dict((await call.connector()).config))
 
 
-async def get_tasks(call: Call) -> Response:
+async def get_tasks(call: RestCall) -> Response:
     found = await call.connector()
     rows = [
         {"id": {"connector": found.name, "task": number}, "config": dict(each)}
@@ -143,37 +143,37 @@ async def get_tasks(call: Call) -> Response:
     return json_response(rows)
 
 
-async def get_status(call: Call) -> Response:
+async def get_status(call: RestCall) -> Response:
     return json_response(answers.status(call.service.configs, call.service.statuses, call.name))
 
 
-async def get_task_status(call: Call) -> Response:
+async def get_task_status(call: RestCall) -> Response:
     return json_response(answers.task_status(call.service.statuses, call.name, call.task()))
 
 
-async def delete(call: Call) -> Response:
+async def delete(call: RestCall) -> Response:
     await call.service.write(lambda: decide.delete(call.service.configs, call.name))
     return Response(status=204)
 
 
-async def pause(call: Call) -> Response:
+async def pause(call: RestCall) -> Response:
     return await _set(call, Target.PAUSED, 202)
 
 
-async def resume(call: Call) -> Response:
+async def resume(call: RestCall) -> Response:
     return await _set(call, Target.STARTED, 202)
 
 
-async def stop(call: Call) -> Response:
+async def stop(call: RestCall) -> Response:
     return await _set(call, Target.STOPPED, 204)
 
 
-async def _set(call: Call, target: Target, status: int) -> Response:
+async def _set(call: RestCall, target: Target, status: int) -> Response:
     await call.service.write(lambda: decide.set_target(call.service.configs, call.name, target))
     return Response(status=status)
 
 
-async def restart(call: Call) -> Response:
+async def restart(call: RestCall) -> Response:
     """Without a parameter the connector alone is restarted, and the answer is empty, as in Kafka."""
     include_tasks, only_failed = call.flag("includeTasks"), call.flag("onlyFailed")
     service, name = call.service, call.name
@@ -195,13 +195,13 @@ async def restart(call: Call) -> Response:
     return json_response(shown or answers.status(service.configs, service.statuses, name), 202)
 
 
-async def restart_task(call: Call) -> Response:
+async def restart_task(call: RestCall) -> Response:
     task = call.task()
     await call.service.write(lambda: decide.restart_task(call.service.configs, call.name, task))
     return Response(status=204)
 
 
-async def internal(call: Call) -> Response:
+async def internal(call: RestCall) -> Response:
     """Calls between Kafka's own workers, which sign them. Workers here tell each other by records."""
     if call.service.makes_tasks_at_once:
         kind = "externally setting task configurations" if call.request.method == "POST" else _ONCE
@@ -209,13 +209,13 @@ async def internal(call: Call) -> Response:
     raise HttpError(400, "Internal request missing required signature")
 
 
-async def get_topics(call: Call) -> Response:
+async def get_topics(call: RestCall) -> Response:
     if not call.service.tracks_topics:
         raise HttpError(403, "Topic tracking is disabled.")
     return json_response({call.name: {"topics": call.service.statuses.topics(call.name)}})
 
 
-async def reset_topics(call: Call) -> Response:
+async def reset_topics(call: RestCall) -> Response:
     if not call.service.tracks_topics:
         raise HttpError(403, "Topic tracking is disabled.")
     if not call.service.resets_topics:
@@ -224,53 +224,53 @@ async def reset_topics(call: Call) -> Response:
     return Response(status=202)
 
 
-async def get_offsets(call: Call) -> Response:
+async def get_offsets(call: RestCall) -> Response:
     return json_response({"offsets": await call.service.offsets(await call.connector())})
 
 
-async def alter_offsets(call: Call) -> Response:
+async def alter_offsets(call: RestCall) -> Response:
     changes = changed_offsets(body_of(call.request, numbers_as_text=False))
     await call.service.alter_offsets(await call.connector(), changes)
     return json_response({"message": ALTERED})
 
 
-async def reset_offsets(call: Call) -> Response:
+async def reset_offsets(call: RestCall) -> Response:
     await call.service.alter_offsets(await call.connector(), None)
     return json_response({"message": RESET})
 
 
-async def list_plugins(call: Call) -> Response:
+async def list_plugins(call: RestCall) -> Response:
     given = call.last("connectorsOnly")
     return json_response(plugins.listed(connectors_only=given is None or given.lower() == "true"))
 
 
-async def plugin_options(call: Call) -> Response:
+async def plugin_options(call: RestCall) -> Response:
     return json_response(plugins.options(call.name, call.last("version"), call.service.view))
 
 
-async def validate(call: Call) -> Response:
+async def validate(call: RestCall) -> Response:
     return json_response(plugins.verdict(call.name, config_of(body_of(call.request)), call.service.view))
 
 
-async def get_loggers(call: Call) -> Response:
+async def get_loggers(call: RestCall) -> Response:
     return json_response(call.loggers.all())
 
 
-async def get_logger(call: Call) -> Response:
+async def get_logger(call: RestCall) -> Response:
     return json_response(call.loggers.one(call.name))
 
 
-async def set_logger(call: Call) -> Response:
+async def set_logger(call: RestCall) -> Response:
     """With `scope=cluster` for all workers, by a record in the configs topic; any other scope is this worker."""
     wanted = body_of(call.request)
     if not isinstance(wanted, dict):
         raise unreadable("send an object with level")
     level = wanted.get("level")
     if level is None:
-        raise Refused(400, "Desired 'level' parameter was not specified in request.")
+        raise CallRefused(400, "Desired 'level' parameter was not specified in request.")
     number_of(str(level))
     if (call.last("scope") or "").lower() == "cluster":
         record = LoggerLevel(call.name, str(level).upper())
-        await call.service.write(lambda: Decision(None, [record]))
+        await call.service.write(lambda: ConnectDecision(None, [record]))
         return Response(status=204)
     return json_response(call.loggers.set(call.name, str(level)))

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 
 _LEVELS: Final = {
     "OFF": logging.CRITICAL + 10, "FATAL": logging.CRITICAL, "ERROR": logging.ERROR, "WARN": logging.WARNING,
@@ -26,9 +26,9 @@ class Loggers:
         return {name: self._row(name) for name in sorted([*_known(), "root"])}
 
     def one(self, name: str) -> dict[str, Any]:
-        """A logger's level; Refused where no logger has the name."""
+        """A logger's level; CallRefused where no logger has the name."""
         if name != "root" and name not in _known():
-            raise Refused(404, f"Logger {name} not found.")
+            raise CallRefused(404, f"Logger {name} not found.")
         return self._row(name)
 
     def set(self, name: str, level: str) -> list[str]:
@@ -50,9 +50,9 @@ class Loggers:
 
 
 def number_of(level: str) -> int:
-    """Python's number of a level; Refused for an unknown one."""
+    """Python's number of a level; CallRefused for an unknown one."""
     if level.upper() not in _LEVELS:
-        raise Refused(404, f"invalid log level '{level}'.")
+        raise CallRefused(404, f"invalid log level '{level}'.")
     return _LEVELS[level.upper()]
 
 

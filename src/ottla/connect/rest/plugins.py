@@ -9,7 +9,7 @@ from ottla.connect.config_def import ConfigDef, Option
 from ottla.connect.converters import CONVERTERS, HEADER_CONVERTERS
 from ottla.connect.errors import ConfigException
 from ottla.connect.machine.connector_options import WorkerView, options_of
-from ottla.connect.machine.refusals import Refused
+from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.validation import Given, groups_of, plugin_of, validated
 from ottla.connect.plugin import KAFKA_VERSION, found
 from ottla.connect.plugins.known import connector, connectors, names
@@ -40,7 +40,7 @@ def options(name: str, version: str | None, worker: WorkerView) -> list[dict[str
     java_class, known, of_class = _found(name, worker)
     if version is not None and version != known:
         wanted = f"[{version},{version}]" if version else "[,]"
-        raise Refused(
+        raise CallRefused(
             400, f"Plugin {java_class} not found that matches the version range {wanted}, available versions: [{known}]"
         )
     return of_class.definitions()
@@ -58,11 +58,11 @@ def _found(name: str, worker: WorkerView) -> tuple[str, str, ConfigDef]:
         if name in plugins:
             return name, KAFKA_VERSION, plugins[name].options
     if name.startswith(_PROVIDERS):
-        raise Refused(400, f"Invalid plugin class {name}. Valid types are {_KINDS}.")
+        raise CallRefused(400, f"Invalid plugin class {name}. Valid types are {_KINDS}.")
     try:
         converter = found(HEADER_CONVERTERS, name)
     except ConfigException:
-        raise Refused(404, f"Unknown plugin {name}.") from None
+        raise CallRefused(404, f"Unknown plugin {name}.") from None
     return converter.java_class, KAFKA_VERSION, converter.options
 
 
@@ -75,7 +75,9 @@ def verdict(name: str, config: Given, worker: WorkerView) -> dict[str, Any]:
     """The answer of a validation. Kafka answers 500 where the class is missing or unknown; that is 400 here."""
     plugin = plugin_of(config)
     if name not in names(plugin):
-        raise Refused(400, f"Included connector type {config['connector.class']} does not match request type {name}")
+        raise CallRefused(
+            400, f"Included connector type {config['connector.class']} does not match request type {name}"
+        )
     found_faults = validated(config, worker)
     return {
         "name": config["connector.class"],

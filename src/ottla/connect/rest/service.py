@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from ottla.connect.machine.connector_options import WorkerView
-from ottla.connect.machine.decide import Decision
+from ottla.connect.machine.decide import ConnectDecision
 from ottla.connect.machine.offsets import Change
-from ottla.connect.machine.state import Configs, Connector, Statuses
+from ottla.connect.machine.state import Configs, ConnectorState, Statuses
 from ottla.metrics.metric import Sample
 
 T = TypeVar("T")
@@ -34,14 +34,14 @@ class Service(Protocol):
     async def fresh(self) -> None:
         """Read the configs topic to its end."""
 
-    async def write(self, decide: Callable[[], Decision[T]]) -> T:
+    async def write(self, decide: Callable[[], ConnectDecision[T]]) -> T:
         """Decide at the end of the configs topic and append; decide again where others were faster."""
 
     async def forget_topics(self, name: str) -> None:
         """Count no topic as used by a connector."""
 
-    async def offsets(self, connector: Connector) -> list[Any]:
+    async def offsets(self, connector: ConnectorState) -> list[Any]:
         """The offsets of a connector, as REST shows them."""
 
-    async def alter_offsets(self, connector: Connector, changes: Sequence[Change] | None) -> None:
+    async def alter_offsets(self, connector: ConnectorState, changes: Sequence[Change] | None) -> None:
         """Set some offsets of a stopped connector, or with None remove all; raises `Refused`."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, NoReturn, TypeVar
 
 from ottla.client.model import ConsumedRecord
 from ottla.client.model import Header as RawHeader
-from ottla.connect.chain import Chain, Step
+from ottla.connect.chain import Chain, TransformationStep
 from ottla.connect.converters import CONVERTERS, HEADER_CONVERTERS
 from ottla.connect.converters.common import Converter
 from ottla.connect.errors import ConfigException, ConnectException
@@ -64,7 +64,7 @@ class Conversion:
         self._calls_out = any(getattr(each, "calls_out", False) for each in made)
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[TransformationStep, ...]:
         """The transformations in their order."""
         return self._chain.steps
 
@@ -172,5 +172,5 @@ def _until_fault(convert: Callable[[R], M], records: Sequence[R], at: int) -> li
     return made
 
 
-def _refuse(_: ConnectRecord, step: Step, fault: ConnectException) -> NoReturn:
+def _refuse(_: ConnectRecord, step: TransformationStep, fault: ConnectException) -> NoReturn:
     raise StageFault("TRANSFORMATION", step.java_class, fault) from fault

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.jobs.running import job_samples
-from ottla.jobs.states import Status
+from ottla.jobs.states import JobStatus
 from ottla.metrics.metric import Metric, Sample
 
 _TASK: Final = ("connector", "task")
@@ -57,7 +57,7 @@ class Measured:
     task: int
     kind: str
     counts: TaskCounts
-    status: Status
+    status: JobStatus
 
 
 def samples(connectors: int, tasks: Sequence[Measured]) -> Iterator[Sample]:

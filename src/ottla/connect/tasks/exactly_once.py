@@ -21,7 +21,7 @@ from ottla.connect.tasks.clients import Settings, producer_of
 from ottla.connect.tasks.offsets import TransactionalOffsets
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.source import SourceWork
-from ottla.jobs.running_async import Run
+from ottla.jobs.running_async import AsyncJobRun
 
 T = TypeVar("T")
 _CONNECTOR: Final = "connector"
@@ -92,7 +92,7 @@ class ExactlyOnceWork(SourceWork):
             )
         return made
 
-    async def _may_begin(self, run: Run) -> bool:
+    async def _may_begin(self, run: AsyncJobRun) -> bool:
         """Fence whoever had the transactional id; look again whether the task is ours, as that took a while."""
         connector, number = self._plan.connector, self._plan.number
         of_round = await unless_ending(run, asyncio.ensure_future(self._once.fence.cleared(connector, number)))
@@ -174,7 +174,7 @@ def _interval_s(boundary: str, options: Mapping[str, Any], flush_s: float) -> fl
     return flush_s if chosen is None else chosen / 1000
 
 
-async def unless_ending(run: Run, waiting: asyncio.Future[T]) -> T | None:
+async def unless_ending(run: AsyncJobRun, waiting: asyncio.Future[T]) -> T | None:
     """The awaited result; None where the task is to end before."""
     ending = asyncio.ensure_future(run.ending.wait())
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.connect.errors import ConfigException
-from ottla.connect.tasks.offsets import Kept, Offset, Offsets, Partition
+from ottla.connect.tasks.offsets import Kept, Offset, Partition, SourceOffsets
 
 _JAVA: Final = b"\xac\xed\x00\x05"
 """The beginning of a Java object: Kafka's own worker writes its offsets so."""
@@ -21,7 +21,7 @@ class OffsetFile:
     def __init__(self, path: str) -> None:
         """Read the file where there is one; ConfigException for one that holds something else."""
         self._path = Path(path)
-        self._offsets = Offsets()
+        self._offsets = SourceOffsets()
         content = self._path.read_bytes() if self._path.exists() else b""
         if content.startswith(_JAVA):
             raise ConfigException(

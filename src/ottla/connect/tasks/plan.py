@@ -11,7 +11,7 @@ from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.known import AnyConnector
 from ottla.connect.tasks.counts import TaskCounts
 from ottla.jobs.running import error_fault
-from ottla.jobs.states import Fault
+from ottla.jobs.states import JobFault
 from ottla.kernel.errors import ApiError, ErrorCode
 
 _ENDED: Final = (
@@ -41,14 +41,14 @@ class TaskPlan:
         """`NAME-0`, as Kafka names a task in logs and client ids."""
         return f"{self.connector}-{self.number}"
 
-    def fault_of(self, error: Exception) -> Fault:
+    def fault_of(self, error: Exception) -> JobFault:
         """The fault that an error of the task is. The connector knows which of its own may pass."""
         fault = error_fault(error)
         causes = [error, *([error.__cause__] if isinstance(error.__cause__, Exception) else [])]
         if any(isinstance(each, ConfigException) for each in causes):
-            return Fault(fault.reason, fault.trace)
+            return JobFault(fault.reason, fault.trace)
         may_pass = any(error_fault(each).may_pass or self.plugin.restarts(each) or _ended(each) for each in causes)
-        return Fault(fault.reason, fault.trace, may_pass=may_pass)
+        return JobFault(fault.reason, fault.trace, may_pass=may_pass)
 
 
 def _ended(error: Exception) -> bool:

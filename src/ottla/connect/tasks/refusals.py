@@ -29,7 +29,7 @@ class ToleranceExceeded(ConnectException):
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
+class ErrorRetries:
     """The waits between attempts of an operation that may succeed later, by `errors.retry.*`."""
 
     timeout_ms: int
@@ -69,7 +69,7 @@ class Refusals:
         self._headers = options["errors.deadletterqueue.context.headers.enable"]
         self._replicas = options["errors.deadletterqueue.topic.replication.factor"]
         self._letters: list[asyncio.Future[Delivered]] = []
-        self.retries = Retries(options["errors.retry.timeout"], options["errors.retry.delay.max.ms"])
+        self.retries = ErrorRetries(options["errors.retry.timeout"], options["errors.retry.delay.max.ms"])
         self.refused = 0
         """The records that were left out."""
         self._told = 0

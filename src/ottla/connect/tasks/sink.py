@@ -17,8 +17,8 @@ from ottla.connect.records import SinkRecord
 from ottla.connect.tasks.clients import bootstrap, consumer_of, producer_of
 from ottla.connect.tasks.conversion import Conversion, StageFault
 from ottla.connect.tasks.plan import TaskPlan
-from ottla.connect.tasks.refusals import Original, Refusals, Retries
-from ottla.jobs.running_async import Run
+from ottla.connect.tasks.refusals import ErrorRetries, Original, Refusals
+from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
@@ -52,7 +52,7 @@ class SinkWork:
         self._held: list[ConsumedRecord] = []
         """Records of partitions that came while others were put again."""
 
-    async def run(self, run: Run) -> None:
+    async def run(self, run: AsyncJobRun) -> None:
         """Do the work until it is to end."""
         plan = self._plan
         consuming = consumer_of(
@@ -83,7 +83,7 @@ class SinkWork:
                 raise
             await self._keep_offsets()
 
-    async def _loop(self, run: Run) -> None:
+    async def _loop(self, run: AsyncJobRun) -> None:
         while not run.ending.is_set():
             records, self._held = self._held or await self._consumer.poll(_POLL_MS), []
             await self._follow_assignment()
@@ -103,7 +103,7 @@ class SinkWork:
             self._open = self._consumer.assignment
             await self._task.open(self._open)
 
-    async def _deliver(self, records: Sequence[ConsumedRecord], run: Run) -> None:
+    async def _deliver(self, records: Sequence[ConsumedRecord], run: AsyncJobRun) -> None:
         made: list[SinkRecord] = []
         self._on_topics({read.topic for read in records})
         self._plan.counts.read += len(records)
@@ -126,13 +126,13 @@ class SinkWork:
             await self._refusals.take(_original_of(read), fault)
             return None
 
-    async def _put_all(self, made: list[SinkRecord], records: Sequence[ConsumedRecord], run: Run) -> bool:
+    async def _put_all(self, made: list[SinkRecord], records: Sequence[ConsumedRecord], run: AsyncJobRun) -> bool:
         """Have the task take records, later again if it says so; False where the task is to end before that.
 
         Meanwhile the consumer stays in its group, with all partitions paused.
         """
         retries = self._refusals.retries
-        waits = (retries if retries.timeout_ms else Retries(-1, retries.most_delay_ms)).waits_ms()
+        waits = (retries if retries.timeout_ms else ErrorRetries(-1, retries.most_delay_ms)).waits_ms()
         while True:
             try:
                 await self._task.put(made)
@@ -151,7 +151,7 @@ class SinkWork:
             await self._follow_assignment()
             made = [each for each in made if _place(each) in kept]
 
-    async def _wait(self, wait_ms: int, run: Run) -> bool:
+    async def _wait(self, wait_ms: int, run: AsyncJobRun) -> bool:
         """Wait, as a member of the group; True where the task is to end."""
         until = time.monotonic() + wait_ms / 1000
         while not run.ending.is_set() and (left := until - time.monotonic()) > 0:

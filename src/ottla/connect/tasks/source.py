@@ -24,7 +24,7 @@ from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.refusals import Original, Refusals
 from ottla.connect.tasks.sending import Made, Sending
 from ottla.connect.tasks.topic_creation import groups_of, topic_for
-from ottla.jobs.running_async import Run
+from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError, ErrorCode
 
 _MOST_PENDING = 20_000
@@ -67,7 +67,7 @@ class SourceWork:
         self._groups = groups_of(config) if makes else []
         self._topics: set[str] = set()
 
-    async def run(self, run: Run) -> None:
+    async def run(self, run: AsyncJobRun) -> None:
         """Do the work until it is to end, or the source has ended."""
         async with AsyncExitStack() as opened:
             opened.push_async_callback(self._task.close)
@@ -94,11 +94,11 @@ class SourceWork:
     def _producer_settings(self) -> Settings[ProducerSettings]:
         return producer_of(self._plan.worker, self._config, f"connector-producer-{self._plan.name}")
 
-    async def _may_begin(self, run: Run) -> bool:
+    async def _may_begin(self, run: AsyncJobRun) -> bool:
         """Wait until the task may read; False where it is to end before that."""
         return True
 
-    async def _loop(self, run: Run) -> None:
+    async def _loop(self, run: AsyncJobRun) -> None:
         ending = asyncio.ensure_future(run.ending.wait())
         reading: asyncio.Future[list[SourceRecord] | None] | None = None
         delivered = asyncio.ensure_future(self._sending.delivered.wait())

@@ -13,18 +13,18 @@ from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.sink import SinkWork
 from ottla.connect.tasks.source import SourceWork
-from ottla.jobs.running_async import Run, Running
-from ottla.jobs.states import Fault, RestartPolicy, Status
+from ottla.jobs.running_async import AsyncJobRun, RunningAsync
+from ottla.jobs.states import JobFault, JobStatus, RestartPolicy
 
 
 def run_task(
     plan: TaskPlan,
     offsets: OffsetStore,
-    on_state: Callable[[Status], None] = lambda status: None,
+    on_state: Callable[[JobStatus], None] = lambda status: None,
     policy: RestartPolicy | None = None,
     on_topics: Callable[[Iterable[str]], None] = lambda topics: None,
     once: ExactlyOnce | None = None,
-) -> Running:
+) -> RunningAsync:
     """The task as a job that is not begun: `await it.run()`, and `it.ask(Event.PAUSE)` and so on meanwhile.
 
     `on_topics` is told the topics of each list of records that the task has read or delivered. With `once` a source
@@ -33,7 +33,7 @@ def run_task(
 
     secrets = Secrets(plan.worker)
 
-    async def work(run: Run) -> None:
+    async def work(run: AsyncJobRun) -> None:
         own = secrets.config(plan.task_config)
         config = {**secrets.config(plan.connector_config), **own}
         task = plan.plugin.task(own)
@@ -46,7 +46,7 @@ def run_task(
         else:
             await SourceWork(plan, config, task, offsets, on_topics).run(run)
 
-    def fault_of(error: Exception) -> Fault:
+    def fault_of(error: Exception) -> JobFault:
         fault = plan.fault_of(error)
         given = {**plan.connector_config, **plan.task_config}
         try:
@@ -56,4 +56,4 @@ def run_task(
         return replace(fault, reason=reason, trace=trace)
 
     grace_ms = int(plan.worker.get("task.shutdown.graceful.timeout.ms", 5_000))
-    return Running(plan.name, work, policy=policy, fault_of=fault_of, on_state=on_state, grace_ms=grace_ms)
+    return RunningAsync(plan.name, work, policy=policy, fault_of=fault_of, on_state=on_state, grace_ms=grace_ms)

@@ -19,7 +19,7 @@ _CHOICE: Final = ConfigDef(Option("include", Type.LIST, []), Option("exclude", T
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TopicGroup:
     """Topics that are made alike."""
 
     include: tuple[str, ...]
@@ -35,7 +35,7 @@ class Group:
         return taken and not any(compiled(each).fullmatch(topic) for each in self.exclude)
 
 
-def groups_of(config: Mapping[str, str]) -> list[Group]:
+def groups_of(config: Mapping[str, str]) -> list[TopicGroup]:
     """The groups in their order, `default` last; none where the connector leaves topics to the broker."""
     given = {name: value for name, value in config.items() if name.startswith(PREFIX)}
     named = [each.strip() for each in given.pop(f"{PREFIX}groups", "").split(",") if each.strip()]
@@ -49,13 +49,13 @@ def groups_of(config: Mapping[str, str]) -> list[Group]:
     return [_group(name, given) for name in names]
 
 
-def topic_for(groups: list[Group], topic: str) -> NewTopic | None:
+def topic_for(groups: list[TopicGroup], topic: str) -> NewTopic | None:
     """The topic to make, None where it is left to the broker."""
     group = next((each for each in groups if each.has(topic)), None)
     return None if group is None else NewTopic(topic, group.partitions, group.replicas, dict(group.configs))
 
 
-def _group(name: str, given: Mapping[str, str]) -> Group:
+def _group(name: str, given: Mapping[str, str]) -> TopicGroup:
     prefix = f"{PREFIX}{name}."
     own = {option[len(prefix) :]: value for option, value in given.items() if option.startswith(prefix)}
     for needed in _SIZES.options if name == _DEFAULT else ():
@@ -74,6 +74,6 @@ def _group(name: str, given: Mapping[str, str]) -> Group:
         raise ConfigException(
             f"{prefix}partitions and {prefix}replication.factor are at least 1, or -1 for the broker's"
         )
-    return Group(
+    return TopicGroup(
         tuple(choice["include"]), tuple(choice["exclude"]), sizes["partitions"], sizes["replication.factor"], configs
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ottla.connect.config_def import Type
-from ottla.connect.plugins.base import Connector, SourceTask
+from ottla.connect.plugins.base import SinkConnector, SourceConnector, SourceTask
 from ottla.connect.records import SinkRecord
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ def sink_records(values: Sequence[Any], *, topic: str = "t", partitions: int = 2
 class Findings:
     """The sentences of all checks, each once."""
 
-    def __init__(self, connector: type[Connector], patience_s: float) -> None:
+    def __init__(self, connector: type[SourceConnector | SinkConnector], patience_s: float) -> None:
         self.connector, self.patience_s = connector, patience_s
         self.sentences: list[str] = []
 
@@ -83,9 +83,33 @@ class Findings:
             self.say(f"{type(fault).__name__} in {last.filename}:{last.lineno}: {fault}")
         return None
 
+    def task(self, side: OtherSide) -> Any:
+        """The only task of the connector."""
+        own = self.connector.tasks(dict(side.config), 1)
+        if len(own) != 1:
+            raise Stopped(f"tasks(config, 1) gave {len(own)} configurations: at most one was asked for")
+        return self.connector.task(own[0])
+
     async def closed(self, task: Any) -> None:
         """Close a task: it must do so in time, and without a fault."""
         await self.in_time(task.close(), "close() did not return: close what it waits for first")
+
+    async def closed_unused(self, task: Any, missing: str) -> None:
+        """Close a task that was not started, or not opened."""
+        try:
+            await self.closed(task)
+        except Stopped:
+            raise
+        except Exception as fault:
+            raise Stopped(f"close() of a task that was not {missing} fails: {type(fault).__name__}: {fault}") from fault
+
+    def require_restart(self, fault: Exception) -> None:
+        """Stopped if the task would not be begun again after a fault of the other side."""
+        if not self.connector.restarts(fault):
+            raise Stopped(
+                f"the other side failed for a while and the task would not be begun again after "
+                f"{type(fault).__name__}: {fault}; raise RetriableException"
+            ) from fault
 
     async def in_time(self, what: Awaitable[T], otherwise: str) -> T:
         """The result, or Stopped with a sentence where it does not come in time."""

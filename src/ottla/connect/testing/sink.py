@@ -10,7 +10,7 @@ from typing import Any
 from ottla.connect.plugins.base import RefusedRecords, SinkConnector, SinkTask
 from ottla.connect.plugins.rounds import place_of
 from ottla.connect.records import SinkRecord
-from ottla.connect.testing.side import Findings, MakeSide, OtherSide, Stopped
+from ottla.connect.testing.side import Findings, MakeSide, OtherSide
 from ottla.kernel.ids import TopicPartition
 
 Identity = Callable[[SinkRecord], Any]
@@ -34,7 +34,7 @@ def check_sink(
     assert len({place_of(each) for each in records}) > 1, "give records of two partitions: see sink_records"
     findings = Findings(connector, patience_s)
     findings.check_options()
-    run = _Runs(connector, findings, records, identity, exactly_once=exactly_once)
+    run = _Runs(findings, records, identity, exactly_once=exactly_once)
     for story in (run.whole, run.crashed, run.crashed_behind_a_flush, run.rebalanced, run.never_opened, run.in_trouble):
         findings.run(partial(story, side()))
     if poison is not None:
@@ -47,14 +47,13 @@ class _Runs:
 
     def __init__(
         self,
-        connector: type[SinkConnector],
         findings: Findings,
         records: Sequence[SinkRecord],
         identity: Identity,
         *,
         exactly_once: bool,
     ) -> None:
-        self._connector, self._findings, self._records = connector, findings, list(records)
+        self._findings, self._records = findings, list(records)
         self._identity, self._exactly_once = identity, exactly_once
         self._places = sorted({place_of(each) for each in records})
         self._half = len(records) // 2
@@ -108,13 +107,7 @@ class _Runs:
 
     async def never_opened(self, side: OtherSide) -> None:
         """A worker closes tasks that were given no partition."""
-        task = self._task(side)
-        try:
-            await self._findings.closed(task)
-        except Stopped:
-            raise
-        except Exception as fault:
-            raise Stopped(f"close() of a task that was not opened fails: {type(fault).__name__}: {fault}") from fault
+        await self._findings.closed_unused(self._task(side), "opened")
 
     async def in_trouble(self, side: OtherSide) -> None:
         """The other side fails: put or flush must say so, by an error that lets the worker try again."""
@@ -127,11 +120,7 @@ class _Runs:
                 await task.put(self._records)
                 flushed = await task.flush()
             except Exception as fault:
-                if not self._connector.restarts(fault):
-                    raise Stopped(
-                        f"the other side failed for a while and the task would not be begun again after "
-                        f"{type(fault).__name__}: {fault}; raise RetriableException"
-                    ) from fault
+                self._findings.require_restart(fault)
             else:
                 self._check_flushed(side, flushed, self._records, "while the other side failed, behind flush()")
             finally:
@@ -172,7 +161,7 @@ class _Runs:
         await self._findings.closed(task)
 
     def _task(self, side: OtherSide) -> SinkTask:
-        task = self._connector.task(self._connector.tasks(dict(side.config), 1)[0])
+        task = self._findings.task(side)
         if not isinstance(task, SinkTask):
             raise TypeError(
                 f"{type(task).__name__} reads its topics itself; the kit drives tasks that records are put to"

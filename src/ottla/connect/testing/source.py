@@ -32,7 +32,7 @@ def check_source(
     """
     findings = Findings(connector, patience_s)
     findings.check_options()
-    run = _Runs(connector, findings, records)
+    run = _Runs(findings, records)
     first = findings.run(lambda: run.read_whole(side(), {})) or []
     if len(first) == records:
         _check_records(findings, first, poison)
@@ -65,13 +65,13 @@ class _Kept:
 class _Runs:
     """Stories of one source. Each is a task's life from its making to its close."""
 
-    def __init__(self, connector: type[SourceConnector], findings: Findings, records: int) -> None:
-        self._connector, self._findings, self._records = connector, findings, records
+    def __init__(self, findings: Findings, records: int) -> None:
+        self._findings, self._records = findings, records
 
     async def read_whole(self, side: OtherSide, kept: Mapping[str, str], wanted: int | None = None) -> list[Any]:
         """Read all records from these offsets on, as a worker does."""
         wanted = self._records if wanted is None else wanted
-        task = self._task(side)
+        task = self._findings.task(side)
         feeding: asyncio.Future[object] | None = None
         try:
             await task.start(_Kept(kept))
@@ -122,7 +122,7 @@ class _Runs:
         """Cancel a read at one of its awaits, then begin again: nothing may be missing."""
         if side.feed is not None:
             return
-        task = self._task(side)
+        task = self._findings.task(side)
         await task.start(_Kept({}))
         reading = asyncio.ensure_future(task.read())
         for _ in range(turns):
@@ -137,20 +137,14 @@ class _Runs:
 
     async def never_started(self, side: OtherSide) -> None:
         """A worker closes a task that could not start."""
-        task = self._task(side)
-        try:
-            await self._findings.closed(task)
-        except Stopped:
-            raise
-        except Exception as fault:
-            raise Stopped(f"close() of a task that was not started fails: {type(fault).__name__}: {fault}") from fault
+        await self._findings.closed_unused(self._findings.task(side), "started")
 
     async def in_trouble(self, side: OtherSide) -> None:
         """The other side fails for a while. The task waits, or ends by an error that lets it be begun again."""
         if side.trouble is None:
             return
         with side.trouble():
-            task = self._task(side)
+            task = self._findings.task(side)
             try:
                 await task.start(_Kept({}))
                 ended = await asyncio.wait_for(task.read(), _TROUBLE_S)
@@ -163,20 +157,10 @@ class _Runs:
             except Stopped:
                 raise
             except Exception as fault:
-                if not self._connector.restarts(fault):
-                    raise Stopped(
-                        f"the other side failed for a while and the task would not be begun again after "
-                        f"{type(fault).__name__}: {fault}; raise RetriableException"
-                    ) from fault
+                self._findings.require_restart(fault)
             finally:
                 await self._findings.closed(task)
         await self.read_whole(side, {})
-
-    def _task(self, side: OtherSide) -> SourceTask:
-        own = self._connector.tasks(dict(side.config), 1)
-        if len(own) != 1:
-            raise Stopped(f"tasks(config, 1) gave {len(own)} configurations: at most one was asked for")
-        return self._connector.task(own[0])
 
     async def _read(self, task: SourceTask, wanted: int) -> list[SourceRecord]:
         found: list[SourceRecord] = []

@@ -12,7 +12,7 @@ from ottla.connect.transforms.debezium import ExtractNewRecordState
 from ottla.connect.transforms.fields import ExtractField, Flatten, HoistField, ReplaceField, ValueToKey
 from ottla.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader
 from ottla.connect.transforms.routes import Filter, RegexRouter, TimestampRouter
-from ottla.connect.transforms.sides import Side, Sided
+from ottla.connect.transforms.sides import RecordSide, Sided
 from ottla.connect.transforms.timestamps import TimestampConverter
 
 _PACKAGE: Final = "org.apache.kafka.connect.transforms."
@@ -25,7 +25,7 @@ class Transformation(Protocol):
         """The changed record, or None for one that is dropped; a `ConnectException` where it cannot be changed."""
 
 
-def _of_side(kind: type[Sided], side: Side) -> Plugin[Transformation]:
+def _of_side(kind: type[Sided], side: RecordSide) -> Plugin[Transformation]:
     name = f"{_PACKAGE}{kind.__name__}${side.value}"
     return Plugin("transformation", name, kind.OPTIONS, lambda given: kind(side, given))
 
@@ -35,7 +35,7 @@ _SIDED: Final[tuple[type[Sided], ...]] = (
     TimestampConverter,
 )  # fmt: skip
 TRANSFORMATIONS: Final[dict[str, Plugin[Transformation]]] = by_class(
-    *(_of_side(kind, side) for kind in _SIDED for side in Side),
+    *(_of_side(kind, side) for kind in _SIDED for side in RecordSide),
     Plugin("transformation", _PACKAGE + "DropHeaders", DropHeaders.OPTIONS, DropHeaders),
     Plugin("transformation", _PACKAGE + "Filter", Filter.OPTIONS, Filter),
     Plugin("transformation", _PACKAGE + "InsertHeader", InsertHeader.OPTIONS, InsertHeader),

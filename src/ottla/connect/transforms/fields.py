@@ -15,7 +15,7 @@ from ottla.connect.transforms.sides import (
     REPLACE_NULL,
     Copying,
     Plans,
-    Side,
+    RecordSide,
     Sided,
     basics,
     require_map,
@@ -159,7 +159,7 @@ class ValueToKey:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """The record with the fields as its key."""
-        schema, value = Side.VALUE.of(record)
+        schema, value = RecordSide.VALUE.of(record)
         if schema is None:
             whole = require_map(value, self.PURPOSE)
             return record.with_key(None, {name: whole.get(name) for name in self._fields})

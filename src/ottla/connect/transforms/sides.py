@@ -22,7 +22,7 @@ REPLACE_NULL = Option(
 )
 
 
-class Side(Enum):
+class RecordSide(Enum):
     """The part of a record that a transformation changes."""
 
     KEY = "Key"
@@ -30,13 +30,13 @@ class Side(Enum):
 
     def of(self, record: ConnectRecord) -> tuple[Schema | None, Any]:
         """The part's schema and value."""
-        if self is Side.VALUE:
+        if self is RecordSide.VALUE:
             return record.value_schema, record.value
         return record.key_schema, record.key
 
     def put(self, record: ConnectRecord, schema: Schema | None, value: Any) -> ConnectRecord:
         """The record with another schema and value there."""
-        return record.with_value(schema, value) if self is Side.VALUE else record.with_key(schema, value)
+        return record.with_value(schema, value) if self is RecordSide.VALUE else record.with_key(schema, value)
 
 
 class Sided:
@@ -46,7 +46,7 @@ class Sided:
     PASSES_NULL: ClassVar[bool] = True
     """True if a null stays as it is."""
 
-    def __init__(self, side: Side, given: Mapping[str, Any]) -> None:
+    def __init__(self, side: RecordSide, given: Mapping[str, Any]) -> None:
         self.side = side
         self.configure(self.OPTIONS.parse(given))
 

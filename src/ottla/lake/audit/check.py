@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
-from ottla.lake.audit.proof import Findings, cluster_agrees, counts_agree, ranges_follow, rows_are_there
+from ottla.lake.audit.proof import ProofFindings, cluster_agrees, counts_agree, ranges_follow, rows_are_there
 from ottla.lake.audit.upkeep import Lake, PartitionWhere
 from ottla.lake.columns.windows import WINDOW_US, Tally, window_of
 from ottla.lake.notes.history import History
@@ -38,13 +38,13 @@ class CheckOptions:
 
 
 @dataclass(slots=True)
-class Checked:
+class CheckFindings:
     """The findings of a check."""
 
     through: dict[str, str | None] = field(default_factory=dict)
     """From a topic to the time through which it is complete."""
     behind: dict[str, int] = field(default_factory=dict)
-    findings: Findings = field(default_factory=Findings)
+    findings: ProofFindings = field(default_factory=ProofFindings)
     compared: list[Compared] = field(default_factory=list)
     messages: Messages = field(default_factory=lambda: Messages([]))
 
@@ -56,13 +56,13 @@ class Checked:
         return CANNOT_TELL if self.findings.unknown else COMPLETE
 
 
-def check(to: str | Path, options: CheckOptions, now_us: int) -> Checked:
+def check(to: str | Path, options: CheckOptions, now_us: int) -> CheckFindings:
     """Check a lake. LakeRefused where there is none; ApiError and ClientError from the cluster, OSError from stores."""
     lake = Lake(to)
     topics = lake.topics(options.topics)
     history, where, at_work = _standing(lake, topics, quick=options.quick)
     ends = cluster_ends(options.bootstrap, topics, now_us, delay_us=options.delay_us, committed=history.committed)
-    checked = Checked()
+    checked = CheckFindings()
     if not topics:
         checked.findings.unknown.append("nothing was loaded into the lake yet")
     checked.findings.add(ranges_follow(history, topics))
@@ -98,7 +98,7 @@ def _standing(lake: Lake, topics: Sequence[str], *, quick: bool) -> tuple[Histor
 
 
 def _lag(
-    checked: Checked, history: History, topics: Sequence[str], ends: Ends, options: CheckOptions, now_us: int
+    checked: CheckFindings, history: History, topics: Sequence[str], ends: Ends, options: CheckOptions, now_us: int
 ) -> dict[str, int]:
     """Note how far each topic is loaded; returns the first window of each that is too early to compare."""
     until = {}
@@ -121,7 +121,7 @@ def _counted(topic: str, history: History, tally: Tally | None) -> bool:
     return (sum(tally.rows) if tally is not None else 0) >= rows
 
 
-def _judge(checked: Checked) -> None:
+def _judge(checked: CheckFindings) -> None:
     """Sum the windows up, a sentence for each topic and tier."""
     sums: dict[tuple[str, str, Judgement], list[Compared]] = {}
     for each in checked.compared:

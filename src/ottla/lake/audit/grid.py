@@ -33,7 +33,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class GridLine:
     """A year, month or day, with a cell or nothing for each of its parts."""
 
     name: str
@@ -47,7 +47,7 @@ class Grid:
     status: TopicStatus
     unit: str
     columns: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[GridLine, ...]
     """The oldest first."""
     left_out: int
     """The number of older lines."""
@@ -58,7 +58,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LakeFacts:
     """The facts about a lake from which its picture is made."""
 
     history: History
@@ -68,7 +68,7 @@ class Seen:
     compared: tuple[Compared, ...] = ()
 
 
-def grids(seen: Seen, periods: Periods) -> list[Grid]:
+def grids(seen: LakeFacts, periods: Periods) -> list[Grid]:
     """A grid for each topic that has a status."""
     windows, late = seen.history.windows(), seen.history.late()
     return [
@@ -108,7 +108,7 @@ def _grid(
         )
     names = sorted(lines)
     columns = periods.columns
-    kept = tuple(Line(name, tuple(lines[name].get(each) for each in range(len(columns)))) for name in names)
+    kept = tuple(GridLine(name, tuple(lines[name].get(each) for each in range(len(columns)))) for name in names)
     return Grid(status, periods.unit, columns, kept[-MOST_LINES:], max(0, len(kept) - MOST_LINES))
 
 

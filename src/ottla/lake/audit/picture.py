@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from math import sqrt
 
-from ottla.lake.audit.grid import Cell, Grid, Line
+from ottla.lake.audit.grid import Cell, Grid, GridLine
 
 _SHADES = 5
 _STYLE = """
@@ -76,7 +76,7 @@ def _topic(grid: Grid) -> str:
     return f"<section><h2>{escape(status.topic)}</h2><p>{escape('; '.join(facts))}</p>{shown}</section>\n"
 
 
-def _line(line: Line, most: int) -> str:
+def _line(line: GridLine, most: int) -> str:
     cells = "".join("<td></td>" if cell is None else _cell(cell, most) for cell in line.cells)
     return f'<tr><th scope="row">{escape(line.name)}</th>{cells}</tr>\n'
 

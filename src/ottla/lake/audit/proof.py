@@ -17,21 +17,21 @@ from ottla.lake.reports.status import Ends
 
 
 @dataclass(slots=True)
-class Findings:
+class ProofFindings:
     """Sentences about faults, and about facts that cannot be known."""
 
     wrong: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
-    def add(self, other: Findings) -> None:
+    def add(self, other: ProofFindings) -> None:
         """Add another's sentences."""
         self.wrong += other.wrong
         self.unknown += other.unknown
 
 
-def ranges_follow(history: History, topics: Iterable[str]) -> Findings:
+def ranges_follow(history: History, topics: Iterable[str]) -> ProofFindings:
     """Every round's range begins where the one before it ended, and the last one ends where the commit says."""
-    chosen, found = set(topics), Findings()
+    chosen, found = set(topics), ProofFindings()
     stands = history.forgotten.commit if history.forgotten is not None else None
     if stands is None:
         first = history.rounds[0].plan.number if history.rounds else history.committed.number + 1
@@ -56,9 +56,9 @@ def ranges_follow(history: History, topics: Iterable[str]) -> Findings:
     return found
 
 
-def counts_agree(history: History, topics: Iterable[str]) -> Findings:
+def counts_agree(history: History, topics: Iterable[str]) -> ProofFindings:
     """Every round's counts add up, and the rounds' rows add up to those of the commit."""
-    chosen, found = set(topics), Findings()
+    chosen, found = set(topics), ProofFindings()
     rows: dict[TopicPartition, int] = {}
     for publication in history.rounds:
         for count in publication.counts:
@@ -76,14 +76,14 @@ def counts_agree(history: History, topics: Iterable[str]) -> Findings:
     return found
 
 
-def rows_are_there(where: Iterable[PartitionWhere], committed: Commit, *, plain: bool, at_work: bool) -> Findings:
+def rows_are_there(where: Iterable[PartitionWhere], committed: Commit, *, plain: bool, at_work: bool) -> ProofFindings:
     """The table or the files hold exactly the rows of the commit.
 
     `plain` files tell offsets only of the rows that they hold, and a table is made by the first round of its topic, not
     by the commit that says where the topic begins. While a loader is `at_work` on a publication, its rows may be there
     before the commit.
     """
-    found = Findings()
+    found = ProofFindings()
     for each in where:
         partition = TopicPartition(each.topic, each.partition)
         rows, end = committed.rows.get(partition, 0), committed.offsets.get(partition, 0)
@@ -100,9 +100,9 @@ def rows_are_there(where: Iterable[PartitionWhere], committed: Commit, *, plain:
     return found
 
 
-def cluster_agrees(history: History, topics: Iterable[str], ends: Ends) -> Findings:
+def cluster_agrees(history: History, topics: Iterable[str], ends: Ends) -> ProofFindings:
     """The topics are those that were loaded: not made anew, not shorter than the lake, and with all that waits."""
-    chosen, found = set(topics), Findings()
+    chosen, found = set(topics), ProofFindings()
     for topic in sorted(chosen):
         loaded, there = history.committed.topic_ids.get(topic), ends.topic_ids.get(topic)
         if there is None:
@@ -124,7 +124,9 @@ def cluster_agrees(history: History, topics: Iterable[str], ends: Ends) -> Findi
     return found
 
 
-def _follow(step: Publication | Commit, offsets: dict[TopicPartition, int], chosen: set[str], found: Findings) -> None:
+def _follow(
+    step: Publication | Commit, offsets: dict[TopicPartition, int], chosen: set[str], found: ProofFindings
+) -> None:
     """Compare one round's ranges with the state of the lake before it, and move on."""
     if isinstance(step, Commit):
         _begin(step, offsets, chosen, found)
@@ -148,7 +150,7 @@ def _follow(step: Publication | Commit, offsets: dict[TopicPartition, int], chos
             found.wrong.append(f"{partition}: offsets {span.start}-{stood + gone} came again in round {number}")
 
 
-def _begin(commit: Commit, offsets: dict[TopicPartition, int], chosen: set[str], found: Findings) -> None:
+def _begin(commit: Commit, offsets: dict[TopicPartition, int], chosen: set[str], found: ProofFindings) -> None:
     """Take in where new topics begin; the others stay where they stand."""
     for partition, offset in sorted(commit.offsets.items()):
         stood = offsets.setdefault(partition, offset)

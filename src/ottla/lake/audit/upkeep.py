@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ottla.lake.columns.layout import folder_of
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.notes.history import History
 from ottla.lake.notes.plans import Commit, LoadPlan, Publication
 from ottla.lake.notes.state import LakeRecords
@@ -47,7 +47,7 @@ class Lake:
         shape = self._records.shape()
         if shape is None:
             raise LakeRefused(f"there is no lake at {self.url}: nothing was ever loaded")
-        self.shape: Shape = shape
+        self.shape: LakeShape = shape
 
     def committed(self) -> Commit:
         """The committed offsets of the loader's state."""

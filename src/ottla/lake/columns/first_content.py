@@ -32,7 +32,7 @@ Firsts = Mapping[Path, Place | None]
 
 
 @dataclass(slots=True)
-class Seen:
+class FirstContent:
     """The places where columns begin in one task, and the first value of each before it."""
 
     begins: dict[Path, Place] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def _places(fields: Iterable[pa.Field], path: Path = ()) -> Iterator[tuple[Path,
             yield from _places([parts(each.type, ITEM)[-1][1].with_name(ITEM)], inside)
 
 
-def first_places(paths: Iterable[Path], seen: Iterable[Seen]) -> dict[Path, Place]:
+def first_places(paths: Iterable[Path], seen: Iterable[FirstContent]) -> dict[Path, Place]:
     """The place where each column begins, over all tasks."""
     found = list(seen)
     return {path: min((each.begins.get(path, NOWHERE) for each in found), default=NOWHERE) for path in paths}

@@ -50,7 +50,7 @@ FEW = 2
 
 
 @dataclass(slots=True)
-class Block:
+class JsonBlock:
     """The columns of the rows that could be read, which rows those are, and why others could not.
 
     `wanted` is the schema that all rows need; where it is not the one given, `table` is None.
@@ -104,7 +104,7 @@ class ColumnRules:
     """True if it counts which of the values came first that made these columns of those before."""
 
 
-def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None) -> Block:
+def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None) -> JsonBlock:
     """Read one JSON object per value, in order; null values are rows of nulls."""
     reading = _Reading(schema, rules or ColumnRules())
     reading.take(values, 0)
@@ -115,7 +115,7 @@ def decode(values: pa.Array, schema: pa.Schema, rules: ColumnRules | None = None
         whole = schema.names and reading.tables
         table = pa.concat_tables(reading.tables) if whole else rows_of_nulls(schema, int(good.sum()))
     wanted = schema if table is not None else reading.wanted
-    return Block(table, good, sorted(reading.faults), wanted, reading.misfits)
+    return JsonBlock(table, good, sorted(reading.faults), wanted, reading.misfits)
 
 
 @dataclass(slots=True)

@@ -17,16 +17,16 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ColumnRename:
     """One column's, or member's, path in the table as it is, and its new name."""
 
     path: Path
     name: str
 
 
-def moves(held: pa.Schema, wanted: pa.Schema) -> list[Move]:
+def moves(held: pa.Schema, wanted: pa.Schema) -> list[ColumnRename]:
     """The renames that make a table's names those of a round."""
-    found: list[Move] = []
+    found: list[ColumnRename] = []
     _renamed(pa.struct(list(held)), pa.struct(list(wanted)), (), found)
     return found
 
@@ -49,7 +49,7 @@ def _under(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
 
 
-def _renamed(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[Move]) -> pa.DataType:
+def _renamed(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[ColumnRename]) -> pa.DataType:
     if pa.types.is_struct(held) and pa.types.is_struct(wanted):
         return _members(held, wanted, path, found)
     if is_list(held) and is_list(wanted):
@@ -62,7 +62,7 @@ def _renamed(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[Mov
     return held
 
 
-def _members(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[Move]) -> pa.DataType:
+def _members(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[ColumnRename]) -> pa.DataType:
     taken = {field.name.casefold() for field in held}
     wants = {field.name for field in wanted}
     now: dict[str, pa.Field] = {field.name: field for field in wanted}
@@ -77,7 +77,7 @@ def _members(held: pa.DataType, wanted: pa.DataType, path: Path, found: list[Mov
             fields.append(field)
             continue
         if other.name != field.name:
-            found.append(Move((*path, field.name), other.name))
+            found.append(ColumnRename((*path, field.name), other.name))
         inside = _renamed(field.type, other.type, (*path, field.name), found)
         fields.append(field.with_name(other.name).with_type(inside))
     return pa.struct(fields)

@@ -14,7 +14,7 @@ LATER = {"flatten": "", "where": "", "unavailable": PLACEHOLDER}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LakeShape:
     """The form of a lake's files: how they are made, laid out and shown."""
 
     format: str = "parquet"
@@ -65,7 +65,7 @@ class Shape:
         }
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, object]) -> Shape:
+    def from_json(cls, stored: Mapping[str, object]) -> LakeShape:
         try:
             layout = Layout(_texts(stored["partition_by"]), str(stored["time_zone"]), str(stored["event_time"]))
             return cls(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ottla.client.registry_client import registry
 from ottla.formats.columns import with_leaves
-from ottla.formats.decoder import Decoder, Evolution
+from ottla.formats.decoder import Decoder, SchemaGrowth
 from ottla.formats.evolution import aliases, described, widened
 from ottla.formats.faults import Unresolvable
 from ottla.formats.iso_times import FINER, Nanoseconds
@@ -26,11 +26,11 @@ from ottla.lake.columns.events import check_event, event_states
 from ottla.lake.columns.evolution import conform
 from ottla.lake.columns.flat import FlatField, check_flat, check_plain, flat_arrays, flat_fields, kept_fields
 from ottla.lake.columns.held_types import held_type
-from ottla.lake.columns.json_columns import Block, column_names
+from ottla.lake.columns.json_columns import JsonBlock, column_names
 from ottla.lake.columns.meeting import check_apart, check_paths, met
 from ottla.lake.columns.names import table_column_names
 from ottla.lake.columns.renaming import TopicRenames
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.types import (
     EMPTY,
     Misfit,
@@ -158,7 +158,7 @@ class ValueKind:
         """The columns of records that tell a value's columns."""
         return ("value", "headers") if self.urls else ("value",)
 
-    def read(self, reader: ValueReader, batch: pa.RecordBatch, schema: pa.Schema) -> Block:
+    def read(self, reader: ValueReader, batch: pa.RecordBatch, schema: pa.Schema) -> JsonBlock:
         """The values of a batch of records, read by a reader of this kind."""
         headers = batch.column("headers") if self.urls else None
         return reader.read(batch.column("value"), schema, headers)
@@ -236,7 +236,7 @@ class ValueReader:
         self._decoder: Decoder | None = None
         self._envelopes = Envelopes()
 
-    def read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None = None) -> Block:
+    def read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None = None) -> JsonBlock:
         """The columns of the rows that could be read, and the types that the schema lacks for them.
 
         The records' headers may name the schemas of values, see `ValueKind.fetched`. A column that is not wanted any
@@ -260,7 +260,7 @@ class ValueReader:
             return event_types.with_kinds(both, event_types.noted(wanted))
         return self._kind.widened(schema, wanted)
 
-    def _read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None) -> Block:
+    def _read(self, values: pa.Array, schema: pa.Schema, headers: pa.Array | None) -> JsonBlock:
         if self._kind.kind == "json":
             return self._read_json(values, schema)
         named = None if headers is None or not self._kind.urls else header_values(headers, VALUE_HEADER)
@@ -273,7 +273,7 @@ class ValueReader:
             for begin, end in itertools.pairwise((0, *firsts[1:], len(values))):
                 part = None if named is None else named.slice(begin, end - begin)
                 wanted = self._grown(values.slice(begin, end - begin), part, wanted)
-        return Block(None, block.good, block.faults, wanted, block.misfits)
+        return JsonBlock(None, block.good, block.faults, wanted, block.misfits)
 
     def _grown(self, values: pa.Array, named: pa.Array | None, schema: pa.Schema) -> pa.Schema:
         """The columns after all of these values."""
@@ -281,7 +281,9 @@ class ValueReader:
             schema = found.wanted
         return schema
 
-    def _at_once(self, values: pa.Array, named: pa.Array | None, schema: pa.Schema) -> tuple[Block, tuple[int, ...]]:
+    def _at_once(
+        self, values: pa.Array, named: pa.Array | None, schema: pa.Schema
+    ) -> tuple[JsonBlock, tuple[int, ...]]:
         """The values by their schemas, and the first row of each schema.
 
         Numbers beyond 2**53 are noted: their column never becomes double.
@@ -296,10 +298,10 @@ class ValueReader:
         faults = [
             (row, f"{why} (--nanoseconds cut drops them)" if FINER in why else why) for row, why in decoded.faults
         ]
-        block = Block(table, decoded.good, faults, wanted, decoded.misfits, decoded.written)
+        block = JsonBlock(table, decoded.good, faults, wanted, decoded.misfits, decoded.written)
         return block, decoded.firsts
 
-    def _read_json(self, values: pa.Array, schema: pa.Schema) -> Block:
+    def _read_json(self, values: pa.Array, schema: pa.Schema) -> JsonBlock:
         kind = self._kind
         rules = json_columns.ColumnRules(
             kind.rule,
@@ -329,7 +331,9 @@ class ValueReader:
             kinds = {names.get(name, name): kind for name, kind in kinds.items()}
         return payload, kinds
 
-    def _refused(self, block: Block, opened: list[tuple[bytes | None, Kinds | None]], schema: pa.Schema) -> Block:
+    def _refused(
+        self, block: JsonBlock, opened: list[tuple[bytes | None, Kinds | None]], schema: pa.Schema
+    ) -> JsonBlock:
         """The block without the events whose schema contradicts what is noted of their fields."""
         known, whole = event_types.noted(block.wanted), np.flatnonzero(block.good)
         why = {row: event_types.contradiction(known, kinds) for row, (_, kinds) in enumerate(opened) if kinds}
@@ -343,7 +347,7 @@ class ValueReader:
             block.table = None
         return block
 
-    def _decoded(self, values: pa.Array, schema: pa.Schema, rules: json_columns.ColumnRules) -> Block:
+    def _decoded(self, values: pa.Array, schema: pa.Schema, rules: json_columns.ColumnRules) -> JsonBlock:
         block = json_columns.decode(values, schema, rules)
         if block.table is None:
             block.wanted = exact.renamed(block.wanted, self._renames)
@@ -363,7 +367,7 @@ class ValueReader:
             return Decoder("text")
         message, evolution = (
             self._kind.message,
-            Evolution(
+            SchemaGrowth(
                 self._renames,
                 self._kind.stays,
                 self._kind.allow,
@@ -398,13 +402,13 @@ TEXT_COLUMNS = pa.schema([("value", pa.string())])
 RECORD = ("headers", "partition", "offset", "timestamp")
 
 
-def own_names(names: Sequence[str], shape: Shape) -> dict[str, str]:
+def own_names(names: Sequence[str], shape: LakeShape) -> dict[str, str]:
     """The names that the columns of values have in the lake: none of the record's own, none that a table refuses."""
     own = list(names) if shape.values == "text" else column_names(names)
     return dict(zip(names, own if shape.format == "parquet" else table_column_names(own), strict=True))
 
 
-def lake_columns(columns: pa.Schema, shape: Shape) -> dict[str, pa.Field]:
+def lake_columns(columns: pa.Schema, shape: LakeShape) -> dict[str, pa.Field]:
     """The lake's column of each field, of a type that its format has; with `--flatten` members are columns, too."""
     fields = flat_fields(columns, shape.taken_apart)
     names = own_names([each.name for each in fields], shape)
@@ -417,7 +421,7 @@ def lake_columns(columns: pa.Schema, shape: Shape) -> dict[str, pa.Field]:
     }
 
 
-def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
+def row_columns(columns: pa.Schema | None, shape: LakeShape) -> pa.Schema:
     """The columns of whole rows: the record's own around those of its value."""
     if columns is None:
         return row_schema(("key", "value", *RECORD))
@@ -425,7 +429,7 @@ def row_columns(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
     return pa.schema(fields, metadata=columns.metadata if shape.debezium else None)
 
 
-def lake_table(values: pa.Table, shape: Shape) -> pa.Table:
+def lake_table(values: pa.Table, shape: LakeShape) -> pa.Table:
     """Values as the lake's columns."""
     if not values.column_names:
         return values

@@ -19,7 +19,7 @@ from ottla.lake.commands.load_arguments import with_times_joined
 from ottla.lake.commands.parser import Parser
 
 if TYPE_CHECKING:
-    from ottla.lake.audit.check import Checked
+    from ottla.lake.audit.check import CheckFindings
 
 _SHOWN = 20
 _CANNOT_TELL = 2
@@ -97,7 +97,7 @@ def add_verb(verbs: argparse._SubParsersAction[Parser], name: str, about: str = 
     check.add_argument("--format", choices=("text", "json"), default="text", help="of the answer; default text")
 
 
-def _document(checked: Checked) -> dict[str, object]:
+def _document(checked: CheckFindings) -> dict[str, object]:
     from ottla.lake.columns.windows import window_start
 
     return {
@@ -123,7 +123,7 @@ def _document(checked: Checked) -> dict[str, object]:
     }
 
 
-def _lines(checked: Checked) -> list[str]:
+def _lines(checked: CheckFindings) -> list[str]:
     from ottla.lake.reports.counts import aligned
     from ottla.lake.reports.tiers import Judgement
 

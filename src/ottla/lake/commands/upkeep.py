@@ -110,7 +110,7 @@ def _status(lake: Lake, options: argparse.Namespace) -> None:
 
 
 def _picture(lake: Lake, options: argparse.Namespace) -> None:
-    from ottla.lake.audit.grid import Seen, grids
+    from ottla.lake.audit.grid import LakeFacts, grids
     from ottla.lake.audit.picture import page
     from ottla.lake.columns.windows import window_of
     from ottla.lake.reports.periods import Periods
@@ -124,7 +124,7 @@ def _picture(lake: Lake, options: argparse.Namespace) -> None:
     until = {topic: window_of(time) - 1 for topic, time in through.items() if time is not None}
     compared = compare(told, history.windows(), Comparison(until))
     periods = Periods(options.by or lake.shape.layout.time_unit or "day", lake.shape.layout.time_zone)
-    seen = Seen(history, tuple(statuses(history, topics, ends, now_us)), through, tuple(compared))
+    seen = LakeFacts(history, tuple(statuses(history, topics, ends, now_us)), through, tuple(compared))
     options.out.write_text(page(lake.url, utc_text(now_us) or "", grids(seen, periods)), "utf-8")
     print(f"{options.out}: {len(topics):,} topic{'' if len(topics) == 1 else 's'}")
 

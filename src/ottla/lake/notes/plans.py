@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, parse_topic_id, topic_id_text
 from ottla.lake.columns.layout import Layout, Values, folder
 from ottla.lake.columns.windows import Tallies, tallies_from_json
-from ottla.lake.stores.base import LakeRefused, Move
+from ottla.lake.stores.base import FinishedFile, LakeRefused
 from ottla.rows.plan import OffsetRange, Offsets, SourceOffset, flat, nested, recreated, split
 
 FORMAT = 2
@@ -23,7 +23,7 @@ MOST_OF_A_TOPIC = 180
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Held:
+class HeldRows:
     """Rows of one Kafka partition in one file, by their first and last offset."""
 
     partition: int
@@ -42,7 +42,7 @@ class WrittenFile:
     """Values of the partition columns of its folder."""
     rows: int
     bytes: int
-    held: tuple[Held, ...]
+    held: tuple[HeldRows, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class LakeFile:
     final: str
 
     @property
-    def move(self) -> Move:
-        return Move(self.written.name, self.final, self.written.bytes)
+    def move(self) -> FinishedFile:
+        return FinishedFile(self.written.name, self.final, self.written.bytes)
 
     def to_json(self) -> list[object]:
         file = self.written
@@ -65,7 +65,7 @@ class LakeFile:
     def from_json(cls, stored: object) -> LakeFile:
         topic, name, final, values, rows, size, held = _list(stored)
         texts = tuple(None if each is None else str(each) for each in _list(values))
-        parts = tuple(Held(*map(_number, _list(each))) for each in _list(held))
+        parts = tuple(HeldRows(*map(_number, _list(each))) for each in _list(held))
         return cls(WrittenFile(str(topic), str(name), texts, _number(rows), _number(size), parts), str(final))
 
 

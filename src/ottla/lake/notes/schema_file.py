@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ottla.lake.columns.json_columns import pack_schema, unpack_schema
 from ottla.lake.columns.layout import folder_of
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.values import lake_columns, row_columns, same_columns
 from ottla.lake.notes.plans import Publication
 from ottla.lake.stores.base import LakeRefused, Store
@@ -41,7 +41,7 @@ class TopicSchema:
         return next(schema for first, schema in reversed(self.versions) if first <= number)
 
 
-def file_schema(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
+def file_schema(columns: pa.Schema | None, shape: LakeShape) -> pa.Schema:
     """The columns of a file: the record's own around those of its value.
 
     Fields that divide the lake are left out unless files hold whole rows, or change events, which have no such fields.
@@ -54,7 +54,7 @@ def file_schema(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
     return pa.schema([field for field in whole if field.name not in left_out])
 
 
-def folder_schema(columns: pa.Schema | None, shape: Shape) -> pa.Schema:
+def folder_schema(columns: pa.Schema | None, shape: LakeShape) -> pa.Schema:
     """The columns that the folders' names hold: a day is a date, an hour a number, a field what its values are."""
     kinds = {"date": pa.date32(), "hour": pa.int32(), "month": pa.string()}
     held = {} if columns is None else lake_columns(columns, shape)
@@ -68,7 +68,7 @@ def name_of(topic: str) -> str:
     return f"{folder_of(topic)}_schema.json"
 
 
-def write(store: Store, shape: Shape, publication: Publication) -> None:
+def write(store: Store, shape: LakeShape, publication: Publication) -> None:
     """Write the schema of each topic whose files have other columns from this round on.
 
     A round without files may have changed the columns before. May be repeated, also by a late loader.

@@ -21,7 +21,7 @@ import re
 import uuid
 from collections.abc import Mapping
 
-from ottla.lake.columns.shape import Shape, difference
+from ottla.lake.columns.shape import LakeShape, difference
 from ottla.lake.notes.history import Forgotten, History
 from ottla.lake.notes.plans import FORMAT, Commit, LoadPlan, Publication, check_format
 from ottla.lake.stores.base import LakeRefused, Store
@@ -41,13 +41,13 @@ class LakeRecords:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def shape(self) -> Shape | None:
+    def shape(self) -> LakeShape | None:
         """The lake's shape; None where nothing was ever loaded."""
         stored = self._read(f"{HOME}lake.json")
         if stored is None:
             return None
         check_format(stored)
-        return Shape.from_json(stored)
+        return LakeShape.from_json(stored)
 
     def noted(self) -> Mapping[str, object]:
         """The options of earlier loads that hold until a load gives others."""
@@ -154,7 +154,7 @@ class LakeState(LakeRecords):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def settle(self, shape: Shape, *, loader: str = "") -> str:
+    def settle(self, shape: LakeShape, *, loader: str = "") -> str:
         """Write the lake's layout, or compare it with the one that is there; returns the loader's final name.
 
         A new lake's loader is named `loader`, or anyhow. LakeRefused where a lake that stands is laid out otherwise:
@@ -172,7 +172,7 @@ class LakeState(LakeRecords):
             raise LakeRefused(f"the lake at {self.store.url} {other}. Use the same options, or another --to")
         return str(stored["loader"])
 
-    def shape_anew(self, shape: Shape) -> None:
+    def shape_anew(self, shape: LakeShape) -> None:
         """Give another shape to a lake that holds nothing yet: the options of its first load were wrong."""
         stored = self._read(f"{HOME}lake.json")
         if stored is not None and self.is_empty() and difference(stored, shape.to_json()):

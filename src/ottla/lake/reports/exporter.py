@@ -37,7 +37,7 @@ RATIO = Metric(
 FAULTS = Metric("ottla_lake_report_faults_total", "counter", "Reports of this loader that failed.")
 
 
-class Counts:
+class ExportedCounts:
     """The values of the metrics. Counted by the loader's thread, read by those that serve."""
 
     def __init__(self, committed: Commit) -> None:

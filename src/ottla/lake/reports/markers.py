@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from ottla.lake.columns.layout import Layout, folder
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.windows import WINDOW_US
 from ottla.lake.notes.history import History
 from ottla.lake.notes.plans import Commit, Publication
@@ -20,10 +20,10 @@ from ottla.lake.reports.status import utc_text
 from ottla.lake.stores.base import LakeRefused, Store
 
 
-class Markers:
+class LoaderMarkers:
     """Puts markers down while a loader runs."""
 
-    def __init__(self, store: Store, shape: Shape, history: History) -> None:
+    def __init__(self, store: Store, shape: LakeShape, history: History) -> None:
         self._store = store
         self._shape = shape
         self._periods = Periods.of(shape.layout)
@@ -119,7 +119,7 @@ class Markers:
         return [rows, dead, rows + dead - late]
 
 
-def marker_name(shape: Shape, topic: str, period: Period) -> str:
+def marker_name(shape: LakeShape, topic: str, period: Period) -> str:
     """The name of the marker of a period."""
     unit = shape.layout.time_unit
     if shape.format == "parquet" and unit and shape.layout.partition_by[0] == unit:

@@ -17,7 +17,7 @@ from ottla.lake.notes.history import History
 from ottla.lake.notes.plans import Commit, still_whole
 from ottla.rows.plan import SourceOffset
 from ottla.rows.selection import Selection
-from ottla.rows.survey import Retries, Survey
+from ottla.rows.survey import FetchRetries, Survey
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 PATIENCE_MS = 10_000
@@ -153,7 +153,7 @@ def cluster_ends(
             {view.name: TopicId(view.topic_id) for view in known},
             {partition: answer.leader_epoch for partition, answer in latest.items()},
         )
-        survey = Survey(cluster, Selection(), read_committed=False, retries=Retries())
+        survey = Survey(cluster, Selection(), read_committed=False, retries=FetchRetries())
         truncated = survey.truncated(still_whole(committed, now), now.epochs) if committed is not None else {}
     return Ends(
         now_us,

@@ -36,7 +36,7 @@ class Judgement(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TierCounts:
     """The counts of one tier for one topic and window."""
 
     tier: str
@@ -61,7 +61,7 @@ class Compared:
 class Messages:
     """Audit messages as read."""
 
-    told: list[Told]
+    told: list[TierCounts]
     repeated: int = 0
     unreadable: int = 0
 
@@ -102,7 +102,7 @@ def added_up(bodies: Iterable[bytes | None]) -> Messages:
         seen.add(name)
         place = (message.tier, message.topic, message.window_start // WINDOW_MS)
         counts[place] = counts.get(place, 0) + message.count
-    found.told = [Told(*place, count) for place, count in sorted(counts.items())]
+    found.told = [TierCounts(*place, count) for place, count in sorted(counts.items())]
     return found
 
 
@@ -119,7 +119,7 @@ class Comparison:
     """From a topic to whether all of its loaded records were counted by window; None if all of all topics were."""
 
 
-def compare(told: Iterable[Told], lake: Mapping[str, Tally], rules: Comparison) -> list[Compared]:
+def compare(told: Iterable[TierCounts], lake: Mapping[str, Tally], rules: Comparison) -> list[Compared]:
     """Compare each window that a tier before the lake counted. Dead letters and filtered records count as loaded."""
     loaded = {topic: dict(zip(tally.windows, tally.records, strict=True)) for topic, tally in lake.items()}
     found = []
@@ -144,7 +144,7 @@ def ratios(compared: Iterable[Compared]) -> dict[tuple[str, str], float]:
     return {place: there / wanted for place, (wanted, there) in sums.items() if wanted > 0}
 
 
-def _judge(told: Told, in_lake: int, rules: Comparison) -> Judgement:
+def _judge(told: TierCounts, in_lake: int, rules: Comparison) -> Judgement:
     if told.window >= rules.until[told.topic]:
         return Judgement.OPEN
     if abs(in_lake - told.count) <= rules.tolerance * told.count:

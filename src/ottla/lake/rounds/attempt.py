@@ -16,15 +16,15 @@ import pyarrow as pa
 from ottla.lake.columns import json_columns
 from ottla.lake.columns.evolution import CannotWiden
 from ottla.lake.columns.exact import kept_whole
-from ottla.lake.columns.first_content import Firsts, Seen, first_places, new_places
+from ottla.lake.columns.first_content import FirstContent, Firsts, first_places, new_places
 from ottla.lake.columns.types import EMPTY, Misfit
 from ottla.lake.columns.values import TEXT_COLUMNS, row_columns, same_columns
 from ottla.lake.columns.windows import added_by_topic
 from ottla.lake.notes.plans import Commit, LoadPlan, Publication, WrittenFile, bundles, counted, named_files
-from ottla.lake.rounds.files import Target
+from ottla.lake.rounds.files import FileTarget
 from ottla.lake.rounds.merge import merge_tasks
-from ottla.lake.rounds.progress import Progress
-from ottla.lake.rounds.publishing import Publisher
+from ottla.lake.rounds.progress import RoundProgress
+from ottla.lake.rounds.publishing import RoundPublisher
 from ottla.lake.rounds.settings import LoadSettings
 from ottla.lake.rounds.sift import row_filter
 from ottla.lake.rounds.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
@@ -38,7 +38,7 @@ _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 
-class Attempt:
+class RoundAttempt:
     """One try at carrying a plan out."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Attempt:
         known: dict[str, str],
         folder: str,
         workers: Workers,
-        progress: Progress,
+        progress: RoundProgress,
     ) -> None:
         self._settings = settings
         self._values = settings.values
@@ -57,7 +57,7 @@ class Attempt:
         """Topic -> the columns that the lake has already."""
         self._workers = workers
         self._progress = progress
-        self._target = Target(
+        self._target = FileTarget(
             folder,
             settings.shape.layout,
             settings.compression,
@@ -177,7 +177,7 @@ class Attempt:
 
     def _early(self, done: dict[int, WriteDone]) -> list[int]:
         """The tasks that read values of a column before it begins, which they know now."""
-        seen: dict[str, dict[int, Seen]] = {}
+        seen: dict[str, dict[int, FirstContent]] = {}
         for index, each in done.items():
             for topic, found in each.seen.items():
                 seen.setdefault(topic, {})[index] = found
@@ -280,8 +280,8 @@ def publishable(
     committed: Commit,
     folder: Callable[[], str],
     workers: Workers,
-    publisher: Publisher,
-    progress: Progress,
+    publisher: RoundPublisher,
+    progress: RoundProgress,
 ) -> Publication:
     """The results of a plan's ranges, which can be shown.
 
@@ -290,7 +290,7 @@ def publishable(
     """
     known = dict(committed.columns)
     while True:
-        publication = Attempt(settings, plan, known, folder(), workers, progress).publication()
+        publication = RoundAttempt(settings, plan, known, folder(), workers, progress).publication()
         try:
             publisher.check(publication, committed)
         except CannotWiden as fault:

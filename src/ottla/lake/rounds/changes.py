@@ -16,7 +16,7 @@ from ottla.lake.columns.event_types import Kinds, kinds_in
 from ottla.lake.columns.event_values import typed
 from ottla.lake.columns.flat import flat_fields, flat_table
 from ottla.lake.columns.json_columns import DELETED, UNCHANGED
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.values import lake_columns, own_names, row_columns
 from ottla.lake.tables.keyed import keyless
 from ottla.rows.arrow import indices
@@ -34,7 +34,7 @@ class Changed:
 
 
 def changes(
-    rows: pa.Table, tombstones: np.ndarray, shape: Shape, key: tuple[str, ...], kinds: Kinds | None = None
+    rows: pa.Table, tombstones: np.ndarray, shape: LakeShape, key: tuple[str, ...], kinds: Kinds | None = None
 ) -> Changed:
     """Rows as changes by key, without those that cannot be changes. `kinds` are those of fields of change events.
 
@@ -65,7 +65,7 @@ def changes(
     return Changed(rows, places, sorted(faults))
 
 
-def row_names(columns: pa.Schema | None, shape: Shape) -> dict[str, str]:
+def row_names(columns: pa.Schema | None, shape: LakeShape) -> dict[str, str]:
     """The column of each field of a row, where values make these columns: of the state that a change event leaves."""
     if columns is None:
         return {}
@@ -74,7 +74,7 @@ def row_names(columns: pa.Schema | None, shape: Shape) -> dict[str, str]:
     return _state_names(row_columns(columns, shape), shape)
 
 
-def key_columns(names: dict[str, str], shape: Shape) -> tuple[str, ...]:
+def key_columns(names: dict[str, str], shape: LakeShape) -> tuple[str, ...]:
     """The columns of the key, given those of all fields: the record's own, or fields that may not have come yet."""
     if not shape.columns:
         return shape.key
@@ -83,7 +83,7 @@ def key_columns(names: dict[str, str], shape: Shape) -> tuple[str, ...]:
     )
 
 
-def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
+def staged_schema(columns: pa.Schema, shape: LakeShape) -> pa.Schema:
     """The table's columns, given those of the files that hold whole change events."""
     if not shape.debezium:
         return columns
@@ -99,12 +99,12 @@ def staged_schema(columns: pa.Schema, shape: Shape) -> pa.Schema:
     )
 
 
-def _state_names(columns: pa.Schema, shape: Shape) -> dict[str, str]:
+def _state_names(columns: pa.Schema, shape: LakeShape) -> dict[str, str]:
     """The column of each field of the states inside events of these columns."""
     return own_names([each.name for each in flat_fields(state_schema(columns), shape.flatten)], shape)
 
 
-def _formers(columns: pa.Schema, shape: Shape) -> dict[str, tuple[str, ...]]:
+def _formers(columns: pa.Schema, shape: LakeShape) -> dict[str, tuple[str, ...]]:
     """The former names of the columns of rows, as the states inside change events have them."""
     parts = [columns, *(pa.schema(list(each.type)) for each in columns if each.name == "payload" and _is_object(each))]
     states = [each for part in parts for each in part if each.name in ("before", "after") and _is_object(each)]

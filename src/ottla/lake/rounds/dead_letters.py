@@ -14,8 +14,8 @@ import pyarrow as pa
 from ottla.client.blocking.cluster import Cluster
 from ottla.jobs.letters import Cause, Style, error_headers, is_ours, lost_parts, own_time, short_reason
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.lake.rounds.files import Target
-from ottla.lake.stores.base import Output, Store
+from ottla.lake.rounds.files import FileTarget
+from ottla.lake.stores.base import Store, StoreOutput
 from ottla.records.builder import BatchBuilder
 from ottla.rows.plan import OffsetRange
 
@@ -29,11 +29,11 @@ LETTER_COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")
 class DeadLetters:
     """On an executor: the letters of one topic in one task, in a file until the round is revealed."""
 
-    def __init__(self, store: Store, target: Target, topic: str) -> None:
+    def __init__(self, store: Store, target: FileTarget, topic: str) -> None:
         self._store = store
         self._name = f"{target.folder}{uuid.uuid4().hex}.dead"
         self._topic = topic
-        self._output: Output | None = None
+        self._output: StoreOutput | None = None
         self._writer: pa.RecordBatchWriter | None = None
         self.first_fault: str | None = None
 

@@ -32,7 +32,7 @@ SET_UP = ("PYSPARK_GATEWAY_PORT", "SPARK_MASTER", "SPARK_CONF_DIR")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EngineChoice:
     """The engine of a round: Spark, or so many processes here; `why` is the end of a sentence."""
 
     spark: bool
@@ -40,16 +40,16 @@ class Choice:
     why: str
 
 
-def choice(on: str, size: int, cores: int, lacking: str | None) -> Choice:
+def choice(on: str, size: int, cores: int, lacking: str | None) -> EngineChoice:
     """The engine for a round of so many bytes; `lacking` tells why Spark cannot run. Pure."""
     to_load = f"about {size_text(size)} to load"
     if on == "spark":
-        return Choice(True, 0, "")
+        return EngineChoice(True, 0, "")
     if on == "auto" and size > MOST_HERE and lacking is None:
-        return Choice(True, 0, to_load)
+        return EngineChoice(True, 0, to_load)
     processes = max(1, min(cores, -(-size // BYTES_OF_A_PROCESS)))
     without = f", and {lacking}" if on == "auto" and size > MOST_HERE else ""
-    return Choice(False, processes, f"{to_load}{without}")
+    return EngineChoice(False, processes, f"{to_load}{without}")
 
 
 class Engines:

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from ottla.lake.columns.json_columns import EVENT_TIME
 from ottla.lake.columns.layout import Layout, Values, groups, partition_path
-from ottla.lake.notes.plans import Held, WrittenFile
-from ottla.lake.stores.base import Output, Store
+from ottla.lake.notes.plans import HeldRows, WrittenFile
+from ottla.lake.stores.base import Store, StoreOutput
 from ottla.rows.arrow import all_numbers, numbers
 
 HELD_BYTES = 96 << 20
@@ -32,7 +32,7 @@ _IN_PLACE = re.compile(r"(\d{8,})-[0-9a-f]{32}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FileTarget:
     """The place of files, and their form."""
 
     folder: str
@@ -81,7 +81,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Files:
+class RoundFiles:
     """The files and parts that a task made of a topic."""
 
     written: list[WrittenFile] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Files:
 class TopicFiles:
     """The files of one topic in one task."""
 
-    def __init__(self, store: Store, target: Target, topic: str, columns: dict[str, str]) -> None:
+    def __init__(self, store: Store, target: FileTarget, topic: str, columns: dict[str, str]) -> None:
         self._store = store
         self._target = target
         self._topic = topic
@@ -100,7 +100,7 @@ class TopicFiles:
         self._held_bytes = 0
         self._open: dict[Values, ParquetFile] = {}
         self._aside: AsideFile | None = None
-        self._made = Files()
+        self._made = RoundFiles()
 
     def add(self, table: pa.Table) -> None:
         """Rows in the order of their partition and offset."""
@@ -110,7 +110,7 @@ class TopicFiles:
         if self._held_bytes >= HELD_BYTES:
             self._flush(last=False)
 
-    def close(self) -> Files:
+    def close(self) -> RoundFiles:
         """Finish all files; they are durable when this returns."""
         self._flush(last=True)
         for file in self._open.values():
@@ -166,13 +166,13 @@ def pieces(rows: pa.Table, target_bytes: int) -> list[pa.Table]:
 class ParquetFile:
     """One Parquet file on its way."""
 
-    def __init__(self, store: Store, target: Target, topic: str, values: Values, schema: pa.Schema) -> None:
+    def __init__(self, store: Store, target: FileTarget, topic: str, values: Values, schema: pa.Schema) -> None:
         self._topic = topic
         self._values = values
         self._dropped = target.dropped(schema.names)
         kept = pa.schema([each for each in schema if each.name not in self._dropped])
         self._name = target.place(topic, values)
-        self._output: Output = store.open_output(self._name)
+        self._output: StoreOutput = store.open_output(self._name)
         plain = {"value", "offset", "timestamp"}
         self._writer = pq.ParquetWriter(
             self._output.sink,
@@ -183,7 +183,7 @@ class ParquetFile:
             write_statistics=[name for name in kept.names if name not in ("value", "headers")],
         )
         self._rows = 0
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, HeldRows] = {}
 
     def write(self, rows: pa.Table) -> int:
         """Add rows; returns the bytes written so far."""
@@ -214,16 +214,16 @@ class ParquetFile:
             first, last, count = int(mine.min()), int(mine.max()), len(mine)
             if before is not None:
                 first, last, count = min(first, before.first), max(last, before.last), count + before.rows
-            self._held[partition] = Held(partition, count, first, last)
+            self._held[partition] = HeldRows(partition, count, first, last)
 
 
 class AsideFile:
     """Rows of many groups in one Arrow file, a batch for each time that a group was put aside."""
 
-    def __init__(self, store: Store, target: Target, topic: str, schema: pa.Schema) -> None:
+    def __init__(self, store: Store, target: FileTarget, topic: str, schema: pa.Schema) -> None:
         self._topic = topic
         self._name = f"{target.folder}{uuid.uuid4().hex}.arrow"
-        self._output: Output = store.open_output(self._name)
+        self._output: StoreOutput = store.open_output(self._name)
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         self._writer = pa.ipc.new_file(self._output.sink, schema, options=options)
         self._parts: list[Part] = []

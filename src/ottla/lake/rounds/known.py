@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
-from ottla.jobs.options import Kept
-from ottla.lake.columns.shape import PLACEHOLDER, Shape
+from ottla.jobs.options import KeptFor
+from ottla.lake.columns.shape import PLACEHOLDER, LakeShape
 from ottla.lake.notes.state import LakeRecords
 from ottla.lake.options import BY_NAME, OPTIONS, LoadOptions, checked
 from ottla.lake.stores import LakeRefused, catalog_url, lake_url, open_store
@@ -22,7 +22,7 @@ _INSTEAD = {"registry": ("schema", "message"), "schema": ("registry",)}
 
 
 def continued(
-    given: LoadOptions, shape: Shape | None, noted: Mapping[str, object], url: str, *, empty: bool = False
+    given: LoadOptions, shape: LakeShape | None, noted: Mapping[str, object], url: str, *, empty: bool = False
 ) -> LoadOptions:
     """The options of a load: given ones, else those that the lake knows. LakeRefused where a given one contradicts.
 
@@ -49,7 +49,7 @@ def continued(
     return cast("LoadOptions", {**kept, **shaped, **given})
 
 
-def known_options(shape: Shape) -> dict[str, object]:
+def known_options(shape: LakeShape) -> dict[str, object]:
     """The options that make this shape."""
     return {
         "format": shape.format,
@@ -84,7 +84,7 @@ def to_note(options: LoadOptions) -> dict[str, object]:
     return {
         option.name: list(value) if isinstance(value, tuple) else value
         for option in OPTIONS
-        if option.kept is Kept.LATEST and (value := options.get(option.name, option.default)) != option.default
+        if option.kept is KeptFor.LATEST and (value := options.get(option.name, option.default)) != option.default
     }
 
 
@@ -112,7 +112,7 @@ def changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[s
     ]
 
 
-def _asked(given: LoadOptions, shape: Shape) -> Iterator[tuple[str, object]]:
+def _asked(given: LoadOptions, shape: LakeShape) -> Iterator[tuple[str, object]]:
     """The given options about the lake's shape, in the words of `known_options`."""
     if given.get("json") is not None and "values" not in given and (given["json"] or _kind(shape.values) == "json"):
         yield "values", "json" if given["json"] else "binary"

@@ -30,7 +30,7 @@ from ottla.lake.rounds.attempt import publishable
 from ottla.lake.rounds.beginning import begun
 from ottla.lake.rounds.dead_letters import send_dead_letters
 from ottla.lake.rounds.past_due import past_due
-from ottla.lake.rounds.progress import Progress
+from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher
 from ottla.lake.rounds.reporting import Reporter
 from ottla.lake.rounds.resume import resumed
@@ -39,7 +39,7 @@ from ottla.lake.stores.base import LakeRefused
 from ottla.rows.connections import cluster
 from ottla.rows.plan import Offsets, SourceOffset
 from ottla.rows.selection import Selection
-from ottla.rows.survey import Retries, Survey
+from ottla.rows.survey import FetchRetries, Survey
 from ottla.rows.workers import Workers
 
 log = logging.getLogger("ottla.spark")
@@ -129,7 +129,7 @@ class Loader:
             cluster(settings.kafka),
             settings.selection,
             read_committed=settings.kafka.read_committed,
-            retries=Retries(),
+            retries=FetchRetries(),
         )
         self._reporter = Reporter(
             settings.reports, settings.kafka, settings.shape, state, self.name, self.loaded.committed
@@ -236,7 +236,7 @@ class Loader:
         """The part of a plan that can still be read. The plan may have other topics than this loader."""
         topics = Selection(topics=tuple(sorted({span.topic for span in plan.ranges})))
         survey = Survey(
-            self._survey.cluster, topics, read_committed=self.settings.kafka.read_committed, retries=Retries()
+            self._survey.cluster, topics, read_committed=self.settings.kafka.read_committed, retries=FetchRetries()
         )
         assigned = survey.assigned(missing_is_fine=True) if topics.topics else {}
         ids = {partition.topic: topic_id for partition, topic_id in assigned.items()}
@@ -249,7 +249,7 @@ class Loader:
         committed, state = self.loaded.committed, self.state
         settings, workers = with_renames(self.settings, committed.renames), self.workers(plan)
         title, planned = f"round {plan.number}", sum(span.size for span in plan.ranges)
-        with Progress(title, planned, workers.host, self.tell) as progress:
+        with RoundProgress(title, planned, workers.host, self.tell) as progress:
             publication = publishable(
                 settings, plan, committed, partial(state.attempt, plan), workers, self._publisher, progress
             )

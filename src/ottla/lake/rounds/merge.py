@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ottla.lake.notes.plans import WrittenFile
-from ottla.lake.rounds.files import ParquetFile, Part, Target, pieces
+from ottla.lake.rounds.files import FileTarget, ParquetFile, Part, pieces
 from ottla.lake.stores.base import Store
 
 SMALL_TASK = 32 << 20
@@ -21,11 +21,11 @@ class MergeTask:
     """Groups, each whole, with all their parts."""
 
     url: str
-    target: Target
+    target: FileTarget
     parts: tuple[Part, ...]
 
 
-def merge_tasks(url: str, target: Target, parts: Iterable[Part], tasks: int) -> list[MergeTask]:
+def merge_tasks(url: str, target: FileTarget, parts: Iterable[Part], tasks: int) -> list[MergeTask]:
     """Share the groups out: about twice as many tasks as run at once, where each has enough to do."""
     ordered = sorted(parts, key=_group)
     total = sum(part.bytes for part in ordered)
@@ -42,7 +42,7 @@ def merge_tasks(url: str, target: Target, parts: Iterable[Part], tasks: int) -> 
     return [MergeTask(url, target, tuple(each)) for each in shared]
 
 
-def merge_parts(store: Store, target: Target, parts: Iterable[Part]) -> list[WrittenFile]:
+def merge_parts(store: Store, target: FileTarget, parts: Iterable[Part]) -> list[WrittenFile]:
     """Write the files of these groups; rows lie in the order of Kafka partition and offset."""
     written: list[WrittenFile] = []
     sources: dict[str, pa.ipc.RecordBatchFileReader] = {}
@@ -52,7 +52,7 @@ def merge_parts(store: Store, target: Target, parts: Iterable[Part]) -> list[Wri
 
 
 def _one_group(
-    store: Store, target: Target, parts: list[Part], sources: dict[str, pa.ipc.RecordBatchFileReader]
+    store: Store, target: FileTarget, parts: list[Part], sources: dict[str, pa.ipc.RecordBatchFileReader]
 ) -> Iterator[WrittenFile]:
     file: ParquetFile | None = None
     try:

@@ -26,7 +26,7 @@ _LARGEST = 512
 
 
 @dataclass(slots=True)
-class Counts:
+class RoundCounts:
     """The records that the tasks of a round's present phase have read. Pure."""
 
     title: str
@@ -80,14 +80,14 @@ class Pulse:
             out.sendto(body, (self.host, self.port))
 
 
-class Progress:
+class RoundProgress:
     """Shows the counts of one round while it is at work; a context manager.
 
     `host` is the address by which tasks reach this process; without one they do not tell their counts.
     """
 
     def __init__(self, title: str, planned: int, host: str | None, tell: Callable[[str], None]) -> None:
-        self._counts = Counts(title, planned)
+        self._counts = RoundCounts(title, planned)
         self._host, self._tell = host, tell
         self._token = secrets.token_hex(8)
         self._done = threading.Event()
@@ -95,7 +95,7 @@ class Progress:
         self._socket: socket.socket | None = None
         self._threads: list[threading.Thread] = []
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> RoundProgress:
         if self._host is not None:
             self._listen(local=self._host == THIS_MACHINE)
         self._start(self._show_on_terminal if on_terminal(self._tell) else self._show_plainly)

@@ -17,19 +17,19 @@ from ottla.lake.columns.json_columns import unpack_schema
 from ottla.lake.columns.layout import folder_of
 from ottla.lake.columns.meeting import check_held, met
 from ottla.lake.columns.renamed import renamed_rows
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.values import lake_columns
 from ottla.lake.notes import schema_file
 from ottla.lake.notes.plans import Commit, LakeFile, Publication
 from ottla.lake.notes.state import HOME
 from ottla.lake.rounds.changes import key_columns, row_names, staged_schema
 from ottla.lake.stores.base import LakeRefused, Store
-from ottla.lake.tables import TableFile, TableRound, TopicTable, open_table
+from ottla.lake.tables import LakeTable, TableFile, TableRound, open_table
 
 _NOTHING = "Nothing of this round was loaded"
 
 
-class Publisher(Protocol):
+class RoundPublisher(Protocol):
     """Makes rounds visible."""
 
     def begin(self, topic: str) -> None:
@@ -42,15 +42,15 @@ class Publisher(Protocol):
         """Show a round's files, all of them and once; the lake will stand at `after`."""
 
 
-def publisher(shape: Shape, store: Store, loader: str) -> Publisher:
+def publisher(shape: LakeShape, store: Store, loader: str) -> RoundPublisher:
     """The way of the lake's format."""
-    return PlainFiles(shape, store) if shape.format == "parquet" else Tables(shape, store.url, loader)
+    return PlainFiles(shape, store) if shape.format == "parquet" else TablePublisher(shape, store.url, loader)
 
 
 class PlainFiles:
     """A file is visible under its final name, after the schema file that tells of its columns."""
 
-    def __init__(self, shape: Shape, store: Store) -> None:
+    def __init__(self, shape: LakeShape, store: Store) -> None:
         self._shape = shape
         self._store = store
 
@@ -93,14 +93,14 @@ class PlainFiles:
         self._store.reveal([file.move for file in publication.files])
 
 
-class Tables:
+class TablePublisher:
     """A file is visible once its table's log names it: one commit a topic and round."""
 
-    def __init__(self, shape: Shape, url: str, loader: str) -> None:
+    def __init__(self, shape: LakeShape, url: str, loader: str) -> None:
         self._shape = shape
         self._url = url
         self._loader = loader
-        self._tables: dict[str, TopicTable] = {}
+        self._tables: dict[str, LakeTable] = {}
 
     def begin(self, topic: str) -> None:
         if f"{topic}/" in (HOME, "_delta_log/"):
@@ -136,7 +136,7 @@ class Tables:
             else:
                 table.commit(done)
 
-    def _table(self, topic: str) -> TopicTable:
+    def _table(self, topic: str) -> LakeTable:
         if topic not in self._tables:
             self._tables[topic] = topic_table(self._url, self._shape, topic)
         return self._tables[topic]
@@ -166,11 +166,11 @@ def _known(publication: Publication, before: Commit) -> Iterator[tuple[str, pa.S
             yield topic, unpack_schema(before.columns[topic])
 
 
-def _file_schema(topic: str, publication: Publication, shape: Shape) -> pa.Schema:
+def _file_schema(topic: str, publication: Publication, shape: LakeShape) -> pa.Schema:
     return schema_file.file_schema(_columns(topic, publication), shape)
 
 
-def _check_held(topic: str, columns: pa.Schema, held: pa.Schema, shape: Shape) -> None:
+def _check_held(topic: str, columns: pa.Schema, held: pa.Schema, shape: LakeShape) -> None:
     named = [each.name for each in lake_columns(columns, shape).values()]
     check_held(topic, columns, named, held.names, table=shape.format != "parquet")
 
@@ -181,7 +181,7 @@ def _columns(topic: str, publication: Publication) -> pa.Schema | None:
     return None if packed is None else unpack_schema(packed)
 
 
-def topic_table(url: str, shape: Shape, topic: str) -> TopicTable:
+def topic_table(url: str, shape: LakeShape, topic: str) -> LakeTable:
     """The table of a topic in a lake."""
     return open_table(
         url,

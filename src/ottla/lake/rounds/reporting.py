@@ -10,20 +10,20 @@ from urllib.parse import unquote
 
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.windows import Tallies, added_by_topic, window_of
 from ottla.lake.notes.plans import Commit, Publication
 from ottla.lake.notes.state import LakeRecords
-from ottla.lake.reports.exporter import Counts, Exporter
+from ottla.lake.reports.exporter import ExportedCounts, Exporter
 from ottla.lake.reports.lake_tier import LakeTier
-from ottla.lake.reports.markers import Markers
+from ottla.lake.reports.markers import LoaderMarkers
 from ottla.lake.reports.status import Ends
 from ottla.lake.reports.tiers import Comparison, compare, ratios, read_messages
 from ottla.lake.rounds.settings import Reports
 from ottla.lake.stores.base import LakeRefused
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.plan import Offsets, SourceOffset
-from ottla.rows.publish import Publisher as GroupOffsets
+from ottla.rows.publish import OffsetCommitter as GroupOffsets
 
 log = logging.getLogger("ottla.spark")
 
@@ -37,23 +37,29 @@ class Reporter:
     """Reports the progress of a loader, from its start to `close`. LakeRefused if the metrics' port is taken."""
 
     def __init__(
-        self, reports: Reports, kafka: KafkaSettings, shape: Shape, records: LakeRecords, name: str, committed: Commit
+        self,
+        reports: Reports,
+        kafka: KafkaSettings,
+        shape: LakeShape,
+        records: LakeRecords,
+        name: str,
+        committed: Commit,
     ) -> None:
         self._bootstrap = kafka.bootstrap_servers
         self._audit_topic = reports.audit_topic
         self._committed = committed
         self._group = GroupOffsets(kafka, reports.group or group_name(records.store.url, name))
         self._tier = LakeTier(self._bootstrap, reports.audit_topic, name, _now_ms) if reports.audit_topic else None
-        self._counts = Counts(committed)
+        self._counts = ExportedCounts(committed)
         self._exporter: Exporter | None = None
-        self._markers: Markers | None = None
+        self._markers: LoaderMarkers | None = None
         self._recent: Tallies = {}
         self._next_ratio_us = 0
         if reports.metrics_port is not None:
             self._exporter = Exporter(reports.metrics_port, self._counts.samples)
         if reports.markers or (reports.audit_topic and self._exporter is not None):
             history = records.history()
-            self._markers = Markers(records.store, shape, history) if reports.markers else None
+            self._markers = LoaderMarkers(records.store, shape, history) if reports.markers else None
             self._recent = history.windows()
         if self._tier is not None:
             self._last_round_again(self._tier, records)

@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from ottla.lake.columns.json_columns import RESERVED, pack_schema
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.values import TEXT_COLUMNS, own_names
 from ottla.lake.notes.plans import Commit
 from ottla.lake.notes.state import LakeRecords
 from ottla.lake.rounds.publishing import topic_table
 from ottla.lake.rounds.settings import LoadSettings
 from ottla.lake.stores.base import LakeRefused
-from ottla.lake.tables import Standing, TopicTable
+from ottla.lake.tables import LakeTable, LoaderStanding
 
 _PREFIX = "value_"
 
@@ -57,7 +57,7 @@ def resumed(settings: LoadSettings, state: LakeRecords) -> Resumed | None:
     )
 
 
-def _commit(shape: Shape, tables: dict[str, TopicTable], standings: dict[str, Standing]) -> Commit:
+def _commit(shape: LakeShape, tables: dict[str, LakeTable], standings: dict[str, LoaderStanding]) -> Commit:
     offsets, rows, ids, columns = {}, {}, {}, {}
     for topic, standing in standings.items():
         offsets.update({TopicPartition(topic, each): offset for each, offset in standing.offsets.items()})
@@ -68,7 +68,7 @@ def _commit(shape: Shape, tables: dict[str, TopicTable], standings: dict[str, St
     return Commit(max(standing.number for standing in standings.values()), offsets, ids, rows, columns)
 
 
-def value_columns(table: pa.Schema, shape: Shape) -> pa.Schema:
+def value_columns(table: pa.Schema, shape: LakeShape) -> pa.Schema:
     """The fields that a table's columns were made of, under their own names.
 
     A field that divides the lake is left out: its folder's name does not tell its type, and the next values do.

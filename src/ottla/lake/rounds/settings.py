@@ -15,7 +15,7 @@ from ottla.formats.iso_times import Nanoseconds
 from ottla.lake.columns.layout import Layout, parse_layout
 from ottla.lake.columns.names import is_allowed
 from ottla.lake.columns.renaming import parse_renames
-from ottla.lake.columns.shape import PLACEHOLDER, Shape
+from ottla.lake.columns.shape import PLACEHOLDER, LakeShape
 from ottla.lake.columns.types import Rule
 from ottla.lake.columns.values import WITH_SCHEMA, ValueKind
 from ottla.lake.options import DEFAULTS, LoadOptions, checked, with_defaults
@@ -52,7 +52,7 @@ class LoadSettings:
     selection: Selection
     url: str
     kafka: KafkaSettings
-    shape: Shape = field(default_factory=Shape)
+    shape: LakeShape = field(default_factory=LakeShape)
     values: ValueKind = field(default_factory=ValueKind)
     dead_letter: str | None = None
     target_bytes: int = 256 * MiB
@@ -109,7 +109,7 @@ def load_settings(topics: Sequence[str], to: str | Path, given: Mapping[str, obj
     )
 
 
-def _shape(url: str, options: LoadOptions) -> tuple[Shape, ValueKind]:
+def _shape(url: str, options: LoadOptions) -> tuple[LakeShape, ValueKind]:
     """The form of the lake's files, and of the values that they are made of."""
     values = _value_kind(options)
     key = tuple(each.strip() for each in str(options["key"]).split(",") if each.strip())
@@ -123,7 +123,7 @@ def _shape(url: str, options: LoadOptions) -> tuple[Shape, ValueKind]:
     format = options["format"] or ("parquet" if url.startswith(("file:", "hdfs:")) else "delta")
     _check_format(format, layout, key, values, options)
     debezium = options["debezium"]
-    shape = Shape(
+    shape = LakeShape(
         format=format,
         values=values.kind,
         layout=layout,

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from ottla.lake.columns.event_types import kinds_in
 from ottla.lake.columns.flat import flat_fields
-from ottla.lake.columns.json_columns import EVENT_TIME, Block
+from ottla.lake.columns.json_columns import EVENT_TIME, JsonBlock
 from ottla.lake.columns.layout import Layout, event_times, in_calendar, placed, readable
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.values import lake_columns, lake_table
 from ottla.lake.columns.windows import LeftOut
 from ottla.lake.rounds.changes import changes, key_columns, row_names
@@ -58,7 +58,7 @@ class Sifted:
 class Sieve:
     """Sifts the rows of one topic, whose values make these columns; none where values stay bytes."""
 
-    def __init__(self, layout: Layout, shape: Shape, columns: pa.Schema | None) -> None:
+    def __init__(self, layout: Layout, shape: LakeShape, columns: pa.Schema | None) -> None:
         self._layout = layout
         self._shape = shape
         self._filter = row_filter(shape)
@@ -71,7 +71,7 @@ class Sieve:
         fields = [] if columns is None else flat_fields(columns, shape.taken_apart)
         self._event_type = next((each.type for each in fields if each.name == layout.event_time), pa.null())
 
-    def sift(self, batch: pa.RecordBatch, block: Block | None) -> Sifted:
+    def sift(self, batch: pa.RecordBatch, block: JsonBlock | None) -> Sifted:
         """Sift records, whose values were read into a block unless they stay bytes."""
         sifted = _whole(batch) if block is None else self._read(batch, block)
         if self._filter is not None:
@@ -90,7 +90,7 @@ class Sieve:
             sifted.keep(placed(sifted.rows, self._layout, self.names), TOO_LONG)
         return sifted
 
-    def _read(self, batch: pa.RecordBatch, block: Block) -> Sifted:
+    def _read(self, batch: pa.RecordBatch, block: JsonBlock) -> Sifted:
         """The record's own columns beside those of its value."""
         assert block.table is not None
         places = np.flatnonzero(block.good)
@@ -147,7 +147,7 @@ class Sieve:
         sifted.keep(timely | sifted.tombstones, f"field {self._layout.event_time}: no time that can be read")
 
 
-def row_filter(shape: Shape) -> RowFilter | None:
+def row_filter(shape: LakeShape) -> RowFilter | None:
     """The filter of a lake; None where all rows are loaded, so that others need not load polars."""
     if not shape.where:
         return None

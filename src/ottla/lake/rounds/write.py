@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from ottla.formats.arrays import numbers
 from ottla.lake.columns import json_columns
-from ottla.lake.columns.first_content import Firsts, Seen, withheld
-from ottla.lake.columns.shape import Shape
+from ottla.lake.columns.first_content import FirstContent, Firsts, withheld
+from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.values import ValueKind, same_columns
 from ottla.lake.columns.windows import Tallies, WindowCounter
 from ottla.lake.notes.plans import RangeCount, WrittenFile
 from ottla.lake.rounds.dead_letters import DeadLetters
-from ottla.lake.rounds.files import Files, Part, Target, TopicFiles
+from ottla.lake.rounds.files import FileTarget, Part, RoundFiles, TopicFiles
 from ottla.lake.rounds.merge import MergeTask, merge_parts
 from ottla.lake.rounds.progress import Pulse
 from ottla.lake.rounds.sift import Sieve
@@ -41,13 +41,13 @@ class WriteTask:
     alone: frozenset[str]
     """Topics that no other task reads, so that their files can be finished here."""
     url: str
-    target: Target
+    target: FileTarget
     kafka: KafkaSettings
     columns: Mapping[str, str] = field(default_factory=dict)
     """Topic -> schema of its values' columns; without the topic where values stay bytes."""
     firsts: Mapping[str, Firsts] = field(default_factory=dict)
     """Topic -> where its new columns begin."""
-    shape: Shape = field(default_factory=Shape)
+    shape: LakeShape = field(default_factory=LakeShape)
     values: ValueKind = field(default_factory=ValueKind)
     poll_timeout_ms: int = 120_000
     pulse: Pulse | None = None
@@ -68,7 +68,7 @@ class WriteDone:
     misfits: frozenset[str] = frozenset()
     """Topics of which a value was refused for its type."""
     windows: Tallies = field(default_factory=dict)
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, FirstContent] = field(default_factory=dict)
     """Topic -> where columns begin here of which the task was not told."""
 
 
@@ -132,7 +132,7 @@ class _TopicWriter:
         self._reader = task.values.reader(topic)
         self._misfits = False
         self._firsts = task.firsts.get(topic, {})
-        self._seen = Seen()
+        self._seen = FirstContent()
         self._letters = DeadLetters(store, task.target, topic)
         self._windows = WindowCounter(task.target.layout)
         self._sieve = Sieve(task.target.layout, task.shape, self._schema)
@@ -190,7 +190,7 @@ class _TopicWriter:
         self._letters.add(span, batch, sorted(sifted.faults))
         return len(sifted.faults), 0 if sifted.left_out is None else len(sifted.left_out.places)
 
-    def _begin_late(self, span: OffsetRange, batch: pa.RecordBatch, block: json_columns.Block) -> None:
+    def _begin_late(self, span: OffsetRange, batch: pa.RecordBatch, block: json_columns.JsonBlock) -> None:
         """Leave out values of columns that have not begun yet."""
         if not self._firsts:
             return
@@ -208,7 +208,7 @@ class _TopicWriter:
         self._files.abandon()
         self._letters.abandon()
 
-    def _finished(self) -> Files:
+    def _finished(self) -> RoundFiles:
         made = self._files.close()
         if self._topic in self._task.alone and made.parts:
             made.written += merge_parts(self._store, self._task.target, made.parts)

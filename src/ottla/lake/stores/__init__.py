@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from ottla.lake.stores.base import Entry, Hold, LakeHeld, LakeRefused, Move, Output, Store, StoreUnreachable
+from ottla.lake.stores.base import (
+    FinishedFile,
+    Hold,
+    LakeHeld,
+    LakeRefused,
+    Store,
+    StoredFile,
+    StoreOutput,
+    StoreUnreachable,
+)
 from ottla.lake.stores.urls import OBJECTS, catalog_url, lake_url, local_path, place_of
 
 __all__ = [
-    "Entry",
+    "FinishedFile",
     "Hold",
     "LakeHeld",
     "LakeRefused",
-    "Move",
-    "Output",
     "Store",
+    "StoreOutput",
     "StoreUnreachable",
+    "StoredFile",
     "catalog_url",
     "lake_url",
     "local_path",

@@ -27,7 +27,7 @@ class StoreUnreachable(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredFile:
     """One file of the store."""
 
     name: str
@@ -35,7 +35,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class FinishedFile:
     """A finished file, its final name, and its size in bytes by which the final file is recognised."""
 
     temporary: str
@@ -43,7 +43,7 @@ class Move:
     bytes: int
 
 
-class Output(Protocol):
+class StoreOutput(Protocol):
     """A file that is being written. It is not visible under its name before `finish`, nor ever after `abandon`."""
 
     sink: pa.NativeFile
@@ -84,7 +84,7 @@ class Store(Protocol):
     def read(self, name: str) -> bytes | None:
         """A whole file; None where there is none."""
 
-    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[StoredFile]:
         """All files whose name begins with `prefix` (a folder, ending with a slash), sorted by name.
 
         Those of folders below it too, at any depth, unless `deep` is False.
@@ -96,14 +96,14 @@ class Store(Protocol):
     def remove_folder(self, prefix: str) -> None:
         """Delete all files below a folder, and the unfinished uploads that the store keeps for it."""
 
-    def reveal(self, moves: Sequence[Move]) -> None:
+    def reveal(self, moves: Sequence[FinishedFile]) -> None:
         """Give finished files their final names. May be repeated after a kill at any point.
 
         A temporary file that is gone is fine where its final file stands with the planned size; where that is
         missing too, LakeRefused names the removed file.
         """
 
-    def open_output(self, name: str) -> Output:
+    def open_output(self, name: str) -> StoreOutput:
         """Begin a new file."""
 
     def open_input(self, name: str) -> pa.NativeFile:

@@ -18,10 +18,10 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
-from ottla.lake.stores.base import Entry, LakeRefused, Move, StoreUnreachable
-from ottla.lake.stores.lease import Claim, Lease, Seen, lease_seconds, take
+from ottla.lake.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
+from ottla.lake.stores.lease import Claim, LoaderLease, SeenClaim, lease_seconds, take
 from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
-from ottla.lake.stores.urls import Place
+from ottla.lake.stores.urls import LakeUrlParts
 
 LEASE = "_ottla/lease"
 _PATIENCE = {
@@ -39,7 +39,7 @@ _PASSING = ("SafeModeException", "StandbyException", "RetriableException", "Retr
 class HdfsStore:
     """A folder of HDFS; made with its parents where it is missing."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LakeUrlParts) -> None:
         self.url = f"hdfs://{place.bucket}/{place.path}"
         self._folder = f"/{place.path}"
         with hdfs_asked(self.url):
@@ -81,7 +81,7 @@ class HdfsStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[StoredFile]:
         found = [entry for status in self._listed(prefix, deep) if (entry := self._entry(status)) is not None]
         return sorted(found, key=lambda entry: entry.name)
 
@@ -103,10 +103,10 @@ class HdfsStore:
             return False
         return True
 
-    def _entry(self, status: FileStatus) -> Entry | None:
+    def _entry(self, status: FileStatus) -> StoredFile | None:
         if status.isdir or _hidden(status.path):
             return None
-        return Entry(status.path[len(self._folder.rstrip("/")) + 1 :], status.length)
+        return StoredFile(status.path[len(self._folder.rstrip("/")) + 1 :], status.length)
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -119,7 +119,7 @@ class HdfsStore:
         with contextlib.suppress(FileNotFoundError), hdfs_asked(f"deleting {path} from {self.url}"):
             self._client.delete(path, recursive)
 
-    def reveal(self, moves: Sequence[Move]) -> None:
+    def reveal(self, moves: Sequence[FinishedFile]) -> None:
         for folder in sorted({posixpath.dirname(self._path(move.final)) for move in moves}):
             self._make_folder(folder)
         for move in moves:
@@ -135,7 +135,7 @@ class HdfsStore:
             except FileNotFoundError:
                 self._refuse_missing(move)
 
-    def _refuse_missing(self, move: Move) -> None:
+    def _refuse_missing(self, move: FinishedFile) -> None:
         if self._size(move.final) != move.bytes:
             raise LakeRefused(
                 f"{self.url}/{move.final} is missing or has another size, and {move.temporary} is gone: "
@@ -158,7 +158,7 @@ class HdfsStore:
 
         return RangeFile(size, fetch, tail).opened()
 
-    def hold(self, owner: str) -> Lease:
+    def hold(self, owner: str) -> LoaderLease:
         return take(_HdfsCell(self._client, self._path(LEASE)), owner, self.url, lease_seconds())
 
     def _path(self, name: str) -> str:
@@ -274,7 +274,7 @@ class _HdfsCell:
         self._client = client
         self._folder = folder
 
-    def look(self) -> Seen | None:
+    def look(self) -> SeenClaim | None:
         try:
             with hdfs_asked(f"reading the lease {self._folder}"):
                 names = [posixpath.basename(status.path) for status in self._client.list_status(self._folder)]
@@ -282,10 +282,10 @@ class _HdfsCell:
             return None
         for name in names:
             if (claim := _claim_named(name)) is not None:
-                return Seen(claim, (name,))
+                return SeenClaim(claim, (name,))
         raise LakeRefused(f"{self._folder} holds no lease: remove that folder when no loader is running")
 
-    def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
+    def swap(self, seen: SeenClaim | None, claim: Claim) -> tuple[str, ...] | None:
         wanted = _name_of(claim)
         if seen is None:
             return (wanted,) if self._first(wanted) else None

@@ -39,20 +39,20 @@ class Claim:
         return not self.owner
 
 
-class Seen(NamedTuple):
+class SeenClaim(NamedTuple):
     """A claim, and the version by which the store tells it from every other."""
 
     claim: Claim
     version: tuple[str, ...]
 
 
-class Cell(Protocol):
+class ClaimCell(Protocol):
     """The one place of a store where the claim stands."""
 
-    def look(self) -> Seen | None:
+    def look(self) -> SeenClaim | None:
         """The claim that stands there; None where there was never one."""
 
-    def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
+    def swap(self, seen: SeenClaim | None, claim: Claim) -> tuple[str, ...] | None:
         """Put a claim in place of the one that was seen; its version, or None where another one stands."""
 
 
@@ -70,7 +70,7 @@ def lease_seconds() -> float:
     return seconds
 
 
-def take(cell: Cell, owner: str, place: str, seconds: float) -> Lease:
+def take(cell: ClaimCell, owner: str, place: str, seconds: float) -> LoaderLease:
     """Claim the lease; LakeRefused where another holder renews it. Waits out the lease of a holder that does not."""
     seen = _looked(cell, seconds)
     if seen is not None and not seen.claim.free:
@@ -81,10 +81,10 @@ def take(cell: Cell, owner: str, place: str, seconds: float) -> Lease:
     if swapped is None:
         other = cell.look()
         raise _refused(other.claim if other is not None else claim, place)
-    return Lease(cell, Seen(claim, swapped.version), sent, place)
+    return LoaderLease(cell, SeenClaim(claim, swapped.version), sent, place)
 
 
-def _abandoned(cell: Cell, first: Seen, place: str, seconds: float) -> Seen | None:
+def _abandoned(cell: ClaimCell, first: SeenClaim, place: str, seconds: float) -> SeenClaim | None:
     """The claim once it is free or has stood still for its lease time."""
     since = _now()
     while _now() - since < first.claim.seconds:
@@ -97,7 +97,7 @@ def _abandoned(cell: Cell, first: Seen, place: str, seconds: float) -> Seen | No
     return first
 
 
-def _looked(cell: Cell, seconds: float) -> Seen | None:
+def _looked(cell: ClaimCell, seconds: float) -> SeenClaim | None:
     """The claim that stands. Nothing is held yet, so that the store may take a lease time to answer.
 
     A renewal cannot wait that long, for which reason one request of the cell gives up early.
@@ -122,7 +122,7 @@ class _Swapped(NamedTuple):
     """True if this very request swapped; else an earlier one may have, whose answer was lost."""
 
 
-def _swap(cell: Cell, seen: Seen | None, claim: Claim) -> _Swapped | None:
+def _swap(cell: ClaimCell, seen: SeenClaim | None, claim: Claim) -> _Swapped | None:
     """Swap; if the outcome is in doubt, read the claim, as a repeated request is refused by its own first try."""
     lost: StoreUnreachable | None = None
     try:
@@ -139,10 +139,10 @@ def _swap(cell: Cell, seen: Seen | None, claim: Claim) -> _Swapped | None:
     return None
 
 
-class Lease:
+class LoaderLease:
     """A claim that a thread of this process keeps renewing."""
 
-    def __init__(self, cell: Cell, seen: Seen, sent: float, place: str) -> None:
+    def __init__(self, cell: ClaimCell, seen: SeenClaim, sent: float, place: str) -> None:
         self._cell = cell
         self._seen = seen
         self._place = place
@@ -208,7 +208,7 @@ class Lease:
             self._lose(f"another loader ({owner or 'unknown'}) took over {self._place}")
             return
         with self._changed:
-            self._seen = Seen(claim, swapped.version)
+            self._seen = SeenClaim(claim, swapped.version)
             self._renewed = sent if swapped.now else self._asked
             self._asked = None
             self._changed.notify_all()

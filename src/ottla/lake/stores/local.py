@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ottla.lake.stores.base import Entry, LakeHeld, LakeRefused, Move
-from ottla.lake.stores.local_files import Files, RealFiles
+from ottla.lake.stores.base import FinishedFile, LakeHeld, LakeRefused, StoredFile
+from ottla.lake.stores.local_files import LocalFiles, RealFiles
 
 LOCK = "_ottla/lock"
 
@@ -24,7 +24,7 @@ LOCK = "_ottla/lock"
 class LocalStore:
     """A directory; made with its parents where it is missing."""
 
-    def __init__(self, directory: Path, files: Files | None = None) -> None:
+    def __init__(self, directory: Path, files: LocalFiles | None = None) -> None:
         self.directory = directory.absolute()
         self.url = self.directory.as_uri()
         self._files = files or RealFiles()
@@ -60,9 +60,9 @@ class LocalStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[StoredFile]:
         found = [
-            Entry(path.relative_to(self.directory).as_posix(), size)
+            StoredFile(path.relative_to(self.directory).as_posix(), size)
             for path, size in self._files.walk(self.directory / prefix, deep=deep)
             if not _unfinished(path.name)
         ]
@@ -82,7 +82,7 @@ class LocalStore:
         self._files.remove_tree(folder)
         self._sync_those_there({folder.parent})
 
-    def reveal(self, moves: Sequence[Move]) -> None:
+    def reveal(self, moves: Sequence[FinishedFile]) -> None:
         """Second names first, then their folders are synced, then the temporary names go.
 
         A rename between two folders may be cut in half on a file system without a journal.
@@ -96,7 +96,7 @@ class LocalStore:
             self._files.unlink(self.directory / move.temporary)
         self._sync_those_there({(self.directory / move.temporary).parent for move in moves})
 
-    def _is_to_be_moved(self, move: Move) -> bool:
+    def _is_to_be_moved(self, move: FinishedFile) -> bool:
         final, temporary = self.directory / move.final, self.directory / move.temporary
         size = self._files.size(temporary)
         if size is None:
@@ -165,7 +165,7 @@ class LocalStore:
 class LocalOutput:
     """A file under its own temporary name until it is whole."""
 
-    def __init__(self, path: Path, files: Files) -> None:
+    def __init__(self, path: Path, files: LocalFiles) -> None:
         self._path = path
         self._files = files
         self._temporary = _hidden_beside(path)

@@ -12,7 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 
 
-class Files(Protocol):
+class LocalFiles(Protocol):
     """Paths are absolute. Names become durable only by `sync_folder`."""
 
     def write(self, path: Path, body: bytes) -> None:

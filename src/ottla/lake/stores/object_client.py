@@ -28,7 +28,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from ottla.lake.stores.base import LakeRefused, StoreUnreachable
-from ottla.lake.stores.urls import Place
+from ottla.lake.stores.urls import LakeUrlParts
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -59,7 +59,7 @@ class Patience:
         return cls(retries=2, seconds=seconds / 8, request_seconds=max(seconds / 8, 0.25))
 
 
-def open_client(place: Place, patience: Patience, settings: Mapping[str, str] = MappingProxyType({})) -> Client:
+def open_client(place: LakeUrlParts, patience: Patience, settings: Mapping[str, str] = MappingProxyType({})) -> Client:
     """A client of one bucket; nothing is asked of the store yet. `settings` are S3's, before the environment's."""
     try:
         if place.scheme == "s3":

@@ -18,12 +18,12 @@ import obstore
 import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-from ottla.lake.stores.base import Entry, LakeRefused, Move, StoreUnreachable
-from ottla.lake.stores.lease import Claim, Lease, Seen, lease_seconds, take
+from ottla.lake.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
+from ottla.lake.stores.lease import Claim, LoaderLease, SeenClaim, lease_seconds, take
 from ottla.lake.stores.object_client import Patience, asked, open_client
 from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
 from ottla.lake.stores.uploads import ObjectOutput
-from ottla.lake.stores.urls import Place
+from ottla.lake.stores.urls import LakeUrlParts
 
 if TYPE_CHECKING:
     from obstore import GetOptions, UpdateVersion
@@ -38,7 +38,7 @@ class ObjectStore:
     """A bucket and a prefix in it."""
 
     def __init__(
-        self, place: Place, patience: Patience | None = None, settings: Mapping[str, str] | None = None
+        self, place: LakeUrlParts, patience: Patience | None = None, settings: Mapping[str, str] | None = None
     ) -> None:
         """`settings` go before the environment's: endpoint, region, access_key_id, secret_access_key of S3."""
         self._place = place
@@ -84,7 +84,7 @@ class ObjectStore:
         except FileNotFoundError:
             return None
 
-    def entries(self, prefix: str, *, deep: bool = True) -> list[Entry]:
+    def entries(self, prefix: str, *, deep: bool = True) -> list[StoredFile]:
         folder = self._key(prefix).rstrip("/") or None
         cut = len(self._key(""))
         found = []
@@ -94,7 +94,7 @@ class ObjectStore:
                 for meta in page:
                     name = meta["path"][cut:]
                     if name.startswith(prefix):
-                        found.append(Entry(name, meta["size"]))
+                        found.append(StoredFile(name, meta["size"]))
         return sorted(found, key=lambda entry: entry.name)
 
     def remove(self, names: Iterable[str]) -> None:
@@ -113,11 +113,11 @@ class ObjectStore:
         """Leave open uploads to the bucket's lifecycle rule; see the module's docstring."""
         self.remove([entry.name for entry in self.entries(prefix)])
 
-    def reveal(self, moves: Sequence[Move]) -> None:
+    def reveal(self, moves: Sequence[FinishedFile]) -> None:
         _side_by_side(self._copy_move, moves)
         self.remove([move.temporary for move in moves])
 
-    def _copy_move(self, move: Move) -> None:
+    def _copy_move(self, move: FinishedFile) -> None:
         size = self._size(move.temporary)
         if size is None:
             if self._size(move.final) != move.bytes:
@@ -167,7 +167,7 @@ class ObjectStore:
         tail = obstore.get_range(self._client, key, start=start, end=meta["size"]) if meta["size"] else b""
         return meta["size"], meta["e_tag"], bytes(tail)
 
-    def hold(self, owner: str) -> Lease:
+    def hold(self, owner: str) -> LoaderLease:
         seconds = lease_seconds()
         cell = _ObjectCell(ObjectStore(self._place, Patience.for_lease(seconds)))
         return take(cell, owner, self.url, seconds)
@@ -176,7 +176,7 @@ class ObjectStore:
         return f"{self._place.path}/{name}" if self._place.path else name
 
 
-def _side_by_side(work: Callable[[Move], None], moves: Sequence[Move]) -> None:
+def _side_by_side(work: Callable[[FinishedFile], None], moves: Sequence[FinishedFile]) -> None:
     """Do all the work; the first error rises when every thread has ended."""
     with ThreadPoolExecutor(SIDE_BY_SIDE, "ottla-lake-move") as pool:
         running = [pool.submit(work, move) for move in moves]
@@ -190,7 +190,7 @@ class _ObjectCell:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def look(self) -> Seen | None:
+    def look(self) -> SeenClaim | None:
         try:
             with asked(f"reading the lease of {self._store.url}"):
                 found = obstore.get(self._store._client, self._store._key(LEASE))
@@ -198,9 +198,9 @@ class _ObjectCell:
         except FileNotFoundError:
             return None
         claim = Claim(body["owner"], body["token"], body["count"], body["seconds"])
-        return Seen(claim, _version(found.meta.get("e_tag"), found.meta.get("version")))
+        return SeenClaim(claim, _version(found.meta.get("e_tag"), found.meta.get("version")))
 
-    def swap(self, seen: Seen | None, claim: Claim) -> tuple[str, ...] | None:
+    def swap(self, seen: SeenClaim | None, claim: Claim) -> tuple[str, ...] | None:
         mode: str | UpdateVersion = "create"
         if seen is not None:
             named = zip(("e_tag", "version"), seen.version, strict=True)

@@ -27,7 +27,7 @@ KNOWN = "a local path, file://, s3://bucket/prefix, gs://bucket/prefix, az://con
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LakeUrlParts:
     """A lake's URL in parts; `account` only where the URL of an Azure container names it."""
 
     scheme: str
@@ -122,7 +122,7 @@ def local_path(url: str) -> Path:
     return Path(unquote(urlsplit(url).path))
 
 
-def place_of(url: str) -> Place:
+def place_of(url: str) -> LakeUrlParts:
     """The parts of a URL of an object store or of HDFS; LakeRefused for one that names no place in it."""
     scheme, _, rest = url.partition("://")
     authority, _, path = rest.partition("/")
@@ -137,10 +137,10 @@ def place_of(url: str) -> Place:
     if path and any(part in ("", ".", "..") for part in path.split("/")):
         raise LakeRefused(f"'{url}' has an empty part, '.' or '..' in its path")
     if named:
-        return Place(scheme, named["container"], path, named["account"])
+        return LakeUrlParts(scheme, named["container"], path, named["account"])
     if scheme == "hdfs":
         if not _HOST.fullmatch(authority) or not path:
             raise LakeRefused(f"'{url}' does not name a folder of HDFS: write hdfs://host:port/path")
     elif not _BUCKET.fullmatch(authority):
         raise LakeRefused(f"'{url}' does not name a bucket: write {scheme}://bucket/prefix")
-    return Place(scheme, authority, path)
+    return LakeUrlParts(scheme, authority, path)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ottla.lake.stores.base import LakeRefused
-from ottla.lake.tables.base import Compacted, Standing, Table, TableFile, TableRound, TopicTable
+from ottla.lake.tables.base import Compacted, LakeTable, LoaderStanding, Table, TableFile, TableRound
 
 __all__ = [
     "FORMATS",
     "Compacted",
-    "Standing",
+    "LakeTable",
+    "LoaderStanding",
     "Table",
     "TableFile",
     "TableRound",
-    "TopicTable",
     "open_table",
 ]
 
@@ -27,7 +27,7 @@ def open_table(
     partition_by: tuple[str, ...] = (),
     catalog: str = "",
     namespace: str = "ottla",
-) -> TopicTable:
+) -> LakeTable:
     """A topic's table in a lake, whether it exists already or not.
 
     `partition_by` holds "month", "day" or "hour" and names of fields. `catalog` and `namespace` are Iceberg's.

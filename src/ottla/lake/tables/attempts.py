@@ -15,11 +15,11 @@ CONFLICTS, FAULTS = 60, 6
 """The most tries of a commit where others were faster, and where the store or the catalog failed."""
 
 
-class Conflict(StoreUnreachable):
+class CommitConflict(StoreUnreachable):
     """Another writer committed first; nothing of this try is visible."""
 
 
-class Unknown(StoreUnreachable):
+class CommitUnknown(StoreUnreachable):
     """The store or the catalog failed; the commit may be visible or not."""
 
 
@@ -44,9 +44,9 @@ def commit_once(
                 if (ours := standing(table)) is not None:
                     return ours
                 attempt(table)
-        except Conflict as fault:
+        except CommitConflict as fault:
             conflicts, last = conflicts + 1, fault
-        except Unknown as fault:
+        except CommitUnknown as fault:
             faults, last = faults + 1, fault
         else:
             return True

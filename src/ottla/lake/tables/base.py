@@ -55,7 +55,7 @@ class TableRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LoaderStanding:
     """The progress of a loader in this table: its newest round here."""
 
     loader: str
@@ -68,7 +68,7 @@ class Standing:
 class Table(Protocol):
     """One topic's table."""
 
-    def standing(self, loader: str) -> Standing | None:
+    def standing(self, loader: str) -> LoaderStanding | None:
         """The newest round of this loader that the table holds; None where there is none, or no table yet."""
 
     def commit(self, done: TableRound) -> bool:
@@ -87,10 +87,10 @@ class Compacted:
     files_after: int = 0
 
 
-class TopicTable(Table, Protocol):
+class LakeTable(Table, Protocol):
     """A table with all that the commands of `ottla lake` ask of it."""
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[LoaderStanding]:
         """The newest round of every loader that the table holds, sorted by loader."""
 
     def columns(self) -> pa.Schema:

@@ -24,8 +24,8 @@ from ottla.lake.columns.evolution import conform, plain_schema
 from ottla.lake.columns.held_types import check_types
 from ottla.lake.columns.names import check_column_names
 from ottla.lake.tables.attempts import commit_once
-from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
-from ottla.lake.tables.delta_columns import CHECKPOINT_EVERY, HOOKS, Columns, refuse_deletion_vectors
+from ottla.lake.tables.base import Compacted, LoaderStanding, TableFile, TableRound, Uncommitted
+from ottla.lake.tables.delta_columns import CHECKPOINT_EVERY, HOOKS, DeltaColumns, refuse_deletion_vectors
 from ottla.lake.tables.delta_files import (
     DataFile,
     add_action,
@@ -37,10 +37,10 @@ from ottla.lake.tables.delta_files import (
     write,
 )
 from ottla.lake.tables.delta_log import read_transactions, standings_in, transactions_of
-from ottla.lake.tables.delta_place import Place, told_apart
-from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
+from ottla.lake.tables.delta_place import DeltaPlace, told_apart
+from ottla.lake.tables.keyed import ORDER, RoundChanges, overtaken, round_changes, staged_pieces
 from ottla.lake.tables.partitions import partition_columns, partition_folder
-from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
+from ottla.lake.tables.restoring import RestoredValues, warn_of_unavailable
 from ottla.lake.tables.rounds import refuse_another_topic, standing_after, standing_to_json
 
 log = logging.getLogger("ottla.lake")
@@ -52,14 +52,14 @@ class DeltaTopic:
 
     def __init__(self, lake_url: str, topic: str, *, partition_by: tuple[str, ...] = ()) -> None:
         self.topic = topic
-        self._lake = Place(lake_url.rstrip("/"))
-        self._place = Place(f"{lake_url.rstrip('/')}/{topic}")
+        self._lake = DeltaPlace(lake_url.rstrip("/"))
+        self._place = DeltaPlace(f"{lake_url.rstrip('/')}/{topic}")
         self._partition_columns = partition_columns(partition_by)
 
-    def standing(self, loader: str) -> Standing | None:
+    def standing(self, loader: str) -> LoaderStanding | None:
         return next((standing for standing in self.standings() if standing.loader == loader), None)
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[LoaderStanding]:
         with told_apart():
             return [] if self._place.load() is None else standings_in(read_transactions(self._place.files()))
 
@@ -72,7 +72,7 @@ class DeltaTopic:
         check_column_names(done.schema.names)
         check_types(done.schema, "delta")
         with told_apart():
-            Columns(self._place, self._partition_columns, done.schema).check(self._place.load())
+            DeltaColumns(self._place, self._partition_columns, done.schema).check(self._place.load())
 
     def commit(self, done: TableRound) -> bool:
         """Add a round's files in one commit."""
@@ -142,7 +142,7 @@ class DeltaTopic:
     ) -> bool:
         assert done.topic == self.topic
         check_column_names(done.schema.names)
-        columns = Columns(self._place, self._partition_columns, done.schema)
+        columns = DeltaColumns(self._place, self._partition_columns, done.schema)
         token = uuid.uuid4().hex
 
         def standing(table: DeltaTable) -> bool | None:
@@ -194,14 +194,14 @@ class DeltaTopic:
             log.warning("%s: no checkpoint was written: %s", self._place.url, fault)
 
     def _keyed_actions(
-        self, table: DeltaTable, schema: pa.Schema, changes: Changes
+        self, table: DeltaTable, schema: pa.Schema, changes: RoundChanges
     ) -> Iterator[AddAction | RemoveAction]:
         """Rewrite the files whose rows the changes overtake, and write the changes that are newer than the table."""
         if not changes.rows.num_rows:
             return
         files = self._place.files()
         losers: set[int] = set()
-        restoring = Restoring(changes)
+        restoring = RestoredValues(changes)
         for file in files_of(table):
             found = overtaken(self._columns_of(file, schema, (*changes.key, *ORDER)), changes)
             losers |= found.losers

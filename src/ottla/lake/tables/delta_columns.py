@@ -12,19 +12,19 @@ from deltalake.schema import Schema
 from deltalake.transaction import AddAction
 
 from ottla.lake.columns.evolution import Evolution, conform, evolve, plain_schema
-from ottla.lake.columns.renamed import Move, moves, renamed_rows, renamed_schema
+from ottla.lake.columns.renamed import ColumnRename, moves, renamed_rows, renamed_schema
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.delta_files import files_of, pieces_of, rewrite
-from ottla.lake.tables.delta_place import Place
+from ottla.lake.tables.delta_place import DeltaPlace
 
 CHECKPOINT_EVERY = 20
 HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
-class Columns:
+class DeltaColumns:
     """Brings a table to a round's columns, through as many tries as others' commits make necessary."""
 
-    def __init__(self, place: Place, partition_columns: tuple[str, ...], wanted: pa.Schema) -> None:
+    def __init__(self, place: DeltaPlace, partition_columns: tuple[str, ...], wanted: pa.Schema) -> None:
         self._place = place
         self._partition_columns = partition_columns
         self._wanted = wanted
@@ -103,7 +103,7 @@ class Columns:
             refuse_deletion_vectors(table, self._place.url)
         return evolution
 
-    def _renamed(self, table: DeltaTable) -> list[Move]:
+    def _renamed(self, table: DeltaTable) -> list[ColumnRename]:
         return moves(plain_schema(pa.schema(table.schema())), self._wanted)
 
     def _inside(self, schema: pa.Schema) -> pa.Schema:

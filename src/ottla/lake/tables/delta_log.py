@@ -21,13 +21,13 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from ottla.kernel.ids import NO_TOPIC_ID, parse_topic_id, topic_id_text
-from ottla.lake.tables.base import Standing
+from ottla.lake.tables.base import LoaderStanding
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?(?:\.[0-9a-f-]{36})?\.(parquet|json)")
 
 
-def transactions_of(standing: Standing) -> dict[str, int]:
+def transactions_of(standing: LoaderStanding) -> dict[str, int]:
     """The transactions to commit with a round."""
     topic = "" if standing.topic_id == NO_TOPIC_ID else topic_id_text(standing.topic_id)
     base = f"{standing.loader}#{topic}"
@@ -37,7 +37,7 @@ def transactions_of(standing: Standing) -> dict[str, int]:
     return found
 
 
-def standings_in(transactions: dict[str, int]) -> list[Standing]:
+def standings_in(transactions: dict[str, int]) -> list[LoaderStanding]:
     """The newest standing of each loader, sorted; transactions of other programs are left alone."""
     newest: dict[str, tuple[int, str]] = {}
     for name, number in transactions.items():
@@ -48,7 +48,7 @@ def standings_in(transactions: dict[str, int]) -> list[Standing]:
     return [_standing(loader, *newest[loader], transactions) for loader in sorted(newest)]
 
 
-def _standing(loader: str, number: int, topic: str, transactions: dict[str, int]) -> Standing:
+def _standing(loader: str, number: int, topic: str, transactions: dict[str, int]) -> LoaderStanding:
     numbers: dict[str, dict[int, int]] = {"offset": {}, "rows": {}}
     prefix = f"{loader}#{topic}#"
     for name, version in transactions.items():
@@ -56,7 +56,7 @@ def _standing(loader: str, number: int, topic: str, transactions: dict[str, int]
         if name.startswith(prefix) and kind in numbers and partition.isdigit():
             numbers[kind][int(partition)] = version
     topic_id = parse_topic_id(topic) if topic else NO_TOPIC_ID
-    return Standing(loader, number, numbers["offset"], numbers["rows"], topic_id)
+    return LoaderStanding(loader, number, numbers["offset"], numbers["rows"], topic_id)
 
 
 def read_transactions(files: pa_fs.FileSystem) -> dict[str, int]:

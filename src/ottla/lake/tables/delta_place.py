@@ -22,12 +22,12 @@ from deltalake.fs import DeltaStorageHandler
 from ottla.lake.stores import local_path
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.stores.object_client import azure_endpoint
-from ottla.lake.tables.attempts import Conflict, Unknown
+from ottla.lake.tables.attempts import CommitConflict, CommitUnknown
 
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 
 
-class Place:
+class DeltaPlace:
     """A folder below a lake's URL, through the library's own stores."""
 
     def __init__(self, url: str) -> None:
@@ -103,10 +103,10 @@ def told_apart() -> Iterator[None]:
     try:
         yield
     except CommitFailedError as fault:
-        raise Conflict(str(fault)) from fault
+        raise CommitConflict(str(fault)) from fault
     except (SchemaMismatchError, DeltaProtocolError) as fault:
         raise LakeRefused(f"the Delta table refuses this: {fault}") from fault
-    except (Conflict, Unknown):
+    except (CommitConflict, CommitUnknown):
         raise
     except (DeltaError, OSError) as fault:
-        raise Unknown(str(fault)) from fault
+        raise CommitUnknown(str(fault)) from fault

@@ -21,14 +21,14 @@ from ottla.lake.columns.evolution import plain_schema
 from ottla.lake.columns.held_types import check_types
 from ottla.lake.columns.names import check_column_names
 from ottla.lake.tables.attempts import commit_once
-from ottla.lake.tables.base import Compacted, Standing, TableFile, TableRound, Uncommitted
-from ottla.lake.tables.iceberg_columns import Columns
+from ottla.lake.tables.base import Compacted, LoaderStanding, TableFile, TableRound, Uncommitted
+from ottla.lake.tables.iceberg_columns import IcebergColumns
 from ottla.lake.tables.iceberg_compact import Compaction
 from ottla.lake.tables.iceberg_expire import expire_snapshots, unreferenced
 from ottla.lake.tables.iceberg_files import read, tasks_of, write
-from ottla.lake.tables.iceberg_place import CatalogPlace, Change, told_apart
-from ottla.lake.tables.keyed import ORDER, Changes, overtaken, round_changes, staged_pieces
-from ottla.lake.tables.restoring import Restoring, warn_of_unavailable
+from ottla.lake.tables.iceberg_place import CatalogPlace, IcebergTransaction, told_apart
+from ottla.lake.tables.keyed import ORDER, RoundChanges, overtaken, round_changes, staged_pieces
+from ottla.lake.tables.restoring import RestoredValues, warn_of_unavailable
 from ottla.lake.tables.rounds import (
     refuse_another_topic,
     standing_after,
@@ -56,10 +56,10 @@ class IcebergTopic:
         self._partition_by = partition_by
         self._place = CatalogPlace(lake_url, topic, catalog, namespace)
 
-    def standing(self, loader: str) -> Standing | None:
+    def standing(self, loader: str) -> LoaderStanding | None:
         return next((standing for standing in self.standings() if standing.loader == loader), None)
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[LoaderStanding]:
         with told_apart():
             table = self._place.load()
         return [] if table is None else standings_of(table)
@@ -73,13 +73,13 @@ class IcebergTopic:
         check_column_names(done.schema.names)
         check_types(done.schema, "iceberg")
         with told_apart():
-            Columns(self._place, self._partition_by, done.schema).check(self._place.load())
+            IcebergColumns(self._place, self._partition_by, done.schema).check(self._place.load())
 
     def commit(self, done: TableRound) -> bool:
         """Add a round's files in one snapshot."""
 
         def attempt(table: Table, token: str) -> None:
-            change = Change(table)
+            change = IcebergTransaction(table)
             properties = self._record(change, table, done, token)
             if done.files:
                 paths = [f"{self._place.lake}/{file.path}" for file in done.files]
@@ -104,7 +104,7 @@ class IcebergTopic:
                     yield from staged_pieces(source)
 
             changes = round_changes(staged, done.files, schema, key, done.unavailable)
-            change = Change(table)
+            change = IcebergTransaction(table)
             properties = self._record(change, table, done, token)
             with change.update_snapshot(snapshot_properties=properties).overwrite() as snapshot:
                 for old, new in _keyed_files(table, changes):
@@ -151,7 +151,7 @@ class IcebergTopic:
     def _commit_round(self, done: TableRound, attempt: Callable[[Table, str], None]) -> bool:
         assert done.topic == self.topic
         check_column_names(done.schema.names)
-        columns = Columns(self._place, self._partition_by, done.schema)
+        columns = IcebergColumns(self._place, self._partition_by, done.schema)
         token = uuid.uuid4().hex
 
         def standing(table: Table) -> bool | None:
@@ -169,7 +169,7 @@ class IcebergTopic:
 
         return commit_once(self._place.name, reload, standing, lambda table: attempt(table, token), told_apart)
 
-    def _record(self, change: Change, table: Table, done: TableRound, token: str) -> dict[str, str]:
+    def _record(self, change: IcebergTransaction, table: Table, done: TableRound, token: str) -> dict[str, str]:
         """Put the guard into the transaction; returns the progress of all loaders in the snapshot."""
         after = standing_after(done)
         change.set_properties({GUARD + done.loader: standing_text(after)})
@@ -183,18 +183,18 @@ class IcebergTopic:
         }
 
 
-def standings_of(table: Table) -> list[Standing]:
+def standings_of(table: Table) -> list[LoaderStanding]:
     """The standings of a loaded table, sorted by loader."""
     texts = [text for name, text in table.properties.items() if name.startswith(GUARD)]
     return sorted((standing_from_text(text) for text in texts), key=lambda standing: standing.loader)
 
 
-def _keyed_files(table: Table, changes: Changes) -> Iterator[tuple[DataFile | None, DataFile | None]]:
+def _keyed_files(table: Table, changes: RoundChanges) -> Iterator[tuple[DataFile | None, DataFile | None]]:
     """Files to take out of the table with the file that comes in their place, then the files of new rows."""
     if not changes.rows.num_rows:
         return
     losers: set[int] = set()
-    restoring = Restoring(changes)
+    restoring = RestoredValues(changes)
     keys = table.schema().select(*changes.key, *ORDER)
     for task in tasks_of(table):
         pieces = list(read(table, task, keys))

@@ -14,11 +14,11 @@ from pyiceberg.types import DecimalType, DoubleType, FloatType, IntegerType, Lon
 
 from ottla.formats.columns import leaf_pairs, places
 from ottla.lake.columns.evolution import Evolution, conform, evolve, plain_schema
-from ottla.lake.columns.renamed import Move, moves, renamed_rows, renamed_schema
+from ottla.lake.columns.renamed import ColumnRename, moves, renamed_rows, renamed_schema
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TIME_UNITS
 from ottla.lake.tables.iceberg_files import file_schema, read, tasks_of, write
-from ottla.lake.tables.iceberg_place import CatalogPlace, Change
+from ottla.lake.tables.iceberg_place import CatalogPlace, IcebergTransaction
 from ottla.lake.tables.partitions import check_partition_by, time_unit
 
 _TRANSFORMS: dict[str, TimeTransform[Any]] = {"month": MonthTransform(), "day": DayTransform(), "hour": HourTransform()}
@@ -37,7 +37,7 @@ TABLE_PROPERTIES = {
 """The library's own second try adds files again without asking whether the first one did: it stays off."""
 
 
-class Columns:
+class IcebergColumns:
     """Brings a table to a round's columns, through as many tries as others' commits make necessary."""
 
     def __init__(self, place: CatalogPlace, partition_by: tuple[str, ...], wanted: pa.Schema) -> None:
@@ -90,7 +90,7 @@ class Columns:
         self._apply(table, evolution, renamed)
         return self._place.existing()
 
-    def _evolution(self, table: Table) -> tuple[Evolution, list[Move]]:
+    def _evolution(self, table: Table) -> tuple[Evolution, list[ColumnRename]]:
         """The columns that the table will have; LakeRefused where it cannot have them."""
         columns = plain_schema(table.schema().as_arrow())
         self._check_partitions(table.spec(), table, columns)
@@ -103,13 +103,13 @@ class Columns:
             raise LakeRefused(f"{self._place.name} is partitioned by '{name}', which cannot be renamed any more")
         return evolution, renamed
 
-    def _apply(self, table: Table, evolution: Evolution, renamed: list[Move]) -> None:
+    def _apply(self, table: Table, evolution: Evolution, renamed: list[ColumnRename]) -> None:
         """Change the columns, and replace all files by copies in the wider types in the same commit.
 
         A copy outlives a try that conflicts with another commit: the next one copies only the files that are new.
         """
         before = renamed_schema(plain_schema(table.schema().as_arrow()), self._wanted)
-        change = Change(table)
+        change = IcebergTransaction(table)
         if renamed:
             with change.update_schema() as update:
                 for each in renamed:

@@ -29,7 +29,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ottla.lake.stores import catalog_url, local_path
 from ottla.lake.stores.base import LakeRefused
-from ottla.lake.tables.attempts import Conflict, Unknown
+from ottla.lake.tables.attempts import CommitConflict, CommitUnknown
 
 CATALOG_NAME = "ottla"
 """The name under which a SQL catalog keeps its tables, and under which the library looks for settings of its own
@@ -99,7 +99,7 @@ def _opened(properties: dict[str, str]) -> Catalog:
     return catalog
 
 
-class Change(Transaction):
+class IcebergTransaction(Transaction):
     """A transaction that makes the metadata of its updates once.
 
     The library makes it anew at each of a dozen questions in a commit, with a deep copy of every snapshot.
@@ -157,10 +157,10 @@ def told_apart() -> Iterator[None]:
     try:
         yield
     except (CommitFailedException, TableAlreadyExistsError, ValidationException) as fault:
-        raise Conflict(str(fault)) from fault
+        raise CommitConflict(str(fault)) from fault
     except (BadRequestError, UnauthorizedError, ForbiddenError, ValueError) as fault:
         raise LakeRefused(f"the Iceberg table refuses this: {fault}") from fault
-    except (Conflict, Unknown):
+    except (CommitConflict, CommitUnknown):
         raise
     except (RESTError, SQLAlchemyError, OSError) as fault:
-        raise Unknown(str(fault)) from fault
+        raise CommitUnknown(str(fault)) from fault

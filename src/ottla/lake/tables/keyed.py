@@ -27,7 +27,7 @@ Partition = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class RoundChanges:
     """A round's changes, one row per key: the table's columns, DELETED, and GROUP, a place in `groups`."""
 
     rows: pa.Table
@@ -53,7 +53,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Overtaken:
+class OvertakenRows:
     """Rows of a file that a round's changes remove, and the places where changes are older than the rows."""
 
     keep: Mask
@@ -82,7 +82,7 @@ def round_changes(
     schema: pa.Schema,
     key: tuple[str, ...],
     unavailable: str = "",
-) -> Changes:
+) -> RoundChanges:
     """The last row per key of a round's staged files, in the table's columns.
 
     No record may have had the key yet, so that the table lacks its columns: then the round has nothing but deletes
@@ -103,7 +103,7 @@ def round_changes(
             if sum(table.num_rows for table in waiting) >= HELD_ROWS:
                 held, waiting = last_per_key(pa.concat_tables([held, *waiting]), key, unavailable), []
     last = last_per_key(pa.concat_tables([held, *waiting]), key, unavailable)
-    return Changes(last, key, tuple(groups), unavailable)
+    return RoundChanges(last, key, tuple(groups), unavailable)
 
 
 def check_key(schema: pa.Schema, key: tuple[str, ...]) -> None:
@@ -141,7 +141,7 @@ def last_per_key(rows: pa.Table, key: tuple[str, ...], unavailable: str = "") ->
     return _last(rows, list(key), [("timestamp", "ascending"), ("partition", "ascending")])
 
 
-def overtaken(held: pa.Table, changes: Changes) -> Overtaken:
+def overtaken(held: pa.Table, changes: RoundChanges) -> OvertakenRows:
     """Compare the keys and order of one file's rows with a round's changes."""
     keep = np.ones(held.num_rows, dtype=np.bool_)
     renamed = [*changes.key, *(f"_new_{name}" for name in ORDER), "_change"]
@@ -153,7 +153,7 @@ def overtaken(held: pa.Table, changes: Changes) -> Overtaken:
     rows = older.column("_row").to_numpy()
     keep[rows] = False
     losers = frozenset(both.filter(pc.invert(newer)).column("_change").to_pylist())
-    return Overtaken(keep, losers, rows, older.column("_change").to_numpy())
+    return OvertakenRows(keep, losers, rows, older.column("_change").to_numpy())
 
 
 def staged_pieces(source: pa.NativeFile) -> Iterator[pa.Table]:

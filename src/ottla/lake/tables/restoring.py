@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from ottla.lake.columns.evolution import conform
 from ottla.lake.columns.json_columns import DELETED
 from ottla.lake.columns.unchanged import lacking_values, restored
-from ottla.lake.tables.keyed import Changes, Overtaken
+from ottla.lake.tables.keyed import OvertakenRows, RoundChanges
 
 log = logging.getLogger("ottla.lake")
 
 
-class Restoring:
+class RestoredValues:
     """Takes values that did not change from the rows that a round's changes overtake, one file after the other."""
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: RoundChanges) -> None:
         self.changes = changes
         self._masks = changes.pending()
         self._lacking = np.zeros(changes.rows.num_rows, dtype=np.bool_)
@@ -32,11 +32,11 @@ class Restoring:
         """The columns that are wanted of overtaken rows; none where nothing is."""
         return tuple(self._masks)
 
-    def wants(self, found: Overtaken) -> bool:
+    def wants(self, found: OvertakenRows) -> bool:
         """True if values of a file's overtaken rows are wanted."""
         return bool(self._lacking[found.changes].any())
 
-    def take(self, found: Overtaken, held: pa.Table) -> None:
+    def take(self, found: OvertakenRows, held: pa.Table) -> None:
         """Take the values from all rows of a file, of which some are overtaken."""
         older = conform(held.take(pa.array(found.rows)), self.changes.rows.select(self.columns).schema)
         rows = restored(self.changes.rows, self._masks, found.changes, older)
@@ -50,7 +50,7 @@ class Restoring:
         return int(np.logical_or.reduce(masks).sum()) if masks else 0
 
 
-def warn_of_unavailable(table: str, restoring: Restoring) -> None:
+def warn_of_unavailable(table: str, restoring: RestoredValues) -> None:
     """Log the number of rows that keep the placeholder."""
     if left := restoring.left():
         log.warning(

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, parse_topic_id, topic_id_text
 from ottla.lake.stores.base import LakeRefused
-from ottla.lake.tables.base import Standing, TableRound
+from ottla.lake.tables.base import LoaderStanding, TableRound
 
 
-def standing_after(done: TableRound) -> Standing:
-    return Standing(done.loader, done.number, dict(done.offsets), dict(done.rows), done.topic_id)
+def standing_after(done: TableRound) -> LoaderStanding:
+    return LoaderStanding(done.loader, done.number, dict(done.offsets), dict(done.rows), done.topic_id)
 
 
-def standing_to_json(standing: Standing) -> dict[str, object]:
+def standing_to_json(standing: LoaderStanding) -> dict[str, object]:
     """A standing as JSON; a missing topic id is an empty text."""
     return {
         "loader": standing.loader,
@@ -25,16 +25,16 @@ def standing_to_json(standing: Standing) -> dict[str, object]:
     }
 
 
-def standing_text(standing: Standing) -> str:
+def standing_text(standing: LoaderStanding) -> str:
     return json.dumps(standing_to_json(standing), separators=(",", ":"))
 
 
-def standing_from_text(text: str) -> Standing:
+def standing_from_text(text: str) -> LoaderStanding:
     """The standing behind `standing_text`."""
     stored: Mapping[str, object] = json.loads(text)
     offsets, rows, topic_id = stored["offsets"], stored["rows"], str(stored["topic_id"])
     assert isinstance(offsets, dict) and isinstance(rows, dict)
-    return Standing(
+    return LoaderStanding(
         loader=str(stored["loader"]),
         number=int(str(stored["round"])),
         offsets={int(partition): int(offset) for partition, offset in offsets.items()},
@@ -43,7 +43,7 @@ def standing_from_text(text: str) -> Standing:
     )
 
 
-def refuse_another_topic(standing: Standing | None, done: TableRound) -> None:
+def refuse_another_topic(standing: LoaderStanding | None, done: TableRound) -> None:
     """LakeRefused where a keyed table holds rows of an earlier topic of the same name, with offsets of its own."""
     ids = {NO_TOPIC_ID if standing is None else standing.topic_id, done.topic_id} - {NO_TOPIC_ID}
     if len(ids) > 1:

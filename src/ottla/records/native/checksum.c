@@ -10,6 +10,11 @@
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
 #define HAVE_SSE42_PATH 1
 #include <nmmintrin.h>
+#ifdef __clang__
+#define WITH_CRC_INSTRUCTION __attribute__((target("sse4.2,crc32"))) /* two features for clang, one for older gcc */
+#else
+#define WITH_CRC_INSTRUCTION __attribute__((target("sse4.2")))
+#endif
 #endif
 
 #define CASTAGNOLI 0x82F63B78u /* reflected */
@@ -88,8 +93,8 @@ static inline uint64_t load64(const uint8_t *at)
     return word;
 }
 
-__attribute__((target("sse4.2"))) static inline uint32_t crc_three_stripes(uint32_t crc, const uint8_t *at,
-                                                                           size_t stripe, uint32_t tables[4][256])
+WITH_CRC_INSTRUCTION static inline uint32_t crc_three_stripes(uint32_t crc, const uint8_t *at, size_t stripe,
+                                                              uint32_t tables[4][256])
 {
     uint64_t first = crc, second = 0, third = 0;
     for (size_t i = 0; i < stripe; i += 8) {
@@ -100,7 +105,7 @@ __attribute__((target("sse4.2"))) static inline uint32_t crc_three_stripes(uint3
     return carried(tables, carried(tables, (uint32_t)first) ^ (uint32_t)second) ^ (uint32_t)third;
 }
 
-__attribute__((target("sse4.2"))) static uint32_t crc_by_sse42(uint32_t crc, const uint8_t *at, size_t size)
+WITH_CRC_INSTRUCTION static uint32_t crc_by_sse42(uint32_t crc, const uint8_t *at, size_t size)
 {
     while (size >= 3 * LONG_STRIPE) {
         crc = crc_three_stripes(crc, at, LONG_STRIPE, over_long);

@@ -16,7 +16,7 @@ from ottla.messages.produce import ProduceRequest, ProduceResponse
 from ottla.sim.checkers.history import Anomaly
 
 if TYPE_CHECKING:
-    from ottla.sim.machine import Incarnation, Machine
+    from ottla.sim.machine import Machine, MachineRun
 
 _ANY_EPOCH = -1
 _JUDGED = (ProduceRequest, FetchRequest, ListOffsetsRequest)
@@ -34,7 +34,7 @@ class _Epochs(NamedTuple):
 class Question(NamedTuple):
     """A request to a leader, and the state of that broker when it was sent."""
 
-    incarnation: Incarnation
+    incarnation: MachineRun
     sent_us: int
     epochs: dict[_Place, _Epochs]
 
@@ -76,7 +76,7 @@ def answered(question: Question, response: Any) -> Iterator[Anomaly]:
         )
 
 
-def _epoch_of(current: Incarnation, place: _Place) -> int | None:
+def _epoch_of(current: MachineRun, place: _Place) -> int | None:
     _, topic_id, index = place
     partition = current.node.replicas.by_id.get((TopicId(topic_id), index))
     return None if partition is None else int(partition.leader_epoch)

@@ -22,7 +22,7 @@ from ottla.sim.checkers.transaction_history import (
     TransactionRead,
 )
 from ottla.sim.checkers.transactions import NEVER, Known, Log, Span
-from ottla.transactions.values import State, Transaction
+from ottla.transactions.values import Transaction, TransactionState
 
 _TIMEOUTS_CHECKED_US = 10_000_000
 """The longest time until a coordinator looks for transactions that are open for too long."""
@@ -91,7 +91,7 @@ def decisions(history: History) -> Iterator[Decided]:
                 event.at_us,
                 (before.producer_id, before.producer_epoch),
                 (step.producer_id, step.producer_epoch),
-                step.state is State.PREPARE_COMMIT,
+                step.state is TransactionState.PREPARE_COMMIT,
                 step.partitions,
             )
 
@@ -107,10 +107,10 @@ def _in_time(history: History) -> Iterator[Anomaly]:
             continue
         name, step = event.transactional_id, event.step
         began_us, before = since.get(name, (event.at_us, step))
-        ends = before.state != step.state and (before.state is State.ONGOING or before.prepared)
+        ends = before.state != step.state and (before.state is TransactionState.ONGOING or before.prepared)
         if healed is not None and ends:
             allowed_us = healed.within_us + history.repaired_within_us
-            if before.state is State.ONGOING:
+            if before.state is TransactionState.ONGOING:
                 allowed_us += before.timeout_ms * 1000 + _TIMEOUTS_CHECKED_US
             late_us = event.at_us - max(began_us, healed.at_us) - allowed_us
             if late_us > 0:
@@ -142,10 +142,10 @@ def _in_order(history: History) -> Iterator[Anomaly]:
         elif isinstance(event, Stepped):
             step, producer = event.step, (event.step.producer_id, event.step.producer_epoch)
             before, last[event.transactional_id] = last.get(event.transactional_id), step
-            if step.state is State.ONGOING:
+            if step.state is TransactionState.ONGOING:
                 added |= {(producer, place) for place in step.partitions}
             elif step.prepared:
-                decided.add((producer, step.state is State.PREPARE_COMMIT))
+                decided.add((producer, step.state is TransactionState.PREPARE_COMMIT))
                 marked = {each for each in marked if each[0] != producer}
             elif before is not None and before.prepared:
                 marker = before.producer_id, before.producer_epoch

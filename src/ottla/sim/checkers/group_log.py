@@ -17,7 +17,7 @@ from ottla.groups.consumer_values import LEAVING_FOR_A_WHILE
 from ottla.groups.offsets import NO_PRODUCER
 from ottla.groups.shard import GroupShard
 from ottla.groups.topics import shapes_of
-from ottla.groups.values import Entry
+from ottla.groups.values import GroupEntry
 from ottla.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -58,7 +58,7 @@ class GroupLog:
     def __init__(self) -> None:
         self._groups: dict[str, _Epochs] = {}
 
-    def take(self, entry: Entry) -> Iterator[Anomaly]:
+    def take(self, entry: GroupEntry) -> Iterator[Anomaly]:
         """Judge the epoch that a record says, if it says one, and remember it."""
         said = self._said(entry)
         if said is None:
@@ -78,7 +78,7 @@ class GroupLog:
                 if epoch > target:
                     yield _wrong(_Said(group_id, member_id, epoch), f"ends above the target's {target}")
 
-    def _said(self, entry: Entry) -> _Said | None:
+    def _said(self, entry: GroupEntry) -> _Said | None:
         key, value = entry.key, entry.value
         if isinstance(key, ConsumerGroupMetadataKey):
             assert value is None or isinstance(value, ConsumerGroupMetadataValue)
@@ -129,7 +129,7 @@ class WatchedGroups(GroupShard):
         self.found: list[Anomaly] = []
         self._log = GroupLog()
 
-    def apply(self, entry: Entry, record_offset: int, producer: int = NO_PRODUCER) -> None:
+    def apply(self, entry: GroupEntry, record_offset: int, producer: int = NO_PRODUCER) -> None:
         self.found += self._log.take(entry)
         super().apply(entry, record_offset, producer)
         key = entry.key

@@ -46,7 +46,7 @@ class Acknowledged(NamedTuple):
     base_offset: int
 
 
-class Refused(NamedTuple):
+class BatchRefused(NamedTuple):
     """A batch was refused for good: none of its tries can have been appended."""
 
     at_us: int
@@ -236,7 +236,7 @@ class Failed(NamedTuple):
 Event = (
     Sent
     | Acknowledged
-    | Refused
+    | BatchRefused
     | Polled
     | Bounds
     | OutOfRange

@@ -23,12 +23,12 @@ from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches, checkpointed, first_offset, holds_topic, homes, is_synced, newest_epoch
 from ottla.storage.checkpoint import LOG_START
-from ottla.storage.segment.segment import LOG
+from ottla.storage.segment.names import LOG
 
 if TYPE_CHECKING:
     from ottla.coordination.memory import MemoryStore
     from ottla.kernel.seams import Syncable
-    from ottla.sim.machine import Incarnation, Machine
+    from ottla.sim.machine import Machine, MachineRun
 
 Key = tuple[bytes, int]
 
@@ -92,7 +92,7 @@ class Invariants:
         self._before: dict[tuple[bytes, int], PartitionState] = {}
         self._nodes: dict[BrokerId, Node] = {}
         self._seen: dict[BrokerId, dict[Key, tuple[Partition, _Lines]]] = {}
-        self._leaders: dict[tuple[bytes, int, int], Incarnation] = {}
+        self._leaders: dict[tuple[bytes, int, int], MachineRun] = {}
         self._committed: dict[Key, _Committed] = {}
         self.decay = Decay()
         self.on_moved: Callable[[Machine, Partition], None] = lambda machine, partition: None
@@ -134,7 +134,7 @@ class Invariants:
                 yield from self._broken_in(current, key, partition, before, lines)
 
     def _broken_in(
-        self, current: Incarnation, key: Key, partition: Partition, before: _Lines | None, now: _Lines
+        self, current: MachineRun, key: Key, partition: Partition, before: _Lines | None, now: _Lines
     ) -> Iterator[Anomaly]:
         caching = partition.log.write_caching
         where = f"{partition.topic}-{partition.index} on broker {current.machine.broker_id}: {now}"

@@ -14,12 +14,12 @@ from typing import NamedTuple
 from ottla.sim.checkers.history import (
     Acknowledged,
     Anomaly,
+    BatchRefused,
     DeleteAsked,
     History,
     LogKey,
     OutOfRange,
     Polled,
-    Refused,
     Scanned,
     Sent,
 )
@@ -102,7 +102,7 @@ def _logs(history: History) -> dict[LogKey, _Log]:
             log.sent |= dict.fromkeys(event.values)
         elif isinstance(event, Acknowledged):
             _acknowledged(log, batches[event.producer, event.batch], event)
-        elif isinstance(event, Refused):
+        elif isinstance(event, BatchRefused):
             log.failed |= dict.fromkeys(batches[event.producer, event.batch].values)
         elif isinstance(event, Polled | Scanned):
             _polled(log, event)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from ottla.sim.checkers.history import (
     Acknowledged,
     Anomaly,
+    BatchRefused,
     History,
     LogKey,
     Polled,
-    Refused,
     Scanned,
     Sent,
     TopicDeleted,
@@ -54,7 +54,7 @@ class _Known:
                 sent = batches[event.producer, event.batch]
                 for place, value in enumerate(sent.values):
                     self._log(event.log).acknowledged[value] = (event.base_offset + place, sent.acks)
-            elif isinstance(event, Refused):
+            elif isinstance(event, BatchRefused):
                 self.refused |= dict.fromkeys(batches[event.producer, event.batch].values, event.error)
             elif isinstance(event, Polled | Scanned):
                 log = self._log(event.log)

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from ottla.sim.checkers.history import (
     Acknowledged,
     Anomaly,
+    BatchRefused,
     DeleteAsked,
     History,
     LogKey,
     OutOfRange,
     Polled,
-    Refused,
     Scanned,
     Sent,
 )
@@ -98,7 +98,7 @@ def check_redpanda(history: History) -> Iterator[Anomaly]:
     logs: dict[LogKey, _Log] = {}
     batches: dict[tuple[str, int], Sent] = {}
     for event in history.events:
-        if not isinstance(event, Sent | Acknowledged | Refused | Polled | Scanned | DeleteAsked | OutOfRange):
+        if not isinstance(event, Sent | Acknowledged | BatchRefused | Polled | Scanned | DeleteAsked | OutOfRange):
             continue
         if not history.traits_of(event.log).durable:
             continue
@@ -109,7 +109,7 @@ def check_redpanda(history: History) -> Iterator[Anomaly]:
             log.sent(event)
         elif isinstance(event, Acknowledged):
             found = log.acknowledged(batches[event.producer, event.batch], event.base_offset)
-        elif isinstance(event, Refused):
+        elif isinstance(event, BatchRefused):
             for value in batches[event.producer, event.batch].values:
                 log.writes[value].failed = True
         elif isinstance(event, Polled):

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
-from ottla.broker.coordinators.replay import Replayed, replay_batch
-from ottla.broker.coordinators.shard_runner import Phase, ShardRunner
+from ottla.broker.coordinators.replay import ReplayTarget, replay_batch
+from ottla.broker.coordinators.shard_runner import RunnerPhase, ShardRunner
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.groups.shard import GroupShard
 from ottla.records.batch import Batch, iterate_batches
@@ -25,7 +25,8 @@ from ottla.storage.disk.memory import MemoryDisk
 from ottla.storage.maintenance import cleaning
 from ottla.storage.maintenance.compaction import CompactionPlan, LastOfProducer, last_of_producers
 from ottla.storage.segment.aborted import AbortedEntry
-from ottla.storage.segment.segment import ABORTED_INDEX, CLEANED, LOG, Segment
+from ottla.storage.segment.names import ABORTED_INDEX, CLEANED, LOG
+from ottla.storage.segment.segment import Segment
 from ottla.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def check_coordinators(machines: Iterable[Machine]) -> Iterator[Anomaly]:
                 runner = node.groups.runner_at(partition.index)
             elif partition.topic == TRANSACTION_TOPIC:
                 runner = node.transactions.runner_at(partition.index)
-            if runner is not None and runner.phase is Phase.SERVING:
+            if runner is not None and runner.phase is RunnerPhase.SERVING:
                 for kind, what in check_shard(runner.shard, log_of(machine.disk, partition.log)):
                     yield Anomaly(kind, f"{machine.host}, {partition.topic}-{partition.index}: {what}")
 
@@ -131,7 +132,7 @@ def _replayed_facts(live: GroupShard | TransactionShard, bodies: Iterable[bytes]
     return transaction_facts(transactions)
 
 
-def _replay(shard: Replayed, bodies: Iterable[bytes]) -> None:
+def _replay(shard: ReplayTarget, bodies: Iterable[bytes]) -> None:
     for body in bodies:
         for _ in replay_batch(shard, Batch(body), "a log"):
             pass

@@ -17,20 +17,20 @@ from ottla.sim.checkers.history import Anomaly, History
 from ottla.sim.checkers.transaction_history import TransactionsScanned
 from ottla.sim.peek import batches
 from ottla.transactions.entries import decode_entry, transaction_of
-from ottla.transactions.values import State, Transaction
+from ottla.transactions.values import Transaction, TransactionState
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
     from ottla.sim.machine import Machine
 
-_COMPLETE = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+_COMPLETE = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 _MAY_FOLLOW = {
-    State.EMPTY: (None, State.EMPTY, *_COMPLETE),
-    State.ONGOING: (State.EMPTY, State.ONGOING, *_COMPLETE),
-    State.PREPARE_COMMIT: (State.ONGOING,),
-    State.PREPARE_ABORT: (State.EMPTY, State.ONGOING, *_COMPLETE),
-    State.COMPLETE_COMMIT: (State.PREPARE_COMMIT,),
-    State.COMPLETE_ABORT: (State.PREPARE_ABORT,),
+    TransactionState.EMPTY: (None, TransactionState.EMPTY, *_COMPLETE),
+    TransactionState.ONGOING: (TransactionState.EMPTY, TransactionState.ONGOING, *_COMPLETE),
+    TransactionState.PREPARE_COMMIT: (TransactionState.ONGOING,),
+    TransactionState.PREPARE_ABORT: (TransactionState.EMPTY, TransactionState.ONGOING, *_COMPLETE),
+    TransactionState.COMPLETE_COMMIT: (TransactionState.PREPARE_COMMIT,),
+    TransactionState.COMPLETE_ABORT: (TransactionState.PREPARE_ABORT,),
 }
 Steps = dict[str, list[Transaction]]
 
@@ -54,7 +54,11 @@ def open_transactions(machines: Iterable[Machine]) -> list[str]:
             found.append(machine.host)
             continue
         for shard in machine.serving.node.transactions.shards():
-            found += [name for name, each in shard.transactions.items() if each.state not in (State.EMPTY, *_COMPLETE)]
+            found += [
+                name
+                for name, each in shard.transactions.items()
+                if each.state not in (TransactionState.EMPTY, *_COMPLETE)
+            ]
     return found
 
 
@@ -84,7 +88,7 @@ def sequence(transactional_id: str, steps: list[Transaction]) -> Iterator[Anomal
         if (why := unlawful(before, step)) is not None:
             yield Anomaly("impossible-step", f"{transactional_id}: {why}: {step} after {before}")
         before = step
-    if before is not None and before.state not in (State.EMPTY, *_COMPLETE):
+    if before is not None and before.state not in (TransactionState.EMPTY, *_COMPLETE):
         yield Anomaly("never-complete", f"{transactional_id}: {before}")
 
 
@@ -96,12 +100,12 @@ def unlawful(before: Transaction | None, step: Transaction) -> str | None:
         return None
     same = step.producer_id == before.producer_id
     raised_by = step.producer_epoch - before.producer_epoch if same else None
-    if step.state is State.EMPTY:
+    if step.state is TransactionState.EMPTY:
         return None if raised_by in (0, 1) or (not same and step.producer_epoch == 0) else "another producer"
     if step.timeout_ms != before.timeout_ms:
         return "another timeout"
-    if step.state is State.ONGOING:
-        begins = before.state is not State.ONGOING
+    if step.state is TransactionState.ONGOING:
+        begins = before.state is not TransactionState.ONGOING
         if raised_by != 0:
             return "another producer"
         if not begins and step.started_ms != before.started_ms:
@@ -122,10 +126,10 @@ def allowed(steps: Steps, history: History) -> Iterator[Anomaly]:
     decided: set[tuple[int, int, bool]] = set()
     for of_it in steps.values():
         for step in of_it:
-            if step.state is State.ONGOING:
+            if step.state is TransactionState.ONGOING:
                 open_in |= {(step.producer_id, step.producer_epoch, partition) for partition in step.partitions}
             elif step.prepared:
-                decided.add((step.producer_id, step.producer_epoch, step.state is State.PREPARE_COMMIT))
+                decided.add((step.producer_id, step.producer_epoch, step.state is TransactionState.PREPARE_COMMIT))
     for event in history.events:
         if not isinstance(event, TransactionsScanned):
             continue

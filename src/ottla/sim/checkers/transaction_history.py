@@ -74,7 +74,7 @@ class EndAsked(NamedTuple):
     committed: bool
 
 
-class Ended(NamedTuple):
+class EndTxnAnswered(NamedTuple):
     """EndTxn was answered without an error."""
 
     at_us: int
@@ -252,7 +252,7 @@ TransactionEvent = (
     | PutDone
     | OffsetsPut
     | EndAsked
-    | Ended
+    | EndTxnAnswered
     | OffsetsRead
     | OffsetsUnstable
     | ContestedTaken

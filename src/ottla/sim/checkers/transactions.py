@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ottla.sim.checkers.history import Acknowledged, Anomaly, History, LogKey, Sent
 from ottla.sim.checkers.transaction_history import (
     EndAsked,
-    Ended,
+    EndTxnAnswered,
     OffsetsPut,
     Owned,
     Put,
@@ -119,7 +119,7 @@ class Transaction:
         self.puts: list[Put] = []
         self.moves: list[OffsetsPut] = []
         self.asked: EndAsked | None = None
-        self.ended: Ended | None = None
+        self.ended: EndTxnAnswered | None = None
 
     def fates(self, logs: dict[LogKey, Log]) -> set[Fate]:
         return {logs[put.log].fate(value) for put in self.puts if put.log in logs for value in put.values}
@@ -147,7 +147,7 @@ class Known:
                 if event.committed:
                     asked = dict.fromkeys(of_transaction.get(event.transaction, ()), event.at_us)
                     self.commit_asked_us |= asked
-            elif isinstance(event, Ended):
+            elif isinstance(event, EndTxnAnswered):
                 self._transaction(event.transaction).ended = event
             elif isinstance(event, Sent):
                 self.commit_asked_us |= dict.fromkeys(event.values, event.at_us)

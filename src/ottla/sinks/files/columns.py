@@ -61,7 +61,7 @@ def plain(schema: Schema, value: Any) -> Any:
     return value
 
 
-class Columns:
+class ParquetColumns:
     """One file of structs with one schema."""
 
     def __init__(self, schema: Schema, codec: str) -> None:

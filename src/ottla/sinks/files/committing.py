@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Final, Protocol
 
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import Move, Store
+from ottla.lake.stores import FinishedFile, Store
 
 _PIECE: Final = 1 << 20
 
@@ -91,7 +91,7 @@ class ByBothOffsets:
     def begin(self, partition: TopicPartition) -> int | None:
         noted = self._store.read(self._note(partition))
         if noted is not None:
-            self._carry_out(partition, [Move(*row) for row in json.loads(noted)])
+            self._carry_out(partition, [FinishedFile(*row) for row in json.loads(noted)])
         self._store.remove_folder(self._of(partition))
         ends = [
             end
@@ -100,12 +100,12 @@ class ByBothOffsets:
         ]
         return max(ends) + 1 if ends else None
 
-    def _written(self, partition: TopicPartition, file: Finished) -> Move:
+    def _written(self, partition: TopicPartition, file: Finished) -> FinishedFile:
         temporary = f"{self._of(partition)}{uuid.uuid4()}_tmp{self._naming.extension}"
         size = write(self._store, temporary, file.content)
-        return Move(temporary, self._naming.name(partition, file.folder, file.first, file.last), size)
+        return FinishedFile(temporary, self._naming.name(partition, file.folder, file.first, file.last), size)
 
-    def _carry_out(self, partition: TopicPartition, moves: Sequence[Move]) -> None:
+    def _carry_out(self, partition: TopicPartition, moves: Sequence[FinishedFile]) -> None:
         self._store.reveal(moves)
         self._store.remove([self._note(partition)])
 
@@ -126,7 +126,7 @@ class ByBothOffsets:
         return int(last) if first.isdigit() and last.isdigit() else None
 
 
-def _row(move: Move) -> list[Any]:
+def _row(move: FinishedFile) -> list[Any]:
     return [move.temporary, move.final, move.bytes]
 
 

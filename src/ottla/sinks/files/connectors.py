@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from ottla.connect.config_def import ConfigDef, Password
 from ottla.connect.errors import ConfigException
@@ -39,22 +39,30 @@ _NO_EFFECT: Final = ("retry.backoff.ms", "shutdown.timeout.ms", "s3.part.size")
 log = logging.getLogger("ottla.connect")
 
 
-class S3SinkConnector(SinkConnector):
-    """Writes records to files of a bucket of S3. A file is named by its first offset."""
+class _FilesSinkConnector(SinkConnector):
+    """A sink whose options are `OPTIONS`."""
 
-    java_class = "io.confluent.connect.s3.S3SinkConnector"
+    OPTIONS: ClassVar[ConfigDef]
     version = KAFKA_VERSION
 
     @classmethod
     def options(cls) -> ConfigDef:
-        return S3
+        return cls.OPTIONS
 
     @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
         """As many tasks as may be: they share the partitions."""
         cls.task(config)
-        _name_idle(config, S3)
+        if idle := [name for name in _NO_EFFECT if name in config and name in cls.OPTIONS.options]:
+            log.warning("%s: no effect of %s", config.get("name", "a sink of files"), ", ".join(idle))
         return [dict(config)] * most
+
+
+class S3SinkConnector(_FilesSinkConnector):
+    """Writes records to files of a bucket of S3. A file is named by its first offset."""
+
+    java_class = "io.confluent.connect.s3.S3SinkConnector"
+    OPTIONS = S3
 
     @classmethod
     def task(cls, config: Config) -> SinkTask:
@@ -71,23 +79,12 @@ class S3SinkConnector(SinkConnector):
         return FileSinkTask(replace(plan, rotation=replace(plan.rotation, new_folder=True)))
 
 
-class HdfsSinkConnector(SinkConnector):
+class HdfsSinkConnector(_FilesSinkConnector):
     """Writes records to files of HDFS or of a local folder. A file is named by its first and last offset."""
 
     java_class = "io.confluent.connect.hdfs.HdfsSinkConnector"
     aliases = ("io.confluent.connect.hdfs3.Hdfs3SinkConnector",)
-    version = KAFKA_VERSION
-
-    @classmethod
-    def options(cls) -> ConfigDef:
-        return HDFS
-
-    @classmethod
-    def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
-        """As many tasks as may be: they share the partitions."""
-        cls.task(config)
-        _name_idle(config, HDFS)
-        return [dict(config)] * most
+    OPTIONS = HDFS
 
     @classmethod
     def task(cls, config: Config) -> SinkTask:
@@ -101,12 +98,6 @@ class HdfsSinkConnector(SinkConnector):
             raise ConfigException.of("logs.dir", options["logs.dir"], "name a folder")
         plan = _plan(options, _format(options, gzip=False), lambda: ByBothOffsets(_opened(url), naming, logs))
         return FileSinkTask(plan)
-
-
-def _name_idle(config: Config, options: ConfigDef) -> None:
-    """Name the options that are given and have no effect."""
-    if idle := [name for name in _NO_EFFECT if name in config and name in options.options]:
-        log.warning("%s: no effect of %s", config.get("name", "a sink of files"), ", ".join(idle))
 
 
 def _hdfs_url(options: dict[str, Any]) -> str:
@@ -134,9 +125,9 @@ def _opened(url: str) -> Store:
     if not _is_root(url):
         return open_store(url)
     from ottla.lake.stores.hdfs import HdfsStore
-    from ottla.lake.stores.urls import Place
+    from ottla.lake.stores.urls import LakeUrlParts
 
-    return HdfsStore(Place("hdfs", url.removeprefix("hdfs://"), ""))
+    return HdfsStore(LakeUrlParts("hdfs", url.removeprefix("hdfs://"), ""))
 
 
 def _bucket(options: dict[str, Any]) -> Store:
@@ -184,7 +175,7 @@ def _format(options: dict[str, Any], *, gzip: bool) -> Format:
             piece = formats.raw(os.linesep.encode() if separator is None else separator.encode())
         case _:
             piece = formats.text_line
-    return lambda schema: formats.Lines(piece, level)
+    return lambda schema: formats.LineFile(piece, level)
 
 
 def _plan(options: dict[str, Any], format: Format, committer: Callable[[], Any]) -> FilePlan:

@@ -25,7 +25,7 @@ _IN_MEMORY: Final = 1 << 20
 """A file that is larger while it is made lies in the directory for temporary files."""
 
 
-class Encoder(Protocol):
+class FileEncoder(Protocol):
     """Makes the content of one file."""
 
     def add(self, record: SinkRecord) -> None:
@@ -35,7 +35,7 @@ class Encoder(Protocol):
         """The whole content, at its beginning. No record is added afterwards."""
 
 
-Format = Callable[[Schema | None], Encoder]
+Format = Callable[[Schema | None], FileEncoder]
 """Begins a file for records of one schema; DataException where the format cannot have such records."""
 
 
@@ -44,7 +44,7 @@ def spool() -> IO[bytes]:
     return tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)
 
 
-class Lines:
+class LineFile:
     """One piece of bytes after the other, perhaps packed by gzip."""
 
     def __init__(self, piece: Callable[[SinkRecord], bytes], level: int | None = None) -> None:
@@ -165,11 +165,11 @@ class Parquet:
     """A Parquet file with a column for each field."""
 
     def __init__(self, schema: Schema | None, codec: str) -> None:
-        from ottla.sinks.files.columns import Columns
+        from ottla.sinks.files.columns import ParquetColumns
 
         if schema is None or not schema.members:
             raise DataException("ParquetFormat takes structs with a schema: use a converter with schemas")
-        self._columns, self._spool = Columns(schema, codec), spool()
+        self._columns, self._spool = ParquetColumns(schema, codec), spool()
 
     def add(self, record: SinkRecord) -> None:
         if not isinstance(record.value, Struct):

@@ -17,7 +17,7 @@ from ottla.connect.records import SinkRecord
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.stores import LakeRefused, StoreUnreachable
 from ottla.sinks.files.committing import Committer, Finished
-from ottla.sinks.files.formats import Encoder, Format
+from ottla.sinks.files.formats import FileEncoder, Format
 from ottla.sinks.files.partitioners import FolderOf, TimeOf
 from ottla.sinks.files.rotation import Filling, Rotation
 from ottla.sinks.threads import ended
@@ -50,7 +50,7 @@ class _Files:
     filling: Filling
     begin: int
     """The offset below which all records are in files that a task before this one finished."""
-    encoders: dict[str, Encoder] = field(default_factory=dict)
+    encoders: dict[str, FileEncoder] = field(default_factory=dict)
     told: bool = False
     """True once the log says that records below `begin` are passed over."""
 

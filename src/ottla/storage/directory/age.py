@@ -20,7 +20,7 @@ FILE = "age"
 _SIZE = 64
 
 
-class Age:
+class DirectoryAge:
     """The age of one open log directory; the syncer puts it on disk like a log."""
 
     def __init__(self, disk: Disk, directory: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
-from ottla.kernel.trusted_time import Step, TimeNote
+from ottla.kernel.trusted_time import ClockStep, TimeNote
 from ottla.records.checksum import crc32c
 from ottla.storage import checkpoint
 from ottla.storage.checkpoint import BadCheckpoint, format_properties, parse_properties, read_small, replace_file
@@ -38,7 +38,7 @@ class ClockNote(NamedTuple):
     """The administrator's word that was taken last."""
 
 
-class Found(NamedTuple):
+class NotedTime(NamedTuple):
     """The time as the log directories tell it at a start."""
 
     note: ClockNote | None
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     faults: tuple[str, ...]
 
 
-def read_notes(disk: Disk, directories: Iterable[str]) -> Found:
+def read_notes(disk: Disk, directories: Iterable[str]) -> NotedTime:
     """The note of the longest run; without any, the newest date of a checkpoint stands for it."""
     found: list[ClockNote] = []
     faults: list[str] = []
@@ -60,8 +60,8 @@ def read_notes(disk: Disk, directories: Iterable[str]) -> Found:
             faults.append(str(bad))
         dated += _dates(disk, directory)
     if found:
-        return Found(max(found, key=lambda each: each.time.running_ms), tuple(faults))
-    return Found(ClockNote(TimeNote(max(dated), 0)) if dated else None, tuple(faults))
+        return NotedTime(max(found, key=lambda each: each.time.running_ms), tuple(faults))
+    return NotedTime(ClockNote(TimeNote(max(dated), 0)) if dated else None, tuple(faults))
 
 
 def _dates(disk: Disk, directory: str) -> list[int]:
@@ -109,7 +109,7 @@ def _decode(path: str, body: bytes) -> ClockNote:
                 int(values["wall.ms"]),
                 int(values["running.ms"]),
                 int(values["behind.ms"]),
-                tuple(Step(size, at, bool(returned)) for size, at, returned in steps),
+                tuple(ClockStep(size, at, bool(returned)) for size, at, returned in steps),
                 values["settled"] == "1",
             ),
             values["boot"],

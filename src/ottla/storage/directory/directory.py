@@ -22,7 +22,7 @@ from ottla.kernel.seams import Disk
 from ottla.kernel.trusted_time import TimeFor
 from ottla.storage import checkpoint, recovery
 from ottla.storage.directory import page_cache, strays
-from ottla.storage.directory.age import Age
+from ottla.storage.directory.age import DirectoryAge
 from ottla.storage.directory.deletions import Deletions
 from ottla.storage.directory.found import FoundPartition, find_partitions, found_at, give_second_copy, left_of
 from ottla.storage.directory.incarnation import Witness
@@ -53,7 +53,7 @@ class LogDirectory:
         self.path = path
         self.directory_id = ""
         self.witness = Witness(disk, path)
-        self.age = Age(disk, path)
+        self.age = DirectoryAge(disk, path)
         self.clean = False
         """True if the last close was a clean one."""
         self.unopened = False

@@ -41,16 +41,16 @@ class FoundPartition(NamedTuple):
     """The partition that its `partition.metadata` names; None for files of Apache Kafka and of older releases."""
 
 
-class Found(NamedTuple):
+class FoundFolders(NamedTuple):
     partitions: list[FoundPartition]
     futures: list[FoundPartition]
     doomed: list[str]
     """Folders that are to be deleted."""
 
 
-def find_partitions(disk: Disk, root: str) -> Found:
+def find_partitions(disk: Disk, root: str) -> FoundFolders:
     """Find the partitions of a log directory; strays are left as they are (strays.py)."""
-    found = Found([], [], [])
+    found = FoundFolders([], [], [])
     for name in disk.list(root):
         inside = posixpath.join(root, name)
         if not disk.is_directory(inside):

@@ -32,7 +32,7 @@ _ATTEMPTS = 8
 """The most unconfirmed registrations that are noted; each later one drops the oldest."""
 
 
-class Incarnation(NamedTuple):
+class DirectoryIncarnation(NamedTuple):
     """One log directory's own account."""
 
     incarnation: str = ""
@@ -52,12 +52,12 @@ class Incarnation(NamedTuple):
     number: int = 0
     """Grows by one with each writing."""
 
-    def attempted(self, incarnation: str) -> Incarnation:
+    def attempted(self, incarnation: str) -> DirectoryIncarnation:
         """A registration is about to be sent."""
         others = [one for one in self.attempts if one != incarnation]
         return self._replace(attempts=(*others, incarnation)[-_ATTEMPTS:])
 
-    def registered(self, incarnation: str, epoch: int) -> Incarnation:
+    def registered(self, incarnation: str, epoch: int) -> DirectoryIncarnation:
         """A registration has succeeded: from now on this incarnation owns the directory."""
         return self._replace(
             incarnation=incarnation, broker_epoch=epoch, closed=False, attempts=(), accepts_store=False
@@ -67,7 +67,7 @@ class Incarnation(NamedTuple):
 class Read(NamedTuple):
     """The incarnation that the two files tell."""
 
-    incarnation: Incarnation | None
+    incarnation: DirectoryIncarnation | None
     """None if neither file can be read."""
     present: bool
     """True if either file exists: a directory from before incarnations has none."""
@@ -83,7 +83,7 @@ class Witness:
         self._directory = directory
         self.found = Read(None, False, ())
         """The file as it was before this run."""
-        self.said: Incarnation | None = None
+        self.said: DirectoryIncarnation | None = None
         """The content on disk now; None if nothing could be written."""
         self.faults: list[str] = []
         """Faults that are still to be logged as warnings."""
@@ -96,7 +96,7 @@ class Witness:
         """
         self.found = found = read_incarnation(self._disk, self._directory)
         self.faults += found.faults if found.present else ()
-        said = found.incarnation or Incarnation()
+        said = found.incarnation or DirectoryIncarnation()
         clean = self._disk.exists(marker)
         if clean and (fault := _why_no_proof(self._disk, marker, said.broker_epoch)) is not None:
             self.faults.append(f"{fault}: it is not a proof of a clean stop, and all logs are checked")
@@ -127,7 +127,7 @@ class Witness:
         if self.said is not None:
             self._write(self.said._replace(closed=True))
 
-    def _write(self, said: Incarnation) -> None:
+    def _write(self, said: DirectoryIncarnation) -> None:
         """Write the account. On a full disk the old content stays; a directory without any stays without."""
         try:
             self.said = write_incarnation(self._disk, self._directory, said)
@@ -170,7 +170,7 @@ def _marked_epoch(body: bytes) -> int | None:
 
 def read_incarnation(disk: Disk, directory: str) -> Read:
     """The newer of the two files. An unreadable file counts as damaged; OSError if no descriptor is left to open it."""
-    found: dict[str, Incarnation] = {}
+    found: dict[str, DirectoryIncarnation] = {}
     faults: list[str] = []
     missing: list[str] = []
     for name in FILES:
@@ -196,7 +196,7 @@ def read_incarnation(disk: Disk, directory: str) -> Read:
     return Read(newest, len(missing) < len(FILES), tuple(faults))
 
 
-def _why_older(first: tuple[str, Incarnation], second: tuple[str, Incarnation]) -> tuple[str, ...]:
+def _why_older(first: tuple[str, DirectoryIncarnation], second: tuple[str, DirectoryIncarnation]) -> tuple[str, ...]:
     """A warning if one file is older than a crash explains; a crash may leave the first file one writing ahead."""
     ahead = first[1].number - second[1].number
     if 0 <= ahead <= 1:
@@ -205,7 +205,7 @@ def _why_older(first: tuple[str, Incarnation], second: tuple[str, Incarnation]) 
     return (f"{older} is older than {newer}, which is taken",)
 
 
-def write_incarnation(disk: Disk, directory: str, said: Incarnation) -> Incarnation:
+def write_incarnation(disk: Disk, directory: str, said: DirectoryIncarnation) -> DirectoryIncarnation:
     """Write both files, one after the other; return the incarnation as it was written."""
     said = said._replace(number=said.number + 1)
     for name in FILES:
@@ -233,7 +233,7 @@ def _opened(disk: Disk, path: str) -> OpenFile | None:
         return None
 
 
-def _encode(said: Incarnation) -> bytes:
+def _encode(said: DirectoryIncarnation) -> bytes:
     text = format_properties(
         {
             "version": "0",
@@ -253,7 +253,7 @@ def _encode(said: Incarnation) -> bytes:
     return padded + b"crc=%08x\n" % crc32c(padded)
 
 
-def _decode(body: bytes) -> Incarnation | None:
+def _decode(body: bytes) -> DirectoryIncarnation | None:
     if len(body) != _SIZE:
         return None
     padded, end = body[:-13], body[-13:]
@@ -261,7 +261,7 @@ def _decode(body: bytes) -> Incarnation | None:
         return None
     values = parse_properties(padded.decode("ascii"))
     crc = values["metadata.crc"]
-    return Incarnation(
+    return DirectoryIncarnation(
         incarnation=values["incarnation"],
         broker_epoch=int(values["broker.epoch"]),
         closed=values["closed"] == "1",

@@ -24,7 +24,7 @@ def write_doubt(disk: Disk, directory: str, others: Sequence[str]) -> None:
     replace_file(disk, posixpath.join(directory, MOVING), format_properties({"or": ",".join(others)}), at_once=True)
 
 
-class Move(NamedTuple):
+class MoveNote(NamedTuple):
     """The notes of `moving` about a folder: ids of log directories."""
 
     source: str | None = None
@@ -35,9 +35,9 @@ class Move(NamedTuple):
     """The replica may as well be the folder there."""
 
 
-def read_move(disk: Disk, directory: str) -> Move:
+def read_move(disk: Disk, directory: str) -> MoveNote:
     path = posixpath.join(directory, MOVING)
     if not disk.exists(path):
-        return Move()
+        return MoveNote()
     values = parse_properties(disk.read(path).decode("utf-8", "replace"))
-    return Move(values.get("from"), values.get("to"), tuple(one for one in values.get("or", "").split(",") if one))
+    return MoveNote(values.get("from"), values.get("to"), tuple(one for one in values.get("or", "").split(",") if one))

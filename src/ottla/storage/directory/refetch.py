@@ -18,8 +18,9 @@ from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
 from ottla.storage.maintenance.compaction import swap_in
 from ottla.storage.producers.aborted_witness import producers_at
 from ottla.storage.producers.sequencing import note_header
-from ottla.storage.segment.scan import Header, parse_header
-from ottla.storage.segment.segment import FETCHED, LOG, MAX_RELATIVE_OFFSET, SUFFIXES, Segment
+from ottla.storage.segment.names import FETCHED, LOG, SUFFIXES
+from ottla.storage.segment.scan import ScannedHeader, parse_header
+from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Segment
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log
@@ -57,7 +58,7 @@ class Refetched:
         if self.wanted is None:
             raise InvariantBroken(f"the segment at {self.base_offset} is whole, and gets more batches")
         view = memoryview(records)
-        headers: list[Header] = []
+        headers: list[ScannedHeader] = []
         position, wanted = 0, self.wanted
         while wanted < self.end_offset and position + HEADER_SIZE <= len(view):
             header = parse_header(view, position, position)
@@ -93,7 +94,7 @@ class Refetched:
         if self.wanted == self.end_offset:
             self._fill_up()
 
-    def _check(self, header: Header, view: memoryview, wanted: int) -> None:
+    def _check(self, header: ScannedHeader, view: memoryview, wanted: int) -> None:
         end = header.position + header.size
         if header.size < HEADER_SIZE or header.magic != MAGIC or end > len(view) or header.last_offset_delta < 0:
             raise Contradiction(f"no batch at offset {wanted}")

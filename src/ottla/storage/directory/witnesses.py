@@ -16,8 +16,8 @@ from ottla.kernel.seams import Disk
 from ottla.storage.checkpoint import ASIDE, LEADER_EPOCHS, LOG_START, BadCheckpoint, parse_epochs, read_small
 from ottla.storage.directory.remembered import Trust
 from ottla.storage.segment.deleted_segments import deleted_in, start_without_deleted
-from ottla.storage.segment.scan import Header, scan_headers
-from ottla.storage.segment.segment import LOG, bases_in, segment_path
+from ottla.storage.segment.names import LOG, bases_in, segment_path
+from ottla.storage.segment.scan import ScannedHeader, scan_headers
 
 log = logging.getLogger("ottla.storage")
 
@@ -84,7 +84,7 @@ class LogFiles:
         self.bases = bases_in(names)
         self.has_deleted = bool(deleted_in(names))
         """Retention has renamed segments that are still there."""
-        self._scanned: tuple[int, list[Header]] = (-1, [])
+        self._scanned: tuple[int, list[ScannedHeader]] = (-1, [])
 
     def end_offset(self) -> int:
         """The offset after the last whole batch; no checksum is looked at."""
@@ -94,7 +94,7 @@ class LogFiles:
                 return headers[-1].next_offset
         return self.bases[-1] if self.bases else 0
 
-    def first_header(self) -> Header | None:
+    def first_header(self) -> ScannedHeader | None:
         return next(iter(self._headers(self.bases[0])), None) if self.bases else None
 
     def epochs(self) -> tuple[list[tuple[int, int]], bool]:
@@ -117,13 +117,13 @@ class LogFiles:
         epoch, start = entries[0]
         return start if start > first.base_offset and first.leader_epoch <= epoch else None
 
-    def header_at(self, offset: int) -> Header | None:
+    def header_at(self, offset: int) -> ScannedHeader | None:
         """The header of the batch that holds the offset, or of the next one in its segment."""
         at = bisect_right(self.bases, offset) - 1
         found = self._headers(self.bases[at]) if at >= 0 else []
         return next((header for header in found if header.next_offset > offset), None)
 
-    def _headers(self, base: int) -> list[Header]:
+    def _headers(self, base: int) -> list[ScannedHeader]:
         if self._scanned[0] != base:
             file = self._disk.open(segment_path(self._directory, base, LOG))
             try:

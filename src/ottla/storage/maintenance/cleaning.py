@@ -21,8 +21,9 @@ from ottla.records.faults import CorruptRecords
 from ottla.records.reader import Record, read_records
 from ottla.storage.maintenance.compaction import CompactionPlan, CompactionResult
 from ottla.storage.segment.aborted import AbortedEntry
+from ottla.storage.segment.names import CLEANED, LOG, SUFFIXES
 from ottla.storage.segment.scan import scan_batches
-from ottla.storage.segment.segment import CLEANED, LOG, SUFFIXES, Segment, counted_timestamp
+from ottla.storage.segment.segment import Segment, counted_timestamp
 
 _LONG_KEY = 24
 """Longer keys are remembered by a 16-byte digest."""
@@ -32,13 +33,13 @@ class Damaged(Exception):
     """A batch below the log's end fails its CRC or does not parse: such a log is left alone."""
 
 
-class Progress(NamedTuple):
+class CleanedBytes(NamedTuple):
     """Bytes read or written since the last one, for a throttle."""
 
     bytes: int
 
 
-def clean(disk: Disk, plan: CompactionPlan) -> Iterator[Progress | CompactionResult]:
+def clean(disk: Disk, plan: CompactionPlan) -> Iterator[CleanedBytes | CompactionResult]:
     """Do the plan's work, a batch at a time; the last thing yielded is the result."""
     _remove_cleaned(disk, plan)
     keys: dict[bytes, int] = {}
@@ -80,14 +81,14 @@ def _key_of(key: bytes) -> bytes:
     return key if len(key) <= _LONG_KEY else blake2b(key, digest_size=16).digest()
 
 
-def _gather(disk: Disk, plan: CompactionPlan, keys: dict[bytes, int]) -> Generator[Progress, None, int]:
+def _gather(disk: Disk, plan: CompactionPlan, keys: dict[bytes, int]) -> Generator[CleanedBytes, None, int]:
     """The last offset of every key of the dirty part; returns where it had to stop."""
     transactions = _Transactions(_aborted_entries(disk, plan))
     for group in plan.groups:
         for base in group:
             for batch in _batches(disk, plan, base):
                 discard = transactions.discards(batch)
-                yield Progress(batch.size)
+                yield CleanedBytes(batch.size)
                 if batch.next_offset <= plan.dirty_start or batch.is_control or discard:
                     continue
                 if batch.base_offset >= plan.dirty_end or len(keys) >= plan.max_keys:
@@ -197,7 +198,7 @@ class _Cleaner:
         self._transactions = _Transactions(_aborted_entries(disk, plan))
         self.bytes_before = self.bytes_after = self.records_before = self.records_after = 0
 
-    def clean_group(self, group: list[int], end: int) -> Iterator[Progress]:
+    def clean_group(self, group: list[int], end: int) -> Iterator[CleanedBytes]:
         """Write the group's `.cleaned` files and sync them."""
         disk, plan = self._disk, self._plan
         new = Segment(disk, plan.directory, group[0], created_ms=0, last_suffix=CLEANED)
@@ -223,15 +224,15 @@ class _Cleaner:
         new.close()
         disk.set_modified_ms(new.path(LOG), modified)
 
-    def _put(self, new: Segment, body: bytes | None, read_bytes: int) -> Progress:
+    def _put(self, new: Segment, body: bytes | None, read_bytes: int) -> CleanedBytes:
         self.bytes_before += read_bytes
         if body is None:
-            return Progress(read_bytes)
+            return CleanedBytes(read_bytes)
         batch = Batch(body)
         new.append([body], batch.size, batch.base_offset, batch.next_offset, counted_timestamp(batch))
         self.bytes_after += batch.size
         self.records_after += batch.records_count
-        return Progress(read_bytes + batch.size)
+        return CleanedBytes(read_bytes + batch.size)
 
     def _cleaned(self, batch: Batch, *, is_last: bool) -> bytes | None:
         """The batch as it stays; None if it is dropped."""

@@ -13,7 +13,7 @@ import sys
 import time
 
 from ottla.storage.disk.local import LocalDisk
-from ottla.storage.maintenance.cleaning import Damaged, Progress, clean
+from ottla.storage.maintenance.cleaning import CleanedBytes, Damaged, clean
 from ottla.storage.maintenance.compaction import CompactionPlan
 
 DAMAGED_STATUS = 3
@@ -26,7 +26,7 @@ def command(max_bytes_per_second: float) -> list[str]:
     return [sys.executable, "-m", "ottla.storage.maintenance.compact_child", repr(max_bytes_per_second)]
 
 
-class Throttle:
+class CompactionThrottle:
     """Keeps the average rate, in steps of a tenth of a second."""
 
     def __init__(self, bytes_per_second: float) -> None:
@@ -43,11 +43,11 @@ class Throttle:
 
 def main(arguments: list[str]) -> int:
     os.nice(10)
-    throttle = Throttle(float(arguments[0]) if arguments else float("inf"))
+    throttle = CompactionThrottle(float(arguments[0]) if arguments else float("inf"))
     plan = CompactionPlan.decoded(sys.stdin.buffer.read())
     try:
         for step in clean(LocalDisk(), plan):
-            if isinstance(step, Progress):
+            if isinstance(step, CleanedBytes):
                 throttle.took(step.bytes)
             else:
                 sys.stdout.buffer.write(step.encoded())

@@ -15,7 +15,8 @@ from ottla.kernel.trusted_time import TimeFor
 from ottla.storage.producers.aborted_note import put_note
 from ottla.storage.recovery import complete_swap
 from ottla.storage.segment.aborted import AbortedEntry
-from ottla.storage.segment.segment import CLEANED, LOG, SUFFIXES, SWAP, Segment
+from ottla.storage.segment.names import CLEANED, LOG, SUFFIXES, SWAP
+from ottla.storage.segment.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log

@@ -21,8 +21,9 @@ from ottla.storage.producers.producers import INT_MAX
 from ottla.storage.producers.snapshot import SNAPSHOT, BadSnapshot, decode_snapshot
 from ottla.storage.segment import aborted
 from ottla.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY
-from ottla.storage.segment.scan import Header, scan_batches, scan_headers
-from ottla.storage.segment.segment import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, counted_timestamp
+from ottla.storage.segment.names import ABORTED_INDEX, INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.scan import ScannedHeader, scan_batches, scan_headers
+from ottla.storage.segment.segment import counted_timestamp
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX, SNAPSHOT)
@@ -143,7 +144,7 @@ def _dump_log(disk: Disk, path: str, base_offset: int, options: DumpOptions) -> 
             yield Complaint(f"  {first} is followed by {second}")
 
 
-def _batch_line(header: Header, batch: Batch) -> str:
+def _batch_line(header: ScannedHeader, batch: Batch) -> str:
     codec = header.attributes & COMPRESSION_MASK
     horizon = (
         f"OptionalLong[{header.base_timestamp}]" if header.attributes & DELETE_HORIZON_BIT else "OptionalLong.empty"

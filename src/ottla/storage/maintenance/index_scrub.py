@@ -14,8 +14,9 @@ from ottla.kernel.seams import Disk
 from ottla.storage.checkpoint import clear_the_way
 from ottla.storage.segment.aborted import ENTRY, Seal, entries_in, seal_of
 from ottla.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY
-from ottla.storage.segment.scan import Header, scan_headers
-from ottla.storage.segment.segment import ABORTED_INDEX, INDEX, LOG, TIME_INDEX, Segment, counted_timestamp
+from ottla.storage.segment.names import ABORTED_INDEX, INDEX, LOG, TIME_INDEX
+from ottla.storage.segment.scan import ScannedHeader, scan_headers
+from ottla.storage.segment.segment import Segment, counted_timestamp
 
 _HEADERS_IN_A_TURN = 2000
 
@@ -61,7 +62,7 @@ class IndexCheck:
             self.fault = f"the last entry of {path} is torn"
         return [(key, value) for key, value in entry.iter_unpack(body[: len(body) - len(body) % entry.size])]
 
-    def saw(self, header: Header) -> None:
+    def saw(self, header: ScannedHeader) -> None:
         """The next batch of the segment."""
         if self.fault:
             return

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.maintenance.index_scrub import IndexCheck
-from ottla.storage.segment.closed import ClosedSegment, Progress, check
+from ottla.storage.segment.closed import CheckedBytes, ClosedSegment, check
 from ottla.storage.segment.walk import Extent
 
 
-class Finding(NamedTuple):
+class ScrubFinding(NamedTuple):
     """A damaged segment, or one with a damaged index, by its number among those that were to be checked."""
 
     number: int
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     """The fault of an index of a segment that is sound."""
 
 
-def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[Progress | Finding]:
+def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[CheckedBytes | ScrubFinding]:
     """Check one after the other. A missing file is damage: the caller knows whether its log still has the segment."""
     for number, segment in enumerate(segments):
         extents: list[Extent] = []
@@ -37,7 +37,7 @@ def check_all(disk: Disk, segments: Sequence[ClosedSegment]) -> Iterator[Progres
                 yield step
         wrong = "" if extents else index.ended()
         if extents or wrong:
-            yield Finding(number, tuple(extents), wrong)
+            yield ScrubFinding(number, tuple(extents), wrong)
 
 
 def encode_segments(segments: Sequence[ClosedSegment]) -> bytes:
@@ -60,12 +60,13 @@ def decode_segments(body: bytes) -> list[ClosedSegment]:
     ]
 
 
-def encode_findings(findings: Sequence[Finding]) -> bytes:
+def encode_findings(findings: Sequence[ScrubFinding]) -> bytes:
     """The segment in the form that the broker reads."""
     return json.dumps(list(findings)).encode()
 
 
-def decode_findings(body: bytes) -> list[Finding]:
+def decode_findings(body: bytes) -> list[ScrubFinding]:
     return [
-        Finding(number, tuple(Extent(*one) for one in extents), fault) for number, extents, fault in json.loads(body)
+        ScrubFinding(number, tuple(Extent(*one) for one in extents), fault)
+        for number, extents, fault in json.loads(body)
     ]

@@ -12,8 +12,8 @@ import sys
 
 from ottla.kernel.seams import OpenFile
 from ottla.storage.disk.local import LocalDisk
-from ottla.storage.maintenance.compact_child import Throttle
-from ottla.storage.maintenance.scrub import Finding, check_all, decode_segments, encode_findings
+from ottla.storage.maintenance.compact_child import CompactionThrottle
+from ottla.storage.maintenance.scrub import ScrubFinding, check_all, decode_segments, encode_findings
 
 
 def command(max_bytes_per_second: float) -> list[str]:
@@ -33,11 +33,11 @@ class UncachedDisk(LocalDisk):
 
 def main(arguments: list[str]) -> int:
     os.nice(10)
-    throttle = Throttle(float(arguments[0]) if arguments else float("inf"))
+    throttle = CompactionThrottle(float(arguments[0]) if arguments else float("inf"))
     segments = decode_segments(sys.stdin.buffer.read())
-    findings: list[Finding] = []
+    findings: list[ScrubFinding] = []
     for step in check_all(UncachedDisk(), segments):
-        if isinstance(step, Finding):
+        if isinstance(step, ScrubFinding):
             findings.append(step)
         else:
             throttle.took(step.bytes)

@@ -18,7 +18,8 @@ from ottla.storage.producers.snapshot import load_newest
 from ottla.storage.segment.aborted import ENTRY, AbortedEntry, AbortedIndex, entries_in
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
-from ottla.storage.segment.segment import ABORTED_INDEX, Segment, base_offset_of
+from ottla.storage.segment.names import ABORTED_INDEX, base_offset_of
+from ottla.storage.segment.segment import Segment
 
 _NAME_CHARS = 20 + len(ABORTED_INDEX)
 

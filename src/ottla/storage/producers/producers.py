@@ -13,7 +13,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.control import EndOfTransaction, Marker
 from ottla.storage.segment.aborted import AbortedEntry
-from ottla.storage.segment.scan import Header
+from ottla.storage.segment.scan import ScannedHeader
 from ottla.storage.values import ActiveProducer
 
 INT_MAX = 2**31 - 1
@@ -305,7 +305,7 @@ class Producers:
         self.changed = True
         return state
 
-    def note_header(self, header: Header, marker: EndOfTransaction | None) -> AbortedEntry | None:
+    def note_header(self, header: ScannedHeader, marker: EndOfTransaction | None) -> AbortedEntry | None:
         """A batch met in recovery or from the leader; the entry for the aborted index where it ends an aborted one."""
         if header.producer_id < 0:
             return None

@@ -11,11 +11,11 @@ from ottla.storage.producers.snapshot import load_newest, put_snapshot
 from ottla.storage.segment.aborted import AbortedIndex
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, find_around, headers_around
-from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.scan import ScannedHeader, scan_headers
 from ottla.storage.segment.segment import Segment
 
 
-class Replayed(NamedTuple):
+class ReplayedBatches(NamedTuple):
     """The offset from which on batches were read, and their number."""
 
     start: int
@@ -31,7 +31,7 @@ def replay_producers(
     at_most: int,
     snapshots: list[int] | None = None,
     put_snapshots: bool = False,
-) -> Replayed:
+) -> ReplayedBatches:
     """Take the newest snapshot not above `at_most`; `snapshots` are the offsets of those there, where they are known.
 
     `put_snapshots`: write the one that each segment begins with again, as retention and truncation count on it.
@@ -53,7 +53,7 @@ def replay_producers(
         if segment.index.keys is None and (rewritten := segment.aborted.write_out()) is not None:
             rewritten.sync()  # no later sync covers the indexes of a closed segment
             segment.aborted.close()
-    return Replayed(start, batches)
+    return ReplayedBatches(start, batches)
 
 
 def replay_segment(
@@ -69,7 +69,7 @@ def replay_segment(
     return batches
 
 
-def _headers_from(segment: Segment, damage: Damage, offset: int) -> Iterator[Header]:
+def _headers_from(segment: Segment, damage: Damage, offset: int) -> Iterator[ScannedHeader]:
     extents = damage.of(segment.base_offset)
     if extents:
         sound = find_around(segment, extents, offset)

@@ -9,7 +9,7 @@ from ottla.records.faults import CorruptRecords
 from ottla.records.header import CONTROL_BIT, TRANSACTIONAL_BIT
 from ottla.storage.producers.producers import Mark, Producers
 from ottla.storage.segment.aborted import AbortedIndex
-from ottla.storage.segment.scan import Header
+from ottla.storage.segment.scan import ScannedHeader
 from ottla.storage.values import Origin
 
 
@@ -55,7 +55,7 @@ def note_producer(
     )
 
 
-def note_header(producers: Producers, aborted: AbortedIndex, header: Header, view: memoryview) -> None:
+def note_header(producers: Producers, aborted: AbortedIndex, header: ScannedHeader, view: memoryview) -> None:
     """Like `note_producer`, for a batch from recovery or from the leader (rule B7); `view`: all of a control batch."""
     marker = None
     if header.is_control:

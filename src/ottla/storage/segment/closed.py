@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from ottla.kernel.seams import Disk
 from ottla.storage.segment.index import OFFSET_ENTRY
-from ottla.storage.segment.scan import Header, first_header
-from ottla.storage.segment.segment import INDEX, LOG, segment_path
+from ottla.storage.segment.names import INDEX, LOG, segment_path
+from ottla.storage.segment.scan import ScannedHeader, first_header
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 
 _UNREADABLE = (errno.EIO, errno.EUCLEAN, errno.EBADMSG)
@@ -39,15 +39,15 @@ class ClosedSegment(NamedTuple):
     """The seal of its transaction index (aborted.py); None where that is not known."""
 
 
-class Progress(NamedTuple):
+class CheckedBytes(NamedTuple):
     """Bytes read since the last one, for a throttle."""
 
     bytes: int
 
 
 def check(
-    disk: Disk, segment: ClosedSegment, saw: Callable[[Header], None] | None = None
-) -> Iterator[Progress | Extent]:
+    disk: Disk, segment: ClosedSegment, saw: Callable[[ScannedHeader], None] | None = None
+) -> Iterator[CheckedBytes | Extent]:
     """Every damaged extent, in the order of the file; `saw` is called with every sound batch."""
     try:
         file = disk.open(segment.path)
@@ -77,7 +77,7 @@ def check(
                         continue
                     if saw is not None:
                         saw(step)
-                    yield Progress(step.size)
+                    yield CheckedBytes(step.size)
                 return
             except OSError as fault:
                 if fault.errno not in _UNREADABLE:

@@ -14,8 +14,8 @@ from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE
 from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, clear_the_way, parse_numbers, read_small, write_numbers
 from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.segment.scan import Header, parse_header, scan_headers
-from ottla.storage.segment.segment import LOOK_BYTES, Found, Segment
+from ottla.storage.segment.scan import ScannedHeader, parse_header, scan_headers
+from ottla.storage.segment.segment import LOOK_BYTES, FoundBatch, Segment
 from ottla.storage.segment.walk import Extent
 
 
@@ -95,7 +95,7 @@ class Damage:
         self.fault = ""
 
 
-def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -> Iterator[Header]:
+def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -> Iterator[ScannedHeader]:
     """The headers from the boundary `position` on, without those inside of the extents."""
     for extent in extents:
         if extent.end > position:
@@ -104,7 +104,7 @@ def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -
     yield from scan_headers(segment.file, position, segment.size)
 
 
-def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Found | None:
+def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> FoundBatch | None:
     """Like `Segment.find`: the first sound batch whose last offset is at or above `offset`."""
     position = max((extent.end for extent in extents if extent.next_offset <= offset), default=0)
     entry = segment.entry_below(offset)
@@ -112,11 +112,11 @@ def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> Fou
         position = entry[1]
     for header in headers_around(segment, extents, position):
         if header.next_offset > offset:
-            return Found(header.position, header.size, header.base_offset, header.next_offset)
+            return FoundBatch(header.position, header.size, header.base_offset, header.next_offset)
     return None
 
 
-def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
+def is_sound_gap(segment: Segment, offset: int, found: FoundBatch | None) -> bool:
     """True if a segment lacks `offset`, up to `found` or to its end, because nothing is left there, as by compaction.
 
     If a bit has flipped instead, the CRC of the batch before the gap fails, the headers do not lead across the gap, or
@@ -137,7 +137,7 @@ def is_sound_gap(segment: Segment, offset: int, found: Found | None) -> bool:
     return crc32c(segment.file.read_at(before.position, before.size)[CRC_START:]) == before.crc
 
 
-def is_in_place(segment: Segment, found: Found, epochs: LeaderEpochs) -> bool:
+def is_in_place(segment: Segment, found: FoundBatch, epochs: LeaderEpochs) -> bool:
     """True if a batch has the offsets and the epoch that belong there, as far as its neighbours and the epochs tell."""
     body = segment.file.read_at(found.position, HEADER_SIZE)
     if len(body) < HEADER_SIZE:

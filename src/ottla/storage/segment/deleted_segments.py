@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from ottla.kernel.seams import Disk
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
-from ottla.storage.segment.scan import Header, parse_header, scan_batches, scan_headers
-from ottla.storage.segment.segment import DELETED, LOG, Segment, base_offset_of, bases_in, segment_path
+from ottla.storage.segment.names import DELETED, LOG, base_offset_of, bases_in, segment_path
+from ottla.storage.segment.scan import ScannedHeader, parse_header, scan_batches, scan_headers
+from ottla.storage.segment.segment import Segment
 
 log = logging.getLogger("ottla.storage")
 
@@ -119,7 +120,7 @@ def _start_behind_stub(disk: Disk, directory: str, base: int, bases: Sequence[in
     return -1 if _is_reached(disk, directory, base) else following
 
 
-def _stub(disk: Disk, path: str) -> Header | None:
+def _stub(disk: Disk, path: str) -> ScannedHeader | None:
     """The one header that a stub consists of."""
     if disk.file_size(path) != HEADER_SIZE:
         return None

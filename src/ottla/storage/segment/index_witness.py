@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from ottla.storage.segment.scan import Header
+from ottla.storage.segment.scan import ScannedHeader
 from ottla.storage.segment.segment import Segment, counted_timestamp
 
 
@@ -37,7 +37,7 @@ class IndexWitness:
         self._last_time = times[-1] if times else None
         """The last time entry, until the scan meets its batch."""
 
-    def saw(self, header: Header) -> None:
+    def saw(self, header: ScannedHeader) -> None:
         """Note a batch that the scan has met."""
         last = header.last_offset - self._segment.base_offset
         if self._begins < 0:

@@ -11,7 +11,7 @@ from ottla.records.header import CONTROL_BIT, HEADER, HEADER_SIZE, MAGIC, SIZE_O
 CHUNK_BYTES = 64 * 1024
 
 
-class Header(NamedTuple):
+class ScannedHeader(NamedTuple):
     """A batch's header as it stands in a file, and where."""
 
     position: int
@@ -47,13 +47,13 @@ class Header(NamedTuple):
         return bool(self.attributes & TRANSACTIONAL_BIT)
 
 
-def parse_header(view: bytes | memoryview, at: int, position: int) -> Header:
+def parse_header(view: bytes | memoryview, at: int, position: int) -> ScannedHeader:
     """The header at `at` of a buffer; `position` is where that lies in the file."""
     base, length, *rest = HEADER.unpack_from(view, at)
-    return Header(position, length + SIZE_OVERHEAD, base, *rest)
+    return ScannedHeader(position, length + SIZE_OVERHEAD, base, *rest)
 
 
-def scan_headers(file: OpenFile, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Header]:
+def scan_headers(file: OpenFile, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES) -> Iterator[ScannedHeader]:
     """Headers of whole batches from the boundary `position` up to `end`; stops at the first that is not whole."""
     chunk = b""
     start = position
@@ -73,7 +73,7 @@ def scan_headers(file: OpenFile, position: int, end: int, *, chunk_bytes: int = 
 
 def scan_batches(
     file: OpenFile, position: int, end: int, *, chunk_bytes: int = 16 * CHUNK_BYTES
-) -> Iterator[tuple[Header, memoryview]]:
+) -> Iterator[tuple[ScannedHeader, memoryview]]:
     """Headers and bytes of whole batches from `position`, up to the first that is not whole. CRCs are not checked."""
     chunk = memoryview(b"")
     start = position
@@ -96,7 +96,7 @@ def scan_batches(
         position += header.size
 
 
-def first_header(disk: Disk, path: str) -> Header | None:
+def first_header(disk: Disk, path: str) -> ScannedHeader | None:
     """The header of a segment's first batch; None where there is none that can be read."""
     try:
         file = disk.open(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,41 +16,28 @@ from ottla.kernel.seams import Buffer, Disk, OpenFile
 from ottla.records.batch import Batch
 from ottla.storage.segment.aborted import AbortedIndex
 from ottla.storage.segment.index import SparseIndex, offset_index, time_index
-from ottla.storage.segment.scan import Header, scan_headers
+from ottla.storage.segment.names import (
+    ABORTED_INDEX,
+    INDEX,
+    LOG,
+    SUFFIXES,
+    TIME_INDEX,
+    segment_path,
+)
+from ottla.storage.segment.scan import ScannedHeader, scan_headers
 
-LOG, INDEX, TIME_INDEX, ABORTED_INDEX = ".log", ".index", ".timeindex", ".txnindex"
-DELETED, CLEANED, FETCHED, SWAP = ".deleted", ".cleaned", ".fetched", ".swap"
-SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT = 4096
 """The boundaries remembered; the older half is dropped at twice as many."""
 LOOK_BYTES = 8192
 
 
-def segment_path(directory: str, base_offset: int, suffix: str) -> str:
-    name = f"{base_offset:020d}{suffix}"
-    return f"{directory}/{name}" if directory else name
-
-
-def base_offset_of(name: str, suffix: str = LOG) -> int | None:
-    """The base offset in a file's name; None for other names."""
-    digits = name[:20]
-    return int(digits) if len(name) == 20 + len(suffix) and name.endswith(suffix) and digits.isdecimal() else None
-
-
-def bases_in(names: Iterable[str]) -> list[int]:
-    """Base offsets of the segments among the names in a log's folder, rising."""
-    return sorted(
-        base for name in names if name.endswith(LOG) and len(name) == 24 and (base := base_offset_of(name)) is not None
-    )
-
-
-def counted_timestamp(batch: Header | Batch) -> int:
+def counted_timestamp(batch: ScannedHeader | Batch) -> int:
     """The timestamp of a batch for the time index; none if compaction has left the batch empty."""
     return batch.max_timestamp if batch.records_count else -1
 
 
-class Found(NamedTuple):
+class FoundBatch(NamedTuple):
     """A batch in a segment."""
 
     position: int
@@ -151,7 +138,7 @@ class Segment:
             raise
         self.noted(position, size, base_offset, next_offset, max_timestamp)
 
-    def append_run(self, parts: Sequence[Buffer], headers: Sequence[Header]) -> None:
+    def append_run(self, parts: Sequence[Buffer], headers: Sequence[ScannedHeader]) -> None:
         """Write contiguous batches at once; their headers are as in the leader's file."""
         start = self.size
         try:
@@ -306,7 +293,7 @@ class Segment:
                 break
         return self.first_timestamp
 
-    def restart_from(self, entries: int, header: Header | None = None, *, at_once: bool = True) -> int:
+    def restart_from(self, entries: int, header: ScannedHeader | None = None, *, at_once: bool = True) -> int:
         """Keep the indexes up to the first `entries` of the offset index; return the position to go on scanning from.
 
         That is the beginning of the file if the time index is wrong. `header`: the one of the last entry's batch, if
@@ -344,7 +331,7 @@ class Segment:
             return counted_timestamp(header) == entry[0]
         return False
 
-    def _sound_times(self, last: int, header: Header | None) -> int | None:
+    def _sound_times(self, last: int, header: ScannedHeader | None) -> int | None:
         """The number of entries of the time index at or below a relative offset; None if one of them is wrong.
 
         All entries must rise. The last one that stays, which holds the largest timestamp so far, is compared with its
@@ -378,13 +365,13 @@ class Segment:
             return is_whole
         return not self.is_time_of(entry)
 
-    def note_header(self, header: Header) -> None:
+    def note_header(self, header: ScannedHeader) -> None:
         """Note a batch met while scanning from `restart_from` on. The batch of the last entry gets no second entry."""
         self.noted(header.position, header.size, header.base_offset, header.next_offset, counted_timestamp(header))
 
     # -- reading ---
 
-    def find(self, offset: int) -> Found | None:
+    def find(self, offset: int) -> FoundBatch | None:
         """The first batch whose last offset is at or above `offset`; None where this segment has none."""
         ends = self.ends
         if ends and offset >= self.bases[0]:
@@ -393,7 +380,7 @@ class Segment:
                 return None
             position = self.positions[at]
             after = self.positions[at + 1] if at + 1 < len(ends) else self.size
-            return Found(position, after - position, self.bases[at], ends[at])
+            return FoundBatch(position, after - position, self.bases[at], ends[at])
         entry = self.index.floor(offset - self.base_offset)
         while entry is not None:
             begun = False
@@ -402,13 +389,13 @@ class Segment:
                     break
                 begun = True
                 if header.next_offset > offset:
-                    return Found(header.position, header.size, header.base_offset, header.next_offset)
+                    return FoundBatch(header.position, header.size, header.base_offset, header.next_offset)
             if begun:
                 return None
             entry = self.index.floor(entry[0] - 1)  # no batch ends where this entry points
         for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES):
             if header.next_offset > offset:
-                return Found(header.position, header.size, header.base_offset, header.next_offset)
+                return FoundBatch(header.position, header.size, header.base_offset, header.next_offset)
         return None
 
     def entry_below(self, offset: int) -> tuple[int, int] | None:
@@ -439,7 +426,7 @@ class Segment:
         found = self.find(limit_offset)
         return self.size if found is None else found.position
 
-    def headers_from(self, position: int) -> list[Header]:
+    def headers_from(self, position: int) -> list[ScannedHeader]:
         return list(scan_headers(self.file, position, self.size))
 
     # -- cutting and leaving ---

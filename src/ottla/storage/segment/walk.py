@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ottla.kernel.seams import OpenFile
 from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
-from ottla.storage.segment.scan import Header, parse_header, scan_batches
+from ottla.storage.segment.scan import ScannedHeader, parse_header, scan_batches
 
 LARGEST_HOLE = 2**31 - 1
 """A log may roll across a larger hole, and then no batch stands between the two segments."""
@@ -46,20 +46,20 @@ class KnownEpochs:
             found = epoch
         return found
 
-    def contradict(self, header: Header) -> bool:
+    def contradict(self, header: ScannedHeader) -> bool:
         """True if another epoch is known to have written these offsets; an epoch that is newer than all is unknown."""
         known = self.at(header.base_offset)
         return known >= 0 and header.leader_epoch != known and header.leader_epoch <= self._entries[-1][0]
 
-    def confirm(self, header: Header) -> bool:
+    def confirm(self, header: ScannedHeader) -> bool:
         return 0 <= self.at(header.base_offset) == header.leader_epoch
 
-    def are_older(self, header: Header) -> bool:
+    def are_older(self, header: ScannedHeader) -> bool:
         """True if the batch has a newer epoch than all that are known; False where none is."""
         return bool(self._entries) and header.leader_epoch > self._entries[-1][0]
 
 
-def _nothing() -> Header | None:
+def _nothing() -> ScannedHeader | None:
     return None
 
 
@@ -75,7 +75,7 @@ class Bounds(NamedTuple):
     """True if compaction may have left a hole in front of the last batch; elsewhere the batch behind proves a hole."""
     start: int = 0
     """The start of the log: batches that are missing below were deleted, and a copy of the log never had them."""
-    following: Callable[[], Header | None] = _nothing
+    following: Callable[[], ScannedHeader | None] = _nothing
     """Reads the header of the next segment's first batch, a witness of the last epoch here; None if there is none."""
 
 
@@ -112,7 +112,7 @@ class Walk:
         self.met_hole = False
         """True once the batch behind a hole proved it: this log, or the one that it copies, was compacted."""
 
-    def steps(self) -> Iterator[Header | Extent]:
+    def steps(self) -> Iterator[ScannedHeader | Extent]:
         while self.position < self._size:
             yield from self._sound()
             if self.position < self._size:
@@ -124,7 +124,7 @@ class Walk:
         """True if the file ends in front of the next segment, at a gap too small for a log to roll across."""
         return self._bounds.closed and 0 < self._bounds.end_offset - self.expected <= LARGEST_HOLE
 
-    def _sound(self) -> Iterator[Header]:
+    def _sound(self) -> Iterator[ScannedHeader]:
         """Go on over batches as they should be."""
         for header, view in scan_batches(self._file, self.position, self._size):
             if not self._fits(header) or crc32c(view[CRC_START:]) != header.crc or not self._is_proved(header):
@@ -132,12 +132,12 @@ class Walk:
             self._step_over(header)
             yield header
 
-    def _step_over(self, header: Header) -> None:
+    def _step_over(self, header: ScannedHeader) -> None:
         self.met_hole = self.met_hole or header.base_offset > self.expected
         self.position = header.position + header.size
         self.expected, self.epoch = header.next_offset, header.leader_epoch
 
-    def _fits(self, header: Header) -> bool:
+    def _fits(self, header: ScannedHeader) -> bool:
         return (
             header.base_offset >= self.expected
             and header.last_offset_delta >= 0
@@ -146,7 +146,7 @@ class Walk:
             and not self._bounds.epochs.contradict(header)
         )
 
-    def _is_proved(self, header: Header) -> bool:
+    def _is_proved(self, header: ScannedHeader) -> bool:
         """A hole in front of a batch, or another epoch, is believed where the batch behind agrees with it."""
         epochs = self._bounds.epochs
         has_hole = header.base_offset > max(self.expected, self._bounds.start)
@@ -165,17 +165,17 @@ class Walk:
             return False
         return not has_hole or self._bounds.sparse or header.next_offset == self._bounds.end_offset
 
-    def _next_segment_agrees(self, header: Header, end: int) -> bool:
+    def _next_segment_agrees(self, header: ScannedHeader, end: int) -> bool:
         """True if this is the last batch, and the one that begins the next segment has come as far in epochs."""
         following = self._bounds.following() if end == self._size else None
         return following is not None and following.leader_epoch >= header.leader_epoch
 
-    def _next_segment_falls_back(self, header: Header, end: int) -> bool:
+    def _next_segment_falls_back(self, header: ScannedHeader, end: int) -> bool:
         """True if this is the last batch, and the one that begins the next segment has an older epoch."""
         following = self._bounds.following() if end == self._size else None
         return following is not None and following.leader_epoch < header.leader_epoch
 
-    def _has_epoch_of(self, header: Header, behind: Header) -> bool:
+    def _has_epoch_of(self, header: ScannedHeader, behind: ScannedHeader) -> bool:
         """True if one of the two batches behind agrees that the epoch has come so far."""
         if behind.leader_epoch >= header.leader_epoch:
             return True
@@ -192,7 +192,7 @@ class Walk:
                 return extent
         return self.all_the_rest()
 
-    def _may_follow(self, found: Header) -> bool:
+    def _may_follow(self, found: ScannedHeader) -> bool:
         """True, behind damage, if a batch keeps to the bounds and the next one does not contradict its place."""
         if not self._fits(found):
             return False
@@ -218,7 +218,7 @@ class Walk:
             position += header.size
         return span
 
-    def _candidates(self) -> Iterator[tuple[int, Callable[[Header], bool]]]:
+    def _candidates(self) -> Iterator[tuple[int, Callable[[ScannedHeader], bool]]]:
         """The positions at which the next sound batch may begin, and further conditions on it.
 
         First the position behind the bad batch, if its length is sound; then those of the index; then any that may be a
@@ -233,7 +233,7 @@ class Walk:
         if here is not None and self._looks_right(here):
             following, inside = here.next_offset, start + here.size
 
-        def is_right(found: Header) -> bool:
+        def is_right(found: ScannedHeader) -> bool:
             return found.base_offset == following if found.position < inside else found.base_offset >= following
 
         for position in self._indexed():
@@ -242,7 +242,7 @@ class Walk:
         for position in self._search(start + 1):
             yield position, is_right
 
-    def _looks_right(self, header: Header) -> bool:
+    def _looks_right(self, header: ScannedHeader) -> bool:
         plain = header.base_offset == self.expected and header.magic == MAGIC and header.size >= HEADER_SIZE
         return plain and header.last_offset_delta >= 0 and self._fits(header)
 
@@ -259,20 +259,20 @@ class Walk:
                 return
             start += len(chunk) - HEADER_SIZE
 
-    def _parsed(self, position: int) -> Header | None:
+    def _parsed(self, position: int) -> ScannedHeader | None:
         if position + HEADER_SIZE > self._size:
             return None
         head = self._file.read_at(position, HEADER_SIZE)
         return parse_header(head, 0, position) if len(head) == HEADER_SIZE else None
 
-    def _header_at(self, position: int) -> Header | None:
+    def _header_at(self, position: int) -> ScannedHeader | None:
         """The header of a batch that fits into the file."""
         header = self._parsed(position)
         if header is None or header.size < HEADER_SIZE or header.magic != MAGIC:
             return None
         return header if position + header.size <= self._size else None
 
-    def _whole_batch(self, position: int) -> Header | None:
+    def _whole_batch(self, position: int) -> ScannedHeader | None:
         """The batch at a position, if there is one and its CRC holds."""
         header = self._header_at(position)
         if header is None:

@@ -40,7 +40,7 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ForeignAnswer:
     """A right row, or None, for the left row of a hash."""
 
     hash: bytes
@@ -74,9 +74,9 @@ def answers(value: Serde) -> Serde:
         head: bytes = bytes((len(answer.hash), row is not None)) + answer.hash
         return head + (row or b"")
 
-    def read(data: bytes) -> Answer:
+    def read(data: bytes) -> ForeignAnswer:
         end = 2 + data[0]
-        return Answer(data[2:end], value.read(data[end:]) if data[1] else None)
+        return ForeignAnswer(data[2:end], value.read(data[end:]) if data[1] else None)
 
     return Serde("answers", write, read)
 
@@ -170,7 +170,7 @@ class AnswerSubscription:
             return
         value = row.value if row and wanted.instruction is not Instruction.DELETE_AND_ANSWER else None
         time = max(record.timestamp, row.timestamp) if row else record.timestamp
-        answer = Answer(wanted.hash, value)
+        answer = ForeignAnswer(wanted.hash, value)
         self._context.forward(Record(self._key.read(wanted.key), answer, time, record.headers))
 
 
@@ -192,7 +192,7 @@ class TellSubscribers:
             self._context.drop()
             return
         for _, kept in list(self._store.prefix(prefix(self._foreign, record.key))):
-            answer = Answer(kept.value.hash, change.new)
+            answer = ForeignAnswer(kept.value.hash, change.new)
             self._context.forward(replace(record, key=self._key.read(kept.value.key), value=answer))
 
 

@@ -19,7 +19,7 @@ View = Callable[[Context], Getter]
 
 
 @dataclass(slots=True)
-class Settings:
+class TableSettings:
     """The store of a table's processor, and whether updates carry the row before; settled while the graph is built."""
 
     store: str | None = None
@@ -29,7 +29,7 @@ class Settings:
 class TableSource:
     """Turns records into updates of rows; keeps the rows if anybody looks them up."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: TableSettings) -> None:
         self._settings = settings
 
     def init(self, context: Context) -> None:
@@ -54,7 +54,7 @@ class TableSource:
 class TableMap:
     """Computes each row from the row of the table before: map_values, filter."""
 
-    def __init__(self, settings: Settings, compute: Callable[[Any, Any], Any], *, is_filter: bool) -> None:
+    def __init__(self, settings: TableSettings, compute: Callable[[Any, Any], Any], *, is_filter: bool) -> None:
         self._settings, self._compute, self._is_filter = settings, compute, is_filter
 
     def init(self, context: Context) -> None:
@@ -125,7 +125,7 @@ class TableAggregate:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: TableSettings,
         start: Callable[[], Any] | None,
         add: Callable[[Any, Any, Any], Any],
         subtract: Callable[[Any, Any, Any], Any],
@@ -162,7 +162,7 @@ class StreamAggregate:
     """Keeps an aggregate of the records of each key."""
 
     def __init__(
-        self, settings: Settings, start: Callable[[], Any] | None, add: Callable[[Any, Any, Any], Any]
+        self, settings: TableSettings, start: Callable[[], Any] | None, add: Callable[[Any, Any, Any], Any]
     ) -> None:
         self._settings, self._start, self._add = settings, start, add
 

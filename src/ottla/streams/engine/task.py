@@ -18,7 +18,7 @@ from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
 from ottla.streams.naming import nearest
 from ottla.streams.on_error import Fault, OnError
-from ottla.streams.stores import EntryKey, KeyValueStore, OrderedStore, Store
+from ottla.streams.stores import EntryKey, KeyValueStore, OrderedStore, RowMaker, Store
 from ottla.streams.values import Headers, Input, Place, Record
 
 Clock = Literal["stream", "wall"]
@@ -159,10 +159,12 @@ class Task:
         wall_clock_ms: int = 0,
         shared: Mapping[str, Store] | None = None,
         on_error: OnError | None = None,
+        rows: RowMaker | None = None,
     ) -> None:
         """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it.
 
         `shared` are the stores of global tables where another task keeps these; else this one keeps them too.
+        `rows` makes the rows of stores elsewhere than in memory.
         """
         wanted = None if sub_topologies is None else set(sub_topologies)
         names = {
@@ -195,6 +197,8 @@ class Task:
         made = [node for node in topology.nodes.values() if isinstance(node, ProcessorNode) and node.name in names]
         for store in dict.fromkeys(store for node in made for store in node.stores):
             self.stores[store] = topology.stores[store]()
+            if rows is not None:
+                self.stores[store].keep_in(rows)
         for node in made:
             processor = node.make()
             self._processors[node.name] = processor
@@ -214,6 +218,10 @@ class Task:
             topic = record.place.topic
             if topic not in self._source_of:
                 raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
+        if not self._loops_back and len({record.place.topic for record in records}) == 1:
+            self.feed_in_order(records)
+            return
+        for record in records:
             self._enqueue(record)
         self._ahead.take(records, self._source_of)
         self._drain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ottla.streams.engine.tables import Settings
+from ottla.streams.engine.tables import TableSettings
 from ottla.streams.engine.task import Context
 from ottla.streams.values import Change, Record, Stamped, Windowed
 
@@ -23,7 +23,7 @@ class _Windows:
     """The parts in common: stream time, when windows close, what is sent on."""
 
     def __init__(
-        self, settings: Settings, start: Start | None, add: Add, *, size_ms: int, grace_ms: int, on_close: bool
+        self, settings: TableSettings, start: Start | None, add: Add, *, size_ms: int, grace_ms: int, on_close: bool
     ) -> None:
         self._settings, self._start, self._add = settings, start, add
         self._size_ms, self._grace_ms, self._on_close = size_ms, grace_ms, on_close
@@ -72,7 +72,9 @@ class _Windows:
 class TimeWindowAggregate(_Windows):
     """An aggregate a key and time window [start, end)."""
 
-    def __init__(self, settings: Settings, start: Start | None, add: Add, *, advance_ms: int, **options: Any) -> None:
+    def __init__(
+        self, settings: TableSettings, start: Start | None, add: Add, *, advance_ms: int, **options: Any
+    ) -> None:
         super().__init__(settings, start, add, **options)
         self._advance_ms = advance_ms
 
@@ -194,7 +196,12 @@ class SessionAggregate(_Windows):
     """An aggregate a key and session: records no further apart than the gap, which is `size_ms` here."""
 
     def __init__(
-        self, settings: Settings, start: Start | None, add: Add, merge: Callable[[Any, Any, Any], Any], **options: Any
+        self,
+        settings: TableSettings,
+        start: Start | None,
+        add: Add,
+        merge: Callable[[Any, Any, Any], Any],
+        **options: Any,
     ) -> None:
         super().__init__(settings, start, add, **options)
         self._merge = merge

@@ -21,7 +21,7 @@ from ottla.spark.session import register_source
 from ottla.streams.difference import shape
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import Topology
-from ottla.streams.layout import Layout, layout
+from ottla.streams.layout import TaskLayout, layout
 from ottla.streams.naming import checked, nearest
 from ottla.streams.on_error import OnError
 from ottla.streams.on_spark.notes import ApplicationNote, BatchNote, Notes
@@ -31,6 +31,7 @@ from ottla.streams.on_spark.rows import COLUMNS
 from ottla.streams.on_spark.stage import Application, Stage
 from ottla.streams.on_spark.tables import Spans
 from ottla.streams.state.files import StateDamaged
+from ottla.streams.stores.disk import MEMORY, check_stores
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -59,10 +60,12 @@ class SparkRun:
     available_now: bool = False
     on_error: OnError = field(default_factory=OnError)
     dead_letter: str | None = None
+    stores: str = MEMORY
 
     def check(self) -> None:
         """TopologyError for a value that is not allowed."""
         checked(self.application_id)
+        check_stores(self.stores)
         for name, value, known in (
             ("delivery", self.delivery, (EXACTLY_ONCE, AT_LEAST_ONCE)),
             ("lateness", self.lateness, (EXACT, WATERMARK)),
@@ -104,7 +107,7 @@ def run_on_spark(
 
 def application_note(
     topology: Topology, application_id: str, kafka: Mapping[str, str]
-) -> tuple[ApplicationNote, Layout]:
+) -> tuple[ApplicationNote, TaskLayout]:
     """The note of an application, and its layout; TopologyError where topics are missing or do not fit."""
     known = cluster(consumer_settings(kafka)).topics()
     if missing := [topic for topic in topology.topics() if topic not in known]:
@@ -136,7 +139,7 @@ class _Job:
         self._application = _pickled(
             Application(
                 self._run, topology, plan, state, dict(settings.kafka), by_time, made, settings.on_error,
-                settings.dead_letter,
+                settings.dead_letter, settings.stores,
             )
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ottla.streams.engine.stateless import Branches, Stateless
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology
-from ottla.streams.layout import Layout
+from ottla.streams.layout import TaskLayout
 
 DONE = 1_000
 """Stands for the level of records that are results."""
@@ -53,7 +53,7 @@ class Plan:
         return (batch - 1, mine[-1]) if batch else None
 
 
-def planned(topology: Topology, layout: Layout) -> Plan:
+def planned(topology: Topology, layout: TaskLayout) -> Plan:
     """The plan of a topology whose tasks and topics are known."""
     level_of = _levels(topology, layout)
     partitions = {topic: layout.tasks[part] for topic, part in layout.part_of.items()}
@@ -70,7 +70,7 @@ def planned(topology: Topology, layout: Layout) -> Plan:
     return Plan(tuple(levels), {t: numbers[at] for t, at in level_of.items()}, layout.part_of, partitions)
 
 
-def _levels(topology: Topology, layout: Layout) -> dict[str, int]:
+def _levels(topology: Topology, layout: TaskLayout) -> dict[str, int]:
     """The level of each topic: behind all that is written to it, and the same for a sub-topology where that can be."""
     sinks = [node for node in topology.nodes.values() if isinstance(node, SinkNode) and node.repartition]
     above = {
@@ -93,7 +93,7 @@ def _levels(topology: Topology, layout: Layout) -> dict[str, int]:
     raise TopologyError("a repartition topic leads back to itself: send what goes around through a topic of your own")
 
 
-def _in_circles(layout: Layout, writers: Mapping[str, set[str]]) -> set[int]:
+def _in_circles(layout: TaskLayout, writers: Mapping[str, set[str]]) -> set[int]:
     """Sub-topologies whose records may come back to them."""
     to: dict[int, set[int]] = {part: set() for part in layout.part_of.values()}
     for topic, sources in writers.items():

@@ -20,7 +20,7 @@ from ottla.rows.kafka_settings import consumer_settings
 from ottla.streams.engine.task import Output, Results, Task
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import SinkNode, Topology
-from ottla.streams.layout import Layout
+from ottla.streams.layout import TaskLayout
 from ottla.streams.letters import letter
 from ottla.streams.on_error import OnError
 from ottla.streams.on_spark.places import open_files
@@ -29,6 +29,7 @@ from ottla.streams.on_spark.rows import SCHEMA, check_places, in_order, inputs, 
 from ottla.streams.on_spark.tables import Spans, WorkerTables
 from ottla.streams.state.files import StateDamaged, Step
 from ottla.streams.state.folder import NOTHING, Kept, StateFolder
+from ottla.streams.stores.disk import database
 from ottla.streams.values import Input
 
 if TYPE_CHECKING:
@@ -50,9 +51,10 @@ class Application:
     state: str
     kafka: Mapping[str, str]
     by_time: bool
-    layout: Layout
+    layout: TaskLayout
     on_error: OnError
     dead_letter: str | None
+    stores: str
 
     @cached_property
     def repartitions(self) -> dict[str, int]:
@@ -124,7 +126,7 @@ class Stage:
             _workers.clear()  # of an earlier run of the driver
             application: Application = cloudpickle.loads(self.application)
             kafka = consumer_settings({**application.kafka, "isolation.level": "read_committed"})
-            _workers[self.run] = _Worker(application, WorkerTables(application.topology, kafka))
+            _workers[self.run] = _Worker(application, WorkerTables(application.topology, kafka, application.stores))
         worker = _workers[self.run]
         if worker.tables.read_to(self.tables):
             worker.tasks.clear()  # they hold the stores from before
@@ -174,7 +176,7 @@ class Stage:
         topology = worker.application.topology
         return Task(
             topology, sub_topologies=parts, loops_back=False, wall_clock_ms=self.now_ms, shared=worker.tables.stores,
-            on_error=worker.application.on_error,
+            on_error=worker.application.on_error, rows=database(worker.application.stores),
         )  # fmt: skip
 
     def _folder(self, worker: _Worker, bucket: tuple[int, int]) -> StateFolder:

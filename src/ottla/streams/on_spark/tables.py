@@ -11,6 +11,7 @@ from ottla.rows.read import read_decoded
 from ottla.streams.engine.task import Task
 from ottla.streams.graph import Topology
 from ottla.streams.stores import Store
+from ottla.streams.stores.disk import database
 from ottla.streams.values import Input, Place
 
 Spans = Mapping[str, Mapping[str, tuple[int, int]]]
@@ -20,8 +21,8 @@ Spans = Mapping[str, Mapping[str, tuple[int, int]]]
 class WorkerTables:
     """Every global table of a topology, kept by this process."""
 
-    def __init__(self, topology: Topology, kafka: KafkaSettings) -> None:
-        self._topology, self._kafka = topology, kafka
+    def __init__(self, topology: Topology, kafka: KafkaSettings, stores: str) -> None:
+        self._topology, self._kafka, self._place = topology, kafka, stores
         self._forget()
 
     @property
@@ -44,7 +45,7 @@ class WorkerTables:
         return anew
 
     def _forget(self) -> None:
-        self._task = Task(self._topology, sub_topologies=())
+        self._task = Task(self._topology, sub_topologies=(), rows=database(self._place))
         self._at: dict[TopicPartition, int] = {}
 
     def _read(self, span: OffsetRange) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -54,33 +55,41 @@ class StateFile:
 
 
 def pack(file: StateFile, stores: Mapping[str, Store]) -> bytes:
-    """The bytes of a file; `stores` are those of the task."""
-    names = list(file.changes)
-    body = _body([_row(at, name, stores, *one) for at, name in enumerate(names) for one in file.changes[name].items()])
+    """The bytes of a delta; `stores` are those of the task."""
+    return _packed(file, {name: entries.items() for name, entries in file.changes.items()}, stores)
+
+
+def snapshot(file: StateFile, stores: Mapping[str, Store]) -> bytes:
+    """The bytes of a file with all entries of the stores, and those of `file`, which has the times."""
+    entries = {name: store.entries() for name, store in stores.items()}
+    return _packed(file, {**entries, **{name: each.items() for name, each in file.changes.items()}}, stores)
+
+
+def _packed(
+    file: StateFile, entries: Mapping[str, Iterable[tuple[EntryKey, Any]]], stores: Mapping[str, Store]
+) -> bytes:
+    names = list(entries)
+    body = _body(_row(at, name, stores, *one) for at, name in enumerate(names) for one in entries[name])
     header = {"step": file.step, "before": file.before, "stores": names, "told": dict(file.told)}
     head = json.dumps(header, separators=(",", ":")).encode()
     rest = struct.pack(">I", len(head)) + head + body
     return MAGIC + _HEAD.pack(zlib.crc32(rest), len(rest)) + rest
 
 
-def unpack(data: bytes, stores: Mapping[str, Store], name: str) -> StateFile:
+class Unpacked(NamedTuple):
+    """A file without its entries, and these in parts, so that memory needs not hold them all."""
+
+    file: StateFile
+    parts: Iterator[Changes]
+
+
+def unpack(data: bytes, stores: Mapping[str, Store], name: str) -> Unpacked:
     """The file of these bytes; StateDamaged, with the file's name, for bytes that were not written so."""
     header, body = _checked(data, name)
-    changes: Changes = {store: {} for store in header["stores"]}
-    if unknown := [store for store in changes if store and store not in stores]:
+    if unknown := [store for store in header["stores"] if store and store not in stores]:
         raise TopologyError(f"the state file {name} holds the store {unknown[0]}, which the topology does not have")
-    with pa.ipc.open_stream(body) as reader:
-        for batch in reader:
-            columns = (batch.column(at).to_pylist() for at in range(4))
-            for at, key, value, timestamp in zip(*columns, strict=True):
-                store = header["stores"][at]
-                if store:
-                    entry_key, entry = from_record(stores[store], key, value, timestamp)
-                else:
-                    entry_key, entry = (key.decode(),), LONG.unpack(value)[0]
-                changes[store][entry_key] = entry
     before = None if header["before"] is None else Step(*header["before"])
-    return StateFile(Step(*header["step"]), before, changes, header["told"])
+    return Unpacked(StateFile(Step(*header["step"]), before, {}, header["told"]), _read(body, header["stores"], stores))
 
 
 def told(data: bytes, name: str) -> dict[str, Any]:
@@ -101,6 +110,21 @@ def _checked(data: bytes, name: str) -> tuple[dict[str, Any], bytes]:
     return json.loads(rest[4 : 4 + size]), rest[4 + size :]
 
 
+def _read(body: bytes, names: Sequence[str], stores: Mapping[str, Store]) -> Iterator[Changes]:
+    with pa.ipc.open_stream(body) as reader:
+        for batch in reader:
+            changes: Changes = {}
+            columns = (batch.column(at).to_pylist() for at in range(4))
+            for at, key, value, timestamp in zip(*columns, strict=True):
+                store = names[at]
+                if store:
+                    entry_key, entry = from_record(stores[store], key, value, timestamp)
+                else:
+                    entry_key, entry = (key.decode(),), LONG.unpack(value)[0]
+                changes.setdefault(store, {})[entry_key] = entry
+            yield changes
+
+
 class _Row(NamedTuple):
     store: int
     key: bytes
@@ -117,7 +141,7 @@ def _row(at: int, name: str, stores: Mapping[str, Store], key: EntryKey, entry: 
 def _body(rows: Iterable[_Row]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, _SCHEMA, options=_OPTIONS) as writer:
-        for part in _parts(list(rows)):
+        for part in _parts(iter(rows)):
             columns = zip(*part, strict=True)
             arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _SCHEMA, strict=True)]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA))
@@ -125,5 +149,6 @@ def _body(rows: Iterable[_Row]) -> bytes:
     return written
 
 
-def _parts(rows: list[_Row], size: int = 65_536) -> Iterator[list[_Row]]:
-    return (rows[at : at + size] for at in range(0, len(rows), size))
+def _parts(rows: Iterator[_Row], size: int = 65_536) -> Iterator[list[_Row]]:
+    while part := list(islice(rows, size)):
+        yield part

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from ottla.streams.state.files import Changes, StateDamaged, StateFile, Step, pack, told, unpack
+from ottla.streams.state.files import Changes, StateDamaged, StateFile, Step, pack, snapshot, told, unpack
 from ottla.streams.stores import Store
 
 KEPT_BATCHES = 100
@@ -72,11 +72,13 @@ class StateFolder:
             if names[each][1]:
                 break
         for name in reversed(chain):
-            file = self._read(name, stores)
+            file, parts = unpack(self._bytes(name), stores, name)
             if file.before is not None and file.before != at.step:
                 raise StateDamaged(f"{name} follows step {file.before}, and step {at.step} was found before it")
-            take(file.changes)
-            count = sum(map(len, file.changes.values()))
+            count = 0
+            for changes in parts:
+                take(changes)
+                count += sum(map(len, changes.values()))
             at = Kept(file.step, dict(file.told), 0 if file.before is None else at.unsaved + count)
         expected = step.batch - 1 if first else step.batch
         if at.step is None and not stores:
@@ -97,9 +99,8 @@ class StateFolder:
         unsaved, live = held.unsaved + count, sum(map(len, stores.values()))
         self._put(step, pack(StateFile(step, held.step, changes, told), stores))
         if unsaved > max(live, LEAST_ENTRIES):
-            whole: Changes = {name: dict(store.entries()) for name, store in stores.items()}
-            whole[""] = {(name,): time for name, time in times.items()}
-            self._files.replace(f"{self._prefix}{step}.snap", pack(StateFile(step, None, whole, told), stores))
+            seen: Changes = {"": {(name,): time for name, time in times.items()}}
+            self._files.replace(f"{self._prefix}{step}.snap", snapshot(StateFile(step, None, seen, told), stores))
             self._clean(step)
             unsaved = 0
         return Kept(step, dict(told), unsaved)
@@ -121,9 +122,6 @@ class StateFolder:
         last = max(names)
         name, _ = names[last]
         return last, told(self._bytes(name), name), sum(entry.bytes for entry in entries)
-
-    def _read(self, name: str, stores: Mapping[str, Store]) -> StateFile:
-        return unpack(self._bytes(name), stores, name)
 
     def _bytes(self, name: str) -> bytes:
         data = self._files.read(name)

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.connect.errors import ConfigException
-from ottla.connect.plugins.capture.envelope import SOURCE, Events
+from ottla.connect.plugins.capture.envelope import POSTGRES, Events
 from ottla.connect.plugins.capture.options import checked
 from ottla.connect.plugins.capture.pgoutput import (
     UNCHANGED,
@@ -36,7 +36,7 @@ class Reading:
         config = GIVEN | {name.replace("_", "."): value for name, value in given.items()}
         options = checked(config)
         begin = 100 if kept is None else kept["lsn_commit"]
-        self.stream = Stream(Shapes(options, config, SOURCE), Events(options, "run"), begin, kept)
+        self.stream = Stream(Shapes(options, config, POSTGRES), Events(options, "run"), begin, kept)
         self.stream.on_relation(relation, NOW, TYPES)
 
     def transaction(self, xid, end_lsn, *changes):
@@ -185,4 +185,4 @@ def test_tables_and_columns_are_chosen_by_patterns_in_any_case():
 ])  # fmt: skip
 def test_an_option_that_cannot_be_used_is_refused(given, said):
     with pytest.raises(ConfigException, match=said):
-        Shapes(checked(GIVEN | given), GIVEN | given, SOURCE)
+        Shapes(checked(GIVEN | given), GIVEN | given, POSTGRES)

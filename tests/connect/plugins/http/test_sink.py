@@ -107,8 +107,8 @@ def test_answers_that_may_pass(status, may_pass):
     [({"http.url": "ftp://h"}, "write http://HOST/PATH"), ({"http.url": "http://h/${kex}"}, "is unknown"),
      ({"http.headers": "X"}, "write NAME: VALUE"), ({"http.url": "http://h/a b"}, "without blanks"),
      ({"http.url": "http://h:x/"}, "Port"), ({"http.auth": "bearer", "http.secret": "a\nb"}, "is no token"),
-      ({"http.auth": "bearer"}, "http.secret alone"),
-     ({"http.secret": "s"}, "none neither")],
+     ({"http.auth": "bearer"}, "http.auth=bearer needs http.secret"),
+     ({"http.secret": "s"}, "http.auth=none has no use for http.secret")],
 )  # fmt: skip
 def test_options_that_make_no_sense_are_refused(options, why):
     with pytest.raises(ConfigException, match=why):
@@ -127,7 +127,7 @@ def test_the_wait_is_the_one_that_the_service_asks_for(service, monkeypatch):
     async def slept(seconds):
         waits.append(seconds)
 
-    monkeypatch.setattr("ottla.connect.plugins.http.sink.asyncio.sleep", slept)
+    monkeypatch.setattr("ottla.connect.plugins.http.requests.asyncio.sleep", slept)
     service.answers = lambda body: (200, {}) if len(service.seen) == 2 else (429, {"Retry-After": "7"})
     put(service, 1)
     assert waits == [7]

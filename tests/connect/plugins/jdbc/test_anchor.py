@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.connect.errors import ConfigException
-from ottla.connect.plugins.jdbc.anchor import Anchor, Progress
+from ottla.connect.plugins.jdbc.anchor import Anchor, RowOffsets
 
 
 def test_an_offset_comes_back_as_the_anchor_that_wrote_it_also_before_1970():
@@ -25,6 +25,6 @@ def test_an_offset_of_another_connector_is_refused():
 
 
 def test_with_a_time_alone_an_offset_passes_a_time_once_all_its_rows_were_read():
-    progress = Progress(Anchor(), by_time_alone=True)
+    progress = RowOffsets(Anchor(), by_time_alone=True)
     assert [progress.row(None, each) for each in (1000, 1000, 2000)] == [None, None, Anchor(None, 1000).offset()]
     assert progress.end() == Anchor(None, 2000).offset()

@@ -1,10 +1,11 @@
-"""The JDBC sink through the contract of connectors, on SQLite and on PostgreSQL."""
+"""The JDBC sink through the contract of connectors, on SQLite, on PostgreSQL and on MariaDB."""
 
 import asyncio
 from decimal import Decimal
 
 import pytest
 from sqlalchemy import text
+from tests.connect.mariadb_server import ask as mariadb_ask
 
 from ottla.connect import data
 from ottla.connect.data import Instant, Struct, struct
@@ -19,10 +20,14 @@ SCHEMA = struct([("id", data.INT64), ("v", data.OPTIONAL_STRING)])
 KEYED = {"pk.mode": "record_key", "pk.fields": "id"}
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
 def url(request, tmp_path):
     if request.param == "sqlite":
         return f"jdbc:sqlite:{tmp_path}/db"
+    if request.param == "mariadb":
+        server = request.getfixturevalue("mariadb")
+        mariadb_ask(server.database(), "DROP DATABASE IF EXISTS written", "CREATE DATABASE written")
+        return server.url("written")
     found = request.getfixturevalue("postgres")
     ask(found, "DROP SCHEMA IF EXISTS public CASCADE", "CREATE SCHEMA public")
     return found
@@ -159,3 +164,29 @@ def test_a_value_that_was_not_changed_leaves_its_column_alone_in_an_upsert(url):
     assert ask(url, "SELECT id, v FROM t ORDER BY id") == [(1, "long"), (2, "x")]
     put(url, rows_of((2, "__debezium_unavailable_value")), **mode, **{"unavailable.value.placeholder": ""})
     assert ask(url, "SELECT v FROM t WHERE id = 2") == [("__debezium_unavailable_value",)]
+
+
+def test_debeziums_types_keep_their_digits_in_mariadb_and_times_beyond_a_day(mariadb):
+    mariadb_ask(mariadb.database(), "DROP DATABASE IF EXISTS written", "CREATE DATABASE written")
+    url = mariadb.url("written")
+    named = [("at", data.INT64.but(name="io.debezium.time.MicroTimestamp")),
+             ("long", data.INT64.but(name="io.debezium.time.MicroTime"))]  # fmt: skip
+    schema = struct([("k", data.BYTES), *named])
+    value = {"k": b"\x00", "at": 1_500_000_000_123_456, "long": -90_000_000_001}
+    put(url, [a_record(1, value, schema=schema)], **{"auto.create": "true", "pk.mode": "record_value",
+        "pk.fields": "k", "insert.mode": "upsert"})  # fmt: skip
+    asked = ask(url, "SELECT HEX(k), CAST(at AS CHAR), CAST(`long` AS CHAR) FROM t")
+    assert asked == [("00", "2017-07-14 02:40:00.123456", "-25:00:00.000001")]
+
+
+def test_a_value_that_does_not_fit_is_refused_where_the_server_would_cut_it_off(mariadb):
+    mariadb_ask(mariadb.database(), "DROP DATABASE IF EXISTS written", "CREATE DATABASE written",
+                "SET GLOBAL sql_mode = ''")  # fmt: skip
+    url = mariadb.url("written")
+    try:
+        ask(url, "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR(3))")
+        with pytest.raises(RefusedRecords, match="Data too long for column 'v'"):
+            put(url, rows_of((1, "abc"), (2, "abcd")))
+        assert ask(url, "SELECT id, v FROM t") == [(1, "abc")]
+    finally:
+        mariadb_ask(mariadb.database(), "SET GLOBAL sql_mode = DEFAULT")

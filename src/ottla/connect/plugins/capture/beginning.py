@@ -41,7 +41,7 @@ def beginning(
         _fitting(slot, slot_name, database)
     if kept is None:
         return Beginning(snapshot=mode not in WITHOUT_SNAPSHOT)
-    if _in_snapshot(kept):
+    if in_snapshot(kept):
         return Beginning(snapshot=True)
     if mode == "always":
         return Beginning(snapshot=True)
@@ -63,7 +63,7 @@ def place_of(kept: Mapping[str, Any]) -> int:
     return found
 
 
-def _in_snapshot(kept: Mapping[str, Any]) -> bool:
+def in_snapshot(kept: Mapping[str, Any]) -> bool:
     """True in the middle of a snapshot. Debezium before 3 wrote `last_snapshot_record`."""
     if not kept.get("snapshot"):
         return False

@@ -1,20 +1,19 @@
-"""The schemas of one table's events, and rows of text as their values. Pure; the form is Debezium's."""
+"""The schemas of one table's events, and rows from the database as their values. Pure; the form is Debezium's."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.connect import data
 from ottla.connect.data import Schema, Struct, Type, struct
 from ottla.connect.errors import ConfigException, DataException
-from ottla.connect.plugins.capture.defaults import default_of
-from ottla.connect.plugins.capture.pgoutput import UNCHANGED, Row, Value
-from ottla.connect.plugins.capture.tables import TEXTS, Column, Selection, Table, adjusted, topic_of
-from ottla.connect.plugins.capture.types import Codec, Read, codec_of
+from ottla.connect.plugins.capture.pgoutput import UNCHANGED, Row
+from ottla.connect.plugins.capture.tables import Column, Selection, Table, adjusted, topic_of
+from ottla.connect.plugins.capture.types import Codec, Read
 
 BLOCK: Final = struct(
     [("id", data.STRING), ("total_order", data.INT64), ("data_collection_order", data.INT64)],
@@ -27,6 +26,21 @@ _MASKS: Final = (
     ("truncate", re.compile(r"column\.truncate\.to\.(\d+)\.chars")),
     ("hash", re.compile(r"column\.mask\.hash\.v2\.([^.]+)\.with\.salt\.(.+)")),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A database, as far as the form of its events depends on it."""
+
+    source: Schema
+    """The schema of `source`."""
+    codec_of: Callable[[Any, int, Mapping[str, Any]], Codec | None]
+    """The codec of a type with its modifier, None for one that Connect has no form for."""
+    default_of: Callable[[Column, Codec], Any]
+    texts: frozenset[str]
+    """The types whose values `column.mask…` changes."""
+    builtin: re.Pattern[str]
+    """The schemas of the server itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +74,10 @@ class _Place:
 class Shapes:
     """Makes the shape of each table by a configuration."""
 
-    def __init__(self, options: Mapping[str, Any], given: Mapping[str, str], source: Schema) -> None:
+    def __init__(self, options: Mapping[str, Any], given: Mapping[str, str], product: Product) -> None:
         """`given` is the whole configuration: the options that name columns have names of any number."""
-        self.options, self.source = options, source
-        self.selection = Selection(options)
+        self.options, self.product = options, product
+        self.selection = Selection(options, product.builtin)
         self._masks = _masks_of(given)
         text = options["unavailable.value.placeholder"]
         self._unavailable = bytes.fromhex(text[4:]) if text.startswith("hex:") else text.encode()
@@ -110,7 +124,7 @@ class Shape:
         pairs = [(adjusted(each.column.name, self._fields), each.schema) for each in self._places]
         self.value = struct(pairs, name=f"{self._name}.Value", optional=True)
         self.envelope = struct(
-            [("before", self.value), ("after", self.value), ("source", shapes.source), ("transaction", BLOCK),
+            [("before", self.value), ("after", self.value), ("source", shapes.product.source), ("transaction", BLOCK),
              ("op", data.STRING), ("ts_ms", _LONG), ("ts_us", _LONG), ("ts_ns", _LONG)],
             name=f"{self._name}.Envelope", version=2,
         )  # fmt: skip
@@ -124,14 +138,18 @@ class Shape:
         for index, column in enumerate(self.table.columns):
             if column.name not in wanted and not shapes.selection.column(self.table, column.name):
                 continue
-            codec = codec_of(column.kind, column.modifier, shapes.options)
+            codec = shapes.product.codec_of(column.kind, column.modifier, shapes.options)
             if codec is None:
                 self.without.append((column.name, column.kind.name))
                 continue
-            mask = shapes.mask(f"{self.table.full_name}.{column.name}") if column.kind.name in TEXTS else None
+            mask = (
+                shapes.mask(f"{self.table.full_name}.{column.name}")
+                if column.kind.name in shapes.product.texts
+                else None
+            )
             if mask is not None:
                 codec = Codec(codec.schema.but(parameters=mask.parameters), mask.apply, codec.zero)
-            schema = _schema(column, codec)
+            schema = _schema(column, codec, shapes.product)
             places.append(_Place(column, codec, schema, codec.reading(schema), shapes.unavailable(codec), index))
         return places
 
@@ -145,7 +163,7 @@ class Shape:
             )
         return [at[each] for each in names]
 
-    def row(self, values: Row, fallback: Row | None = None) -> Struct:
+    def row(self, values: Sequence[Any], fallback: Sequence[Any] | None = None) -> Struct:
         """A whole row of a table. `fallback` is the row before, for values that were not sent again."""
         return Struct(self.value, [self._value(each, values, fallback) for each in self._places])
 
@@ -154,7 +172,7 @@ class Shape:
         found = []
         for place, member in zip(self._places, self.value.members, strict=True):
             text = values[place.index]
-            value = place.read(text) if isinstance(text, str) else None
+            value = None if text is None or text is UNCHANGED else place.read(text)
             if value is None and not member.schema.optional:
                 value = place.codec.zero if member.schema.default is None else member.schema.default
             found.append(value)
@@ -173,11 +191,11 @@ class Shape:
                                 "the table is not its key: set REPLICA IDENTITY FULL")  # fmt: skip
         return False
 
-    def _value(self, place: _Place, values: Row, fallback: Row | None) -> Any:
-        value: Value = values[place.index]
+    def _value(self, place: _Place, values: Sequence[Any], fallback: Sequence[Any] | None) -> Any:
+        value = values[place.index]
         if value is UNCHANGED and fallback is not None:
             value = fallback[place.index]
-        if isinstance(value, str):
+        if value is not None and value is not UNCHANGED:
             return self._read(place, value)
         if value is UNCHANGED and place.unavailable is not None:
             return place.unavailable
@@ -186,7 +204,7 @@ class Shape:
                                     "set REPLICA IDENTITY FULL on the table")  # fmt: skip
         return self._null(place)
 
-    def _read(self, place: _Place, text: str) -> Any:
+    def _read(self, place: _Place, text: Any) -> Any:
         try:
             return place.read(text)
         except (ValueError, ArithmeticError) as fault:
@@ -200,9 +218,9 @@ class Shape:
             raise NullInRequired(place.column.name)
 
 
-def _schema(column: Column, codec: Codec) -> Schema:
+def _schema(column: Column, codec: Codec, product: Product) -> Schema:
     schema = codec.schema.but(optional=column.optional)
-    default = default_of(column.default, codec, column.kind.name)
+    default = product.default_of(column, codec)
     return schema if default is None else schema.but(default=default)
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ottla.connect.data import Struct
 from ottla.connect.errors import DataException
 from ottla.connect.plugins.capture import pgoutput
+from ottla.connect.plugins.capture.changes import RowChange, records_of
 from ottla.connect.plugins.capture.envelope import Events, Offset, Order, Origin
 from ottla.connect.plugins.capture.pgoutput import Begin, Commit, Delete, Insert, Message, Relation, Truncate, Update
 from ottla.connect.plugins.capture.shapes import NullInRequired, Shape, Shapes
@@ -136,11 +138,9 @@ class Stream:
         transaction.lsn = lsn
         if shape is None or skipped:
             return None
-        transaction.total += 1
-        name = shape.table.full_name
-        transaction.counts[name] = transaction.counts.get(name, 0) + 1
         passed = transaction.passed
         if passed is not None and (lsn, transaction.event) <= (passed.lsn, passed.event):
+            self._order(lsn, shape)  # it counts in its transaction
             return None
         begin = transaction.begin
         return {
@@ -155,11 +155,14 @@ class Stream:
         return Origin(commit_us, "false", sequence, xid, lsn, origin)
 
     def _order(self, lsn: int, shape: Shape) -> Order | None:
+        """Count one more event of the transaction: its place there, where that is told."""
+        transaction = self._within()
+        name = shape.table.full_name
+        transaction.total += 1
+        transaction.counts[name] = transaction.counts.get(name, 0) + 1
         if not self._options["provide.transaction.metadata"]:
             return None
-        transaction = self._within()
-        in_table = transaction.counts[shape.table.full_name]
-        return Order(f"{transaction.begin.xid}:{lsn}", transaction.total, in_table)
+        return Order(f"{transaction.begin.xid}:{lsn}", transaction.total, transaction.counts[name])
 
     def _changed(self, lsn: int, change: Insert | Update | Delete, now_us: int) -> list[SourceRecord]:
         try:
@@ -188,34 +191,12 @@ class Stream:
     ) -> list[SourceRecord]:
         before, after = _rows(shape, change)
         begin = self._within().begin
-        at, order = self._at(lsn, begin.xid, begin.commit_us), self._order(lsn, shape)
-        if isinstance(change, Update) and before is not None and after is not None:
-            old, new = shape.key_of(before), shape.key_of(after)
-            if old != new and (change.key is None or shape.knows_key(change.key)):
-                return self._moved(shape, before, after, at, now_us, offset)
         op = {Insert: "c", Update: "u", Delete: "d"}[type(change)]
-        record = self._events.change(shape, op, before, after, at, now_us, offset, order)
-        if op == "d" and self._options["tombstones.on.delete"]:
-            record.source_offset = self.offset  # the deletion is passed when its tombstone is
-            return [record, self._events.tombstone(shape, record.key, offset, ())]
-        return [record]
-
-    def _moved(
-        self, shape: Shape, before: Struct, after: Struct, at: Origin, now_us: int, offset: Offset
-    ) -> list[SourceRecord]:
-        """A changed key is a deletion and a new row."""
-        assert at.lsn is not None
-        transaction = self._within()
-        old, new = shape.key_of(before), shape.key_of(after)
-        to, away = self._events.key_header("newkey", new), self._events.key_header("oldkey", old)
-        order = self._order(at.lsn, shape)
-        records = [self._events.change(shape, "d", before, None, at, now_us, self.offset, order, to)]
-        if self._options["tombstones.on.delete"]:
-            records.append(self._events.tombstone(shape, old, self.offset, to))
-        transaction.total += 1
-        transaction.counts[shape.table.full_name] += 1
-        order = self._order(at.lsn, shape)
-        return [*records, self._events.change(shape, "c", None, after, at, now_us, offset, order, away)]
+        known = not isinstance(change, Update) or change.key is None or shape.knows_key(change.key)
+        made = RowChange(op, before, after, self._at(lsn, begin.xid, begin.commit_us), now_us, known)
+        tombstones = self._options["tombstones.on.delete"]
+        order = partial(self._order, lsn, shape)
+        return records_of(self._events, shape, made, offset, self.offset, order, tombstones=tombstones)
 
     def _truncated(self, lsn: int, change: Truncate, now_us: int) -> list[SourceRecord]:
         records = []

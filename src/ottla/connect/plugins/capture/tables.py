@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.capture.pgoutput import Relation
 from ottla.connect.plugins.capture.types import PgType
 
-_BUILTIN: Final = re.compile(r"pg_.*|information_schema", re.IGNORECASE)
 _NOT_IN_TOPICS: Final = re.compile(r"[^a-zA-Z0-9._-]")
 _NOT_IN_AVRO: Final = re.compile(r"[^a-zA-Z0-9_]")
 TEXTS: Final = frozenset({"text", "varchar", "bpchar", "char", "name", "citext"})
@@ -28,12 +27,19 @@ class TypeEntry:
 UNKNOWN_TYPE: Final = TypeEntry(PgType("unknown"))
 
 
+class Kind(Protocol):
+    """A type of any database."""
+
+    @property
+    def name(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table."""
 
     name: str
-    kind: PgType
+    kind: Kind
     modifier: int = -1
     optional: bool = True
     default: str | None = None
@@ -82,16 +88,17 @@ class Table:
 class Selection:
     """The tables and columns that a configuration captures. Patterns match whole names, in any case."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], builtin: re.Pattern[str]) -> None:
+        """`builtin` matches the schemas of the server itself."""
         self._schemas = _Filter(options, "schema")
         self._tables = _Filter(options, "table")
         self._columns = _Filter(options, "column")
-        self._builtin = options["table.ignore.builtin"]
+        self._builtin = builtin if options["table.ignore.builtin"] else None
         self._keys = _key_columns(options["message.key.columns"])
 
     def table(self, schema: str, name: str) -> bool:
         """True if a table is captured."""
-        if self._builtin and _BUILTIN.fullmatch(schema):
+        if self._builtin is not None and self._builtin.fullmatch(schema):
             return False
         return self._schemas.takes(schema) and self._tables.takes(f"{schema}.{name}")
 

@@ -21,7 +21,7 @@ _VARIABLE: Final = struct(
     [("scale", data.INT32), ("value", data.BYTES)], name="io.debezium.data.VariableScaleDecimal", version=1,
     doc="Variable scaled decimal",
 )  # fmt: skip
-_POINT: Final = struct(
+POINT: Final = struct(
     [("x", data.FLOAT64), ("y", data.FLOAT64), ("wkb", data.BYTES.but(optional=True)),
      ("srid", data.INT32.but(optional=True))],
     name="io.debezium.data.geometry.Point", version=1, doc="Geometry (POINT)",
@@ -64,9 +64,9 @@ def codec_of(kind: PgType, modifier: int, options: Options) -> Codec | None:
         return _array(kind.element, modifier, options)
     if kind.kind == "e":
         allowed = {"allowed": ",".join(kind.labels)}
-        return Codec(_named(Type.STRING, "io.debezium.data.Enum", parameters=allowed), str, "")
+        return Codec(named(Type.STRING, "io.debezium.data.Enum", parameters=allowed), str, "")
     if kind.kind in "rm":
-        return _TEXT
+        return TEXT
     for choose in (_simple, _number, _time, _binary):
         if (found := choose(kind.name, modifier, options)) is not None:
             return found
@@ -75,25 +75,26 @@ def codec_of(kind: PgType, modifier: int, options: Options) -> Codec | None:
     return None
 
 
-def _named(kind: Type, name: str, **parts: Any) -> Schema:
+def named(kind: Type, name: str, **parts: Any) -> Schema:
+    """A schema with a name of Debezium."""
     return Schema(kind, name=name, version=1, **parts)
 
 
-_TEXT: Final = Codec(data.STRING, str, "")
+TEXT: Final = Codec(data.STRING, str, "")
 _SIMPLE: Final = {
     "bool": Codec(data.BOOLEAN, lambda text: text == "t", zero=False),
     "int2": Codec(data.INT16, int, 0), "int4": Codec(data.INT32, int, 0), "int8": Codec(data.INT64, int, 0),
     "oid": Codec(data.INT64, int, 0),
     "float4": Codec(data.FLOAT32, float, 0.0), "float8": Codec(data.FLOAT64, float, 0.0),
     **dict.fromkeys(
-        ("text", "varchar", "bpchar", "char", "name", "citext", "inet", "cidr", "macaddr", "macaddr8"), _TEXT
+        ("text", "varchar", "bpchar", "char", "name", "citext", "inet", "cidr", "macaddr", "macaddr8"), TEXT
     ),
-    "uuid": Codec(_named(Type.STRING, "io.debezium.data.Uuid"), str, "00000000-0000-0000-0000-000000000000"),
-    "json": Codec(_named(Type.STRING, "io.debezium.data.Json"), str, "{}"),
-    "jsonb": Codec(_named(Type.STRING, "io.debezium.data.Json"), str, "{}"),
-    "xml": Codec(_named(Type.STRING, "io.debezium.data.Xml"), str, ""),
-    "tsvector": Codec(_named(Type.STRING, "io.debezium.data.Tsvector"), str, ""),
-    "ltree": Codec(_named(Type.STRING, "io.debezium.data.Ltree"), str, ""),
+    "uuid": Codec(named(Type.STRING, "io.debezium.data.Uuid"), str, "00000000-0000-0000-0000-000000000000"),
+    "json": Codec(named(Type.STRING, "io.debezium.data.Json"), str, "{}"),
+    "jsonb": Codec(named(Type.STRING, "io.debezium.data.Json"), str, "{}"),
+    "xml": Codec(named(Type.STRING, "io.debezium.data.Xml"), str, ""),
+    "tsvector": Codec(named(Type.STRING, "io.debezium.data.Tsvector"), str, ""),
+    "ltree": Codec(named(Type.STRING, "io.debezium.data.Ltree"), str, ""),
 }  # fmt: skip
 
 
@@ -101,17 +102,17 @@ def _simple(name: str, modifier: int, options: Options) -> Codec | None:
     if name == "hstore":
         if options["hstore.handling.mode"] == "map":
             return Codec(data.map_of(data.STRING, data.OPTIONAL_STRING), literals.hstore_of, {})
-        return Codec(_named(Type.STRING, "io.debezium.data.Json"), lambda text: json.dumps(
+        return Codec(named(Type.STRING, "io.debezium.data.Json"), lambda text: json.dumps(
             literals.hstore_of(text), ensure_ascii=False, separators=(",", ":")
         ), "{}")  # fmt: skip
     if name == "point":
-        return Codec(_POINT, _point, Struct(_POINT, [0.0, 0.0, None, None]))
+        return Codec(POINT, _point, Struct(POINT, [0.0, 0.0, None, None]))
     return _SIMPLE.get(name)
 
 
 def _point(text: str) -> Struct:
     x, y = literals.point_of(text)
-    return Struct(_POINT, [x, y, layout.pack("<BIdd", 1, 1, x, y), None])
+    return Struct(POINT, [x, y, layout.pack("<BIdd", 1, 1, x, y), None])
 
 
 def _number(name: str, modifier: int, options: Options) -> Codec | None:
@@ -126,11 +127,18 @@ def _number(name: str, modifier: int, options: Options) -> Codec | None:
 
         read = {"string": lambda text: str(amount(text)), "double": lambda text: float(amount(text))}.get(mode, amount)
         return _decimal(mode, data.decimal(options["money.fraction.digits"]), read)
-    if mode in ("string", "double"):
+    if modifier < 0 and mode in ("string", "double"):
         return _decimal(mode, data.STRING, str if mode == "string" else float)
     if modifier < 0:
         return Codec(_VARIABLE, _variable, _variable("0"))
     precision, scale = (modifier - 4 >> 16) & 0xFFFF, ((modifier - 4 & 0x7FF) ^ 1024) - 1024
+    return decimal_as(mode, precision, scale)
+
+
+def decimal_as(mode: str, precision: int, scale: int) -> Codec:
+    """A number of so many digits in the form of a decimal.handling.mode."""
+    if mode in ("string", "double"):
+        return _decimal(mode, data.STRING, str if mode == "string" else float)
     schema = data.decimal(scale)
     schema = schema.but(parameters={**(schema.parameters or {}), "connect.decimal.precision": str(precision)})
     return _decimal(mode, schema, lambda text: _finite(text).quantize(Decimal(1).scaleb(-scale), context=_EXACT))
@@ -159,13 +167,13 @@ def _time(name: str, modifier: int, options: Options) -> Codec | None:
     digits = modifier if 0 <= modifier <= 6 else 6
     match name:
         case "date":
-            return _DATES.get(mode, _DATE)
+            return date_as(mode)
         case "time":
-            return _TIMES[_precision(mode, digits, times=True)]
+            return time_as(mode, digits, literals.micros_of_day)
         case "timestamp":
-            return _TIMESTAMPS[_precision(mode, digits, times=False)]
+            return timestamp_as(mode, digits)
         case "timetz":
-            return Codec(_named(Type.STRING, "io.debezium.time.ZonedTime"), lambda text: (
+            return Codec(named(Type.STRING, "io.debezium.time.ZonedTime"), lambda text: (
                 literals.iso_time(literals.micros_of_day(text)) + "Z"
             ), "00:00:00Z")  # fmt: skip
         case "timestamptz":
@@ -173,18 +181,31 @@ def _time(name: str, modifier: int, options: Options) -> Codec | None:
             def read(text: str) -> str:
                 return text if text.endswith("infinity") else literals.iso_timestamp(literals.micros_of(text), digits)
 
-            return Codec(
-                _named(Type.STRING, "io.debezium.time.ZonedTimestamp"), read, literals.iso_timestamp(0, digits)
-            )
+            return Codec(named(Type.STRING, "io.debezium.time.ZonedTimestamp"), read, literals.iso_timestamp(0, digits))
         case "interval" if options["interval.handling.mode"] == "string":
-            return Codec(_named(Type.STRING, "io.debezium.time.Interval"), lambda text: (
+            return Codec(named(Type.STRING, "io.debezium.time.Interval"), lambda text: (
                 literals.Interval.of(text).iso()
             ), "P0Y0M0DT0H0M0S")  # fmt: skip
         case "interval":
-            return Codec(_named(Type.INT64, "io.debezium.time.MicroDuration"), lambda text: (
+            return Codec(named(Type.INT64, "io.debezium.time.MicroDuration"), lambda text: (
                 literals.Interval.of(text).average_micros()
             ), 0)  # fmt: skip
     return None
+
+
+def date_as(mode: str) -> Codec:
+    """A date in the form of a time.precision.mode."""
+    return _DATES.get(mode, _DATE)
+
+
+def time_as(mode: str, digits: int, micros: Callable[[str], int]) -> Codec:
+    """A time with so many digits of a fraction, whose text `micros` reads."""
+    return _times(micros)[_precision(mode, digits, times=True)]
+
+
+def timestamp_as(mode: str, digits: int) -> Codec:
+    """A timestamp without a zone, with so many digits of a fraction."""
+    return _TIMESTAMPS[_precision(mode, digits, times=False)]
 
 
 def _precision(mode: str, digits: int, *, times: bool) -> str:
@@ -199,41 +220,46 @@ def _within(bits: int, number: int) -> int:
     return number
 
 
-_DATE: Final = Codec(_named(Type.INT32, "io.debezium.time.Date"), literals.days_of, 0)
+_DATE: Final = Codec(named(Type.INT32, "io.debezium.time.Date"), literals.days_of, 0)
 _DATES: Final = {
     "connect": Codec(data.DATE_SCHEMA, lambda text: Instant(literals.days_of(text) * data.DAY_MS), Instant(0)),
-    "isostring": Codec(_named(Type.STRING, "io.debezium.time.IsoDate"), lambda text: (
+    "isostring": Codec(named(Type.STRING, "io.debezium.time.IsoDate"), lambda text: (
         text if text.endswith("infinity") else literals.iso_date(literals.days_of(text)) + "Z"
     ), "1970-01-01Z"),
 }  # fmt: skip
-_TIMES: Final = {
-    "milliseconds": Codec(_named(Type.INT32, "io.debezium.time.Time"), lambda text: (
-        literals.micros_of_day(text) // 1000
-    ), 0),
-    "microseconds": Codec(_named(Type.INT64, "io.debezium.time.MicroTime"), literals.micros_of_day, 0),
-    "nanoseconds": Codec(_named(Type.INT64, "io.debezium.time.NanoTime"), lambda text: (
-        literals.micros_of_day(text) * 1000
-    ), 0),
-    "connect": Codec(data.TIME_SCHEMA, lambda text: Instant(literals.micros_of_day(text) // 1000), Instant(0)),
-    "isostring": Codec(_named(Type.STRING, "io.debezium.time.IsoTime"), lambda text: (
-        literals.iso_time(literals.micros_of_day(text)) + "Z"
-    ), "00:00:00Z"),
-}  # fmt: skip
 _TIMESTAMPS: Final = {
-    "milliseconds": Codec(_named(Type.INT64, "io.debezium.time.Timestamp"), lambda text: (
+    "milliseconds": Codec(named(Type.INT64, "io.debezium.time.Timestamp"), lambda text: (
         literals.micros_of(text) // 1000
     ), 0),
-    "microseconds": Codec(_named(Type.INT64, "io.debezium.time.MicroTimestamp"), lambda text: (
+    "microseconds": Codec(named(Type.INT64, "io.debezium.time.MicroTimestamp"), lambda text: (
         _within(64, literals.micros_of(text))
     ), 0),
-    "nanoseconds": Codec(_named(Type.INT64, "io.debezium.time.NanoTimestamp"), lambda text: (
+    "nanoseconds": Codec(named(Type.INT64, "io.debezium.time.NanoTimestamp"), lambda text: (
         _within(64, literals.micros_of(text) * 1000)
     ), 0),
     "connect": Codec(data.TIMESTAMP_SCHEMA, lambda text: Instant(literals.micros_of(text) // 1000), Instant(0)),
-    "isostring": Codec(_named(Type.STRING, "io.debezium.time.IsoTimestamp"), lambda text: (
+    "isostring": Codec(named(Type.STRING, "io.debezium.time.IsoTimestamp"), lambda text: (
         text if text.endswith("infinity") else literals.iso_timestamp(literals.micros_of(text))
     ), "1970-01-01T00:00:00Z"),
 }  # fmt: skip
+
+
+def _times(micros: Callable[[str], int]) -> Mapping[str, Codec]:
+    def of_one_day(text: str) -> int:
+        found = micros(text)
+        if not 0 <= found <= literals.DAY_US:
+            raise ValueError(f"{text} is no time of one day: set time.precision.mode=microseconds")
+        return found
+
+    return {
+        "milliseconds": Codec(named(Type.INT32, "io.debezium.time.Time"), lambda text: micros(text) // 1000, 0),
+        "microseconds": Codec(named(Type.INT64, "io.debezium.time.MicroTime"), micros, 0),
+        "nanoseconds": Codec(named(Type.INT64, "io.debezium.time.NanoTime"), lambda text: micros(text) * 1000, 0),
+        "connect": Codec(data.TIME_SCHEMA, lambda text: Instant(of_one_day(text) // 1000), Instant(0)),
+        "isostring": Codec(named(Type.STRING, "io.debezium.time.IsoTime"), lambda text: (
+            literals.iso_time(of_one_day(text)) + "Z"
+        ), "00:00:00Z"),
+    }  # fmt: skip
 
 
 def _binary(name: str, modifier: int, options: Options) -> Codec | None:
@@ -243,7 +269,7 @@ def _binary(name: str, modifier: int, options: Options) -> Codec | None:
         return Codec(data.BOOLEAN, lambda text: text == "1", zero=False)
     if name in ("bit", "varbit"):
         length = {"length": str(modifier if modifier >= 0 else 2**31 - 1)}
-        return Codec(_named(Type.BYTES, "io.debezium.data.Bits", parameters=length), literals.bits_of, b"")
+        return Codec(named(Type.BYTES, "io.debezium.data.Bits", parameters=length), literals.bits_of, b"")
     return None
 
 

@@ -13,7 +13,7 @@ from ottla.cli.faults import BadInput
 from ottla.cli.input.detect import AVRO, CSV, JSON_LINES, LINES, PARQUET, TITLES
 from ottla.cli.input.lines import CsvRows, json_object, numbered_lines
 from ottla.cli.input.rows import plain
-from ottla.cli.input.sources import Source
+from ottla.cli.input.sources import InputSource
 from ottla.connect import data
 from ottla.connect.data import Schema, Struct
 from ottla.connect.errors import DataException
@@ -43,7 +43,7 @@ def items(path: str, options: Mapping[str, Any]) -> Generator[Item]:
     if kind == MAIL:
         yield from _mail(_whole(path, options["whole.max.bytes"]), path, options)
         return
-    with closing(Source(path)) as source:
+    with closing(InputSource(path)) as source:
         yield from _READERS[kind](source, options)
 
 
@@ -63,7 +63,7 @@ def _mail(content: bytes, path: str, options: Mapping[str, Any]) -> Iterator[Ite
         yield _refused(content, f"{path}: {fault}")
 
 
-def _lines(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
+def _lines(source: InputSource, options: Mapping[str, Any]) -> Iterator[Item]:
     for block in numbered_lines(source):
         for number, line in block:
             try:
@@ -72,7 +72,7 @@ def _lines(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
                 yield _refused(line, f"{source.name}, line {number} is not UTF-8: {fault}")
 
 
-def _objects(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
+def _objects(source: InputSource, options: Mapping[str, Any]) -> Iterator[Item]:
     for block in numbered_lines(source):
         for number, line in block:
             if not line.strip():
@@ -98,7 +98,7 @@ def exact(value: Any, place: str) -> Any:
     return value
 
 
-def _csv(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
+def _csv(source: InputSource, options: Mapping[str, Any]) -> Iterator[Item]:
     rows = CsvRows(source, options["csv.delimiter"])
     schema: Schema | None = None
     for found in rows.each():
@@ -110,7 +110,7 @@ def _csv(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
         yield Item(Struct(schema, list(found.fields.values())), schema)
 
 
-def _file(source: Source, options: Mapping[str, Any]) -> Iterator[Item]:
+def _file(source: InputSource, options: Mapping[str, Any]) -> Iterator[Item]:
     """The rows of a file of Avro or Parquet: days, times and decimals become text, bytes Base64."""
     kind = options["format"]
     files = extra(TITLES[kind])
@@ -131,7 +131,7 @@ def _refused(text: bytes | str, reason: str) -> Item:
     return Item(text, fault=DataException(reason))
 
 
-_READERS: Final[Mapping[str, Callable[[Source, Mapping[str, Any]], Iterator[Item]]]] = {
+_READERS: Final[Mapping[str, Callable[[InputSource, Mapping[str, Any]], Iterator[Item]]]] = {
     LINES: _lines, JSON_LINES: _objects, CSV: _csv, AVRO: _file, PARQUET: _file,
 }  # fmt: skip
 FORMATS: Final = (*_READERS, WHOLE, MAIL)

@@ -15,7 +15,7 @@ from ottla.connect.checks import between, non_empty_text
 from ottla.connect.config_def import Importance, Option, Password, Type
 from ottla.connect.errors import ConfigException, RetriableException
 from ottla.connect.plugins.base import OffsetReader, SourceTask
-from ottla.connect.plugins.listening import Ended, Full, Inbox
+from ottla.connect.plugins.listening import Full, Inbox, TaskEnded
 from ottla.connect.records import SourceRecord
 from ottla.web.exchange import HttpError, Request, Response
 from ottla.web.limits import Limits
@@ -108,7 +108,7 @@ class ListenerTask(SourceTask):
             await asyncio.wait_for(asyncio.shield(safe), self.options["ack.timeout.ms"] / 1000)
         except Full:
             raise HttpError(429, "HTTP 429 Too Many Requests: send it again later", headers=_LATER) from None
-        except (TimeoutError, Ended):
+        except (TimeoutError, TaskEnded):
             raise HttpError(503, "HTTP 503 Service Unavailable: send it again", headers=_LATER) from None
         return self.answer(request, records)
 

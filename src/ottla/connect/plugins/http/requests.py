@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
+from ottla.connect.errors import RetriableException
+
 _OF_ALL = frozenset({401, 403})
 """Answers about the options of the connector rather than about a record."""
 _SHOWN_BYTES = 300
+log = logging.getLogger("ottla.connect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,23 @@ class Service:
     def close(self) -> None:
         """End the connection."""
         self._connection.close()
+
+
+class Waits:
+    """The waits before one request is sent again: each is twice the one before, up to a limit."""
+
+    def __init__(self, retries: int, first_ms: int, most_ms: int) -> None:
+        self.left = retries
+        self._next_ms, self._most_ms = first_ms, most_ms
+
+    async def again(self, why: str, at_least_ms: int) -> None:
+        """Wait, at least as long as the service asks for; RetriableException if no attempt is left."""
+        if not self.left:
+            raise RetriableException(why)
+        wait_ms = max(min(self._next_ms, self._most_ms), at_least_ms)
+        log.warning("%s; sending again in %d ms", why, wait_ms)
+        await asyncio.sleep(wait_ms / 1000)
+        self.left, self._next_ms = self.left - 1, self._next_ms * 2
 
 
 def _meaning(found: http.client.HTTPResponse, content: bytes) -> Answer:

@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import logging
 import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
-from urllib.parse import quote, urlsplit
+from typing import Any, Final
+from urllib.parse import quote
 
 from ottla.connect.checks import between, one_of, understood
-from ottla.connect.config_def import ConfigDef, Importance, Option, Password, Type
+from ottla.connect.config_def import ConfigDef, Importance, Option, Type
 from ottla.connect.converters.json import JsonConverter
-from ottla.connect.errors import ConfigException, ConnectException, DataException, RetriableException
+from ottla.connect.errors import ConnectException, DataException
 from ottla.connect.java.text import text
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, RefusedRecords, SinkConnector, SinkTask
-from ottla.connect.plugins.http.requests import Answer, Service
+from ottla.connect.plugins.http.asking import SERVICE_OPTIONS, Asking, check_address, check_authorization
+from ottla.connect.plugins.http.requests import Answer, Waits
 from ottla.connect.records import SinkRecord
 
-T = TypeVar("T")
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _VARIABLE: Final = re.compile(r"\$\{([^}]*)\}")
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-log = logging.getLogger("ottla.connect")
 
 
 def _url(address: str) -> None:
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or "$" in parts.netloc or "@" in parts.netloc:
-        raise ValueError("write http://HOST/PATH or https://HOST/PATH; the host has no variable and no password")
-    if not is_plain(address) or " " in address or "#" in address:
-        raise ValueError("an address is ASCII without blanks and without #: write others as %XX")
-    _ = parts.port  # raises ValueError unless it is a number
+    check_address(address)
     if strange := [each for each in _VARIABLE.findall(address) if each not in ("topic", "key")]:
         raise ValueError(f"${{{strange[0]}}} is unknown: there are ${{topic}} and ${{key}}")
-
-
-def header_list(name: str, value: Any) -> None:
-    """The option is a list of headers."""
-    for each in value or ():
-        header, colon, content = each.partition(":")
-        if not colon or not _TOKEN.fullmatch(header) or not is_plain(content):
-            raise ConfigException.of(name, "[hidden]", "write NAME: VALUE in ASCII, with commas between")
-
-
-def is_plain(content: str) -> bool:
-    """True for printable ASCII, which a header can hold."""
-    return content.isascii() and content.isprintable()
 
 
 class HttpSinkConnector(SinkConnector):
@@ -64,13 +40,10 @@ class HttpSinkConnector(SinkConnector):
         Option("http.method", Type.STRING, "POST", _HIGH, "POST or PUT.", one_of("POST", "PUT")),
         Option("batch.size", Type.INT, 0, _HIGH, "0: each record is a request. More: requests are JSON arrays of so "
                "many values at most.", between(0)),
-        Option("http.headers", Type.LIST, [], _MEDIUM, "Headers of all requests, as NAME: VALUE.", header_list),
         Option("http.auth", Type.STRING, "none", _MEDIUM, "How the task shows who it is.",
                one_of("none", "basic", "bearer")),
-        Option("http.user", Type.STRING, None, _MEDIUM, "The user of http.auth=basic."),
+        *SERVICE_OPTIONS,
         Option("http.secret", Type.PASSWORD, None, _MEDIUM, "The password of basic, the token of bearer."),
-        Option("http.timeout.ms", Type.INT, 30_000, _MEDIUM, "The longest wait for a connection or an answer.",
-               between(1)),
         Option("max.retries", Type.INT, 10, _MEDIUM, "How often a request that may pass is sent again.", between(0)),
         Option("retry.backoff.ms", Type.INT, 1000, _MEDIUM, "The wait before the first repetition; it doubles.",
                between(0)),
@@ -94,11 +67,7 @@ class HttpSinkConnector(SinkConnector):
 
 def _checked(config: Config) -> dict[str, Any]:
     options = HttpSinkConnector.OPTIONS.parse(config)
-    wanted = {"none": (False, False), "basic": (True, True), "bearer": (False, True)}[options["http.auth"]]
-    if wanted != (options["http.user"] is not None, options["http.secret"] is not None):
-        raise ConfigException("http.auth=basic needs http.user and http.secret, bearer http.secret alone, none neither")
-    if options["http.auth"] == "bearer" and not is_plain(options["http.secret"].value):
-        raise ConfigException("http.secret is no token: a token is printable ASCII without line ends")
+    check_authorization(options)
     return options
 
 
@@ -107,13 +76,9 @@ class HttpSinkTask(SinkTask):
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="http")
-        self._service = Service(options["http.url"], options["http.timeout.ms"] / 1000)
+        self._asking = Asking(options["http.url"], options, {"Content-Type": "application/json"})
+        self._service = self._asking.service
         self._converter = JsonConverter({"schemas.enable": "false", "converter.type": "value"})
-        self._headers = {"Content-Type": "application/json"} | authorization(options)
-        for each in options["http.headers"]:
-            name, _, content = each.partition(":")
-            self._headers[name] = content.strip()
 
     async def put(self, records: list[SinkRecord]) -> None:
         """Send records in their order. A refused record costs itself alone."""
@@ -131,8 +96,7 @@ class HttpSinkTask(SinkTask):
 
     async def close(self) -> None:
         """End the connection, once a request in progress has ended."""
-        await self._apart(self._service.close)
-        self._thread.shutdown()
+        await self._asking.close()
 
     async def _send(
         self, batch: Sequence[tuple[SinkRecord, str, bytes]], refused: list[tuple[SinkRecord, Exception]]
@@ -140,22 +104,14 @@ class HttpSinkTask(SinkTask):
         """Send one request until it is taken or refused. Requests before it are not sent again."""
         bodies = [body for _, _, body in batch]
         body = b"[" + b",".join(bodies) + b"]" if self._options["batch.size"] else bodies[0]
-        wait = self._options["retry.backoff.ms"]
-        for left in range(self._options["max.retries"], -1, -1):
-            answer = await self._apart(
-                partial(self._service.ask, self._options["http.method"], batch[0][1], body, self._headers)
-            )
-            if answer.taken:
-                return
+        options = self._options
+        waits = Waits(options["max.retries"], options["retry.backoff.ms"], options["retry.backoff.max.ms"])
+        ask = partial(self._service.ask, options["http.method"], batch[0][1], body, self._asking.headers)
+        while not (answer := await self._asking.apart(ask)).taken:
             if not answer.may_pass:
                 await self._refuse(answer, batch, refused)
                 return
-            if not left:
-                raise RetriableException(f"{self._service.name}: {answer.reason}")
-            this = max(min(wait, self._options["retry.backoff.max.ms"]), answer.retry_after_ms)
-            log.warning("%s: %s; sending the request again in %d ms", self._service.name, answer.reason, this)
-            await asyncio.sleep(this / 1000)
-            wait *= 2
+            await waits.again(f"{self._service.name}: {answer.reason}", answer.retry_after_ms)
 
     async def _refuse(
         self,
@@ -192,9 +148,6 @@ class HttpSinkTask(SinkTask):
         assert made is not None, "only null has no bytes"
         return made
 
-    async def _apart(self, ask: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, ask)
-
 
 def parted(ready: Sequence[tuple[SinkRecord, str, bytes]], most: int) -> list[list[tuple[SinkRecord, str, bytes]]]:
     """The records of each request: neighbours with one target, at most so many; one if `most` is 0."""
@@ -205,14 +158,3 @@ def parted(ready: Sequence[tuple[SinkRecord, str, bytes]], most: int) -> list[li
         else:
             found.append([each])
     return found
-
-
-def authorization(options: dict[str, Any]) -> dict[str, str]:
-    """The header that shows who asks."""
-    secret: Password | None = options["http.secret"]
-    if secret is None:
-        return {}
-    if options["http.auth"] == "bearer":
-        return {"Authorization": f"Bearer {secret.value}"}
-    pair = f"{options['http.user']}:{secret.value}".encode()
-    return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from ottla.connect import data
 from ottla.connect.checks import between, non_empty_text, one_of, understood
-from ottla.connect.config_def import ConfigDef, Importance, Option, Password, Type
+from ottla.connect.config_def import ConfigDef, Importance, Option, Type
 from ottla.connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, SourceConnector, SourceOffset, SourcePartition, SourceTask
 from ottla.connect.plugins.directory.content import exact
+from ottla.connect.plugins.http.asking import SERVICE_OPTIONS, Asking, check_address, check_authorization, header_list
 from ottla.connect.plugins.http.pages import (
     ByField,
     ByPage,
@@ -28,13 +28,11 @@ from ottla.connect.plugins.http.pages import (
     is_offset,
     same_origin,
 )
-from ottla.connect.plugins.http.requests import Fetched, Service
-from ottla.connect.plugins.http.sink import authorization, header_list, is_plain
+from ottla.connect.plugins.http.requests import Fetched
 from ottla.connect.plugins.http.webhook import pointer
 from ottla.connect.plugins.polling import PollingSource, PollingTask, Position
 from ottla.connect.records import SourceRecord
 
-T = TypeVar("T")
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _VARIABLE: Final = "${offset}"
 _MOST_PAGES: Final = 100
@@ -42,12 +40,7 @@ _MOST_PAGES: Final = 100
 
 
 def _url(address: str) -> None:
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or "$" in parts.netloc or "@" in parts.netloc:
-        raise ValueError("write http://HOST/PATH or https://HOST/PATH; the host has no variable and no password")
-    if not is_plain(address) or " " in address or "#" in address:
-        raise ValueError("an address is ASCII without blanks and without #: write others as %XX")
-    _ = parts.port  # raises ValueError unless it is a number
+    check_address(address)
     if "$" in address.replace(_VARIABLE, ""):
         raise ValueError("the only variable is ${offset}")
 
@@ -72,14 +65,11 @@ class HttpSourceConnector(SourceConnector):
         Option("offset.header", Type.STRING, None, _MEDIUM, "With header: the header of the next offset."),
         Option("offset.initial", Type.STRING, "", _MEDIUM, "What ${offset} is at first."),
         Option("key.pointer", Type.STRING, None, _MEDIUM, "Where a record's key is in it.", pointer),
-        Option("http.headers", Type.LIST, [], _MEDIUM, "Headers of all requests, as NAME: VALUE.", header_list),
         Option("http.auth", Type.STRING, "none", _MEDIUM, "How the task shows who it is.",
                one_of("none", "basic", "bearer", "header")),
-        Option("http.user", Type.STRING, None, _MEDIUM, "The user of http.auth=basic."),
+        *SERVICE_OPTIONS,
         Option("http.secret", Type.PASSWORD, None, _MEDIUM, "The password, the token, or the value of the header."),
         Option("http.auth.header", Type.STRING, None, _MEDIUM, "The header of http.auth=header, such as X-Api-Key."),
-        Option("http.timeout.ms", Type.INT, 30_000, _MEDIUM, "The longest wait for a connection or an answer.",
-               between(1)),
         Option("http.max.bytes", Type.INT, 16 << 20, _LOW, "The longest answer.", between(1)),
         Option("max.retries", Type.INT, 10, _MEDIUM, "How often in a row a request may fail.", between(0)),
     )  # fmt: skip
@@ -123,16 +113,9 @@ def _checked(config: Config) -> tuple[dict[str, Any], Paging]:
         raise ConfigException(f"offset.mode={mode} needs ${{offset}} in http.url, such as ?since=${{offset}}")
     if mode == "version" and has_variable:
         raise ConfigException("offset.mode=version has no ${offset}: set another mode, or take it out of http.url")
-    needs = {"none": "", "basic": "us", "bearer": "s", "header": "sh"}[options["http.auth"]]
-    for name, letter in (("http.user", "u"), ("http.secret", "s"), ("http.auth.header", "h")):
-        if (letter in needs) != (options[name] is not None):
-            verb = "needs" if letter in needs else "has no use for"
-            raise ConfigException(f"http.auth={options['http.auth']} {verb} {name}")
+    check_authorization(options)
     if options["http.auth.header"] is not None:
         header_list("http.auth.header", [f"{options['http.auth.header']}: value"])
-    secret: Password | None = options["http.secret"]
-    if secret is not None and not is_plain(secret.value):
-        raise ConfigException("http.secret is printable ASCII without line ends")
     if mode == "field":
         return options, ByField(Pointer(options["offset.pointer"]), options["offset.initial"])
     if mode == "version":
@@ -145,14 +128,11 @@ class HttpSource(PollingSource):
 
     def __init__(self, options: dict[str, Any], paging: Paging) -> None:
         self._options, self._paging = options, paging
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="http")
-        self._service = Service(options["http.url"].replace(_VARIABLE, ""), options["http.timeout.ms"] / 1000)
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        self._asking = Asking(options["http.url"].replace(_VARIABLE, ""), options, headers)
+        self._service = self._asking.service
         self._ahead: tuple[SourceOffset | None, SourceOffset | None] = (None, None)
         """The last offset of a record, and the one behind it that pages without news have led to."""
-        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"} | self._authorization()
-        for each in options["http.headers"]:
-            name, _, content = each.partition(":")
-            self._headers[name] = content.strip()
 
     async def partitions(self) -> Collection[SourcePartition]:
         """The address is the only one."""
@@ -183,8 +163,7 @@ class HttpSource(PollingSource):
 
     async def close(self) -> None:
         """End the connection, once a request in progress has ended."""
-        await self._apart(self._service.close)
-        self._thread.shutdown()
+        await self._asking.close()
 
     async def _page(self, offset: SourceOffset | None) -> Page | None:
         ask = self._paging.ask(offset)
@@ -193,8 +172,9 @@ class HttpSource(PollingSource):
             raise ConnectException(f"the next page is at {url}, another server than http.url: set http.url to that one")
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        headers = {**self._headers, **ask.headers}
-        fetched = await self._apart(partial(self._service.fetch, target, headers, self._options["http.max.bytes"]))
+        headers = {**self._asking.headers, **ask.headers}
+        fetch = partial(self._service.fetch, target, headers, self._options["http.max.bytes"])
+        fetched = await self._asking.apart(fetch)
         if fetched.answer.status == 304:
             return None
         await self._require(fetched)
@@ -224,11 +204,3 @@ class HttpSource(PollingSource):
         except DataException as fault:
             made.value, made.fault = json.dumps(item, default=str), fault
         return made
-
-    def _authorization(self) -> dict[str, str]:
-        if self._options["http.auth"] == "header":
-            return {self._options["http.auth.header"]: self._options["http.secret"].value}
-        return authorization(self._options)
-
-    async def _apart(self, ask: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, ask)

@@ -55,7 +55,7 @@ def _whole(offset: Mapping[str, Any], name: str) -> int | None:
         raise ConfigException(f"The value for the {name!r} key in an offset is a whole number, not {value!r}") from None
 
 
-class Progress:
+class RowOffsets:
     """Gives each row the offset to keep with it.
 
     With a time alone, rows of one time can only be repeated as a whole. So a row's offset is the time before, until

@@ -23,10 +23,19 @@ _PARAMETERS: Final = {
     "mariadb": {"connectTimeout": "connect_timeout", "characterEncoding": "charset"},
 }  # fmt: skip
 """Parameters of Java's drivers that the Python drivers know by another name."""
+MYSQL: Final = ("mysql", "mariadb")
+"""The names of SQLAlchemy for the two products with one language."""
+_SESSIONS: Final = {
+    "postgresql": "SET TIME ZONE 'UTC'",
+    # Without a strict mode the server cuts values off that do not fit, and says nothing.
+    **dict.fromkeys(MYSQL, "SET time_zone = '+00:00', sql_mode = CONCAT_WS(',', @@sql_mode, 'STRICT_ALL_TABLES')"),
+}
+_OF_RECORD: Final = frozenset({1292, 1411, 1644, 3140, 3156, 3819, 4025, 4038, 4078, 4161})
+"""Codes of MariaDB and MySQL for bad values. PyMySQL calls them operational, as a lost connection."""
 
 
 def engine_of(options: dict[str, Any]) -> Engine:
-    """An engine whose sessions count time in UTC."""
+    """An engine whose sessions count time in UTC, and refuse values that do not fit."""
     try:
         from sqlalchemy import create_engine, event
     except ImportError:
@@ -35,8 +44,7 @@ def engine_of(options: dict[str, Any]) -> Engine:
     # The source needs a snapshot for each statement: see horizon.py. A database may have another default.
     more = {"isolation_level": "READ COMMITTED"} if url.get_backend_name() == "postgresql" else {}
     engine = create_engine(url, pool_pre_ping=True, **more)
-    in_utc = {"postgresql": "SET TIME ZONE 'UTC'", "mysql": "SET time_zone = '+00:00'"}
-    statement = in_utc.get(engine.dialect.name.replace("mariadb", "mysql"))
+    statement = _SESSIONS.get(engine.dialect.name)
     if statement is not None:
 
         @event.listens_for(engine, "connect")
@@ -105,6 +113,8 @@ def may_pass(error: SQLAlchemyError) -> bool:
     from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
     if not isinstance(error, DBAPIError):
+        return False
+    if error.orig is not None and error.orig.args and error.orig.args[0] in _OF_RECORD:
         return False
     return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
 

@@ -55,9 +55,10 @@ SOURCE: Final = ConfigDef(
     Option("table.include.list", Type.LIST, [], _MEDIUM, "Regular expressions of tables to read.", _patterns),
     Option("table.exclude.list", Type.LIST, [], _MEDIUM, "Regular expressions of tables to leave out.", _patterns),
     Option("table.types", Type.LIST, ["TABLE"], _LOW, "TABLE, VIEW or both."),
-    Option("catalog.pattern", Type.STRING, None, _MEDIUM, "The database of MySQL whose tables are read."),
+    Option("catalog.pattern", Type.STRING, None, _MEDIUM, "The database of MariaDB whose tables are read."),
     Option("schema.pattern", Type.STRING, None, _HIGH, "The schemas whose tables are read; % and _ as in LIKE."),
-    Option("query", Type.STRING, "", _MEDIUM, "Read this query instead of tables."),
+    Option("query", Type.STRING, "", _MEDIUM, "Read this query instead of tables. Its rows are taken "
+           "as those of a table: with a mode other than bulk, a WHERE by its columns is added."),
     Option("poll.interval.ms", Type.INT, 5000, _HIGH, "The time between two polls of a table.", between(1)),
     Option("batch.max.rows", Type.INT, 100, _LOW, "The most rows taken at once.", between(1)),
     Option("numeric.mapping", Type.STRING, "none", _LOW, "The type of NUMERIC.",

@@ -1,4 +1,4 @@
-"""The polls of one table: which rows are new, and their records. All of it blocks, in the task's own thread."""
+"""The polls of one table or query: which rows are new, and their records. All blocks, in the task's own thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sqlalchemy import (
     Engine,
     Select,
     String,
-    Table,
     and_,
     func,
     literal,
@@ -27,34 +26,34 @@ from sqlalchemy import (
 from sqlalchemy import types as sql
 from sqlalchemy.exc import SQLAlchemyError
 
+from ottla.config.option import nearest
 from ottla.connect.data import Schema, Struct, struct
 from ottla.connect.errors import ConfigException
-from ottla.connect.plugins.jdbc.anchor import Anchor, Progress
-from ottla.connect.plugins.jdbc.columns import datetime_of, micros_of, read_as
+from ottla.connect.plugins.jdbc.anchor import Anchor, RowOffsets
+from ottla.connect.plugins.jdbc.columns import as_driven, datetime_of, micros_of, read_as, zone_of
 from ottla.connect.plugins.jdbc.database import clock_of
 from ottla.connect.plugins.jdbc.horizon import Horizon
+from ottla.connect.plugins.jdbc.reading import Readable
 from ottla.connect.records import SourceRecord
 
 
 class Poller:
-    """Reads one table, batch after batch and poll after poll."""
+    """Reads one table or query, batch after batch and poll after poll."""
 
-    def __init__(self, engine: Engine, table: Table, name: str, options: Mapping[str, Any], kept: Any) -> None:
-        self._engine, self._table, self._options = engine, table, options
+    def __init__(self, engine: Engine, source: Readable, options: Mapping[str, Any], kept: Any) -> None:
+        self._engine, self._source, self._options = engine, source, options
         self._dialect = engine.dialect.name
         self._zone = ZoneInfo(options["db.timezone"])
-        self._topic = options["topic.prefix"] + table.name
-        self._partition = {"protocol": "1", "table": name}
         mode = options["mode"]
-        self._id = _incrementing(table, options) if "incrementing" in mode else None
-        self._times = [_column(table, each, options) for each in options["timestamp.column.name"]] \
+        self._id = _incrementing(source, options) if "incrementing" in mode else None
+        self._times = [_column(source, each, options) for each in options["timestamp.column.name"]] \
             if "timestamp" in mode else []  # fmt: skip
         self._by_time = bool(self._times)
         anchor = Anchor.of(kept)
         if kept is None and self._by_time and options["timestamp.initial"] is not None:
             anchor = Anchor(None, options["timestamp.initial"] * 1000)
-        self._progress = Progress(anchor, by_time_alone=self._by_time and self._id is None)
-        self._horizon = Horizon(name) if self._dialect == "postgresql" and mode != "bulk" else None
+        self._progress = RowOffsets(anchor, by_time_alone=self._by_time and self._id is None)
+        self._horizon = Horizon(source.name) if self._dialect == "postgresql" and mode != "bulk" else None
         self._schema, self._converts = self._columns()
         self._open: tuple[Connection, CursorResult[Any]] | None = None
         self.due = 0.0
@@ -101,7 +100,7 @@ class Poller:
 
     def _statement(self, connection: Connection) -> Select[Any] | None:
         """The rows of a poll in their order, None where none can be read yet."""
-        found = select(*self._table.columns)
+        found = select(*map(as_driven, self._source.rows.columns))
         bound: Any
         if self._by_time:
             bound = self._clock(connection)
@@ -146,7 +145,7 @@ class Poller:
 
     def _bound(self, micros: int) -> ColumnElement[Any]:
         kind = self._times[0].type
-        value = datetime_of(micros, self._zone, aware=bool(getattr(kind, "timezone", False)))
+        value = datetime_of(micros, zone_of(kind, self._zone), aware=bool(getattr(kind, "timezone", False)))
         if self._dialect == "sqlite":
             return literal(value.isoformat(sep=" ", timespec="milliseconds"), String())
         return literal(value, kind)
@@ -157,53 +156,56 @@ class Poller:
                 each.type, each.name, self._dialect, numbers=self._options["numeric.mapping"],
                 grain=self._options["timestamp.granularity"], db_zone=self._zone,
             )
-            for each in self._table.columns
+            for each in self._source.columns.columns
         ]  # fmt: skip
         fields = [
             (column.name, schema.but(optional=True) if column.nullable else schema)
-            for column, (schema, _) in zip(self._table.columns, read, strict=True)
+            for column, (schema, _) in zip(self._source.columns.columns, read, strict=True)
         ]
-        return struct(fields, name=self._table.name), [convert for _, convert in read]
+        return struct(fields, name=self._source.schema_name), [convert for _, convert in read]
 
     def _record(self, row: Sequence[Any]) -> SourceRecord:
         values = [None if value is None else convert(value) for value, convert in zip(row, self._converts, strict=True)]
-        made = SourceRecord(self._topic, value_schema=self._schema, value=Struct(self._schema, values))
+        made = SourceRecord(self._source.topic, value_schema=self._schema, value=Struct(self._schema, values))
         if self._options["mode"] != "bulk":
-            made.source_partition, made.source_offset = self._partition, self._offset(row)
+            made.source_partition, made.source_offset = self._source.partition, self._offset(row)
         return made
 
     def _offset(self, row: Sequence[Any]) -> dict[str, Any] | None:
-        by_name = dict(zip(self._table.columns.keys(), row, strict=True))
+        by_name = dict(zip(self._source.columns.columns.keys(), row, strict=True))
         identity = None if self._id is None else int(by_name[self._id.key])
-        moment = next((by_name[each.key] for each in self._times if by_name[each.key] is not None), None)
-        if moment is None:
+        column = next((each for each in self._times if by_name[each.key] is not None), None)
+        if column is None:
             return self._progress.row(identity, None)
-        micros = micros_of(moment, self._zone)
+        micros = micros_of(by_name[column.key], zone_of(column.type, self._zone))
         return self._progress.row(identity, micros // 1000 * 1000 if self._dialect == "sqlite" else micros)
 
 
-def _column(table: Table, name: str, options: Mapping[str, Any]) -> Any:
-    if name not in table.columns:
-        raise ConfigException(f"the table {table.name} has no column {name}: it has {', '.join(table.columns.keys())}")
-    found = table.columns[name]
+def _column(source: Readable, name: str, options: Mapping[str, Any]) -> Any:
+    columns = source.columns.columns
+    if name not in columns:
+        raise ConfigException(f"{source.name} has no column {name}{nearest(name, columns.keys())}: it has "
+                              f"{', '.join(columns.keys())}")  # fmt: skip
+    found = columns[name]
     several = len(options["timestamp.column.name"]) > 1 and name in options["timestamp.column.name"]
-    if options["validate.non.null"] and found.nullable and not several:
+    # Of a query, a database does not tell which columns are never null.
+    if options["validate.non.null"] and found.nullable and not several and not source.is_query:
         raise ConfigException(
-            f"the column {name} of {table.name} may be null, and rows without it are never read: declare it NOT NULL, "
+            f"the column {name} of {source.name} may be null, and rows without it are never read: declare it NOT NULL, "
             "or set validate.non.null=false"
         )
     if name in options["timestamp.column.name"] and not isinstance(found.type, sql.DateTime):
-        raise ConfigException(f"the column {name} of {table.name} is of the type {found.type}, not a timestamp")
-    return found
+        raise ConfigException(f"the column {name} of {source.name} is of the type {found.type}, not a timestamp")
+    return source.rows.columns[name]
 
 
-def _incrementing(table: Table, options: Mapping[str, Any]) -> Any:
+def _incrementing(source: Readable, options: Mapping[str, Any]) -> Any:
     name = options["incrementing.column.name"]
     if name:
-        return _column(table, name, options)
-    keys = [each for each in table.primary_key.columns if isinstance(each.type, sql.Integer)]
-    if len(table.primary_key.columns) != 1 or not keys:
+        return _column(source, name, options)
+    keys = [each for each in source.columns.primary_key.columns if isinstance(each.type, sql.Integer)]
+    if len(source.columns.primary_key.columns) != 1 or not keys:
         raise ConfigException(
-            f"the table {table.name} has no primary key of one whole number: name its incrementing.column.name"
+            f"{source.name} has no primary key of one whole number: name its incrementing.column.name"
         )
-    return keys[0]
+    return source.rows.columns[keys[0].name]

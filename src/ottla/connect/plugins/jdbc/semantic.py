@@ -19,7 +19,9 @@ def _timestamp(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-def _time(micros: int) -> time | str:
+def _time(micros: int) -> time | timedelta | str:
+    if not 0 <= micros <= 86_400_000_000:  # MariaDB has times of 838 hours, and below zero
+        return timedelta(microseconds=micros)
     return "24:00:00" if micros == 86_400_000_000 else _timestamp(micros).time()
 
 

@@ -17,7 +17,7 @@ from ottla.connect.plugins.jdbc.source import VERSION
 from ottla.connect.records import SinkRecord
 
 if TYPE_CHECKING:
-    from ottla.connect.plugins.jdbc.writing import Writer
+    from ottla.connect.plugins.jdbc.writing import DatabaseWriter
 
 T = TypeVar("T")
 log = logging.getLogger("ottla.connect")
@@ -61,7 +61,7 @@ class JdbcSinkTask(SinkTask):
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jdbc")
-        self._writer: Writer | None = None
+        self._writer: DatabaseWriter | None = None
 
     async def put(self, records: list[SinkRecord]) -> None:
         """Write records in their order, in batches. Records that the database refuses cost themselves alone."""
@@ -80,7 +80,7 @@ class JdbcSinkTask(SinkTask):
             await self._apart(self._writer.close)
         self._thread.shutdown()
 
-    async def _write(self, writer: Writer, batch: Sequence[SinkRecord]) -> list[tuple[SinkRecord, Exception]]:
+    async def _write(self, writer: DatabaseWriter, batch: Sequence[SinkRecord]) -> list[tuple[SinkRecord, Exception]]:
         """Write one batch. Batches before it are not written again, so the task itself repeats what may pass."""
         attempt, left, refused = 0, list(batch), list[tuple[SinkRecord, Exception]]()
         while True:
@@ -95,10 +95,10 @@ class JdbcSinkTask(SinkTask):
                 log.warning("a batch of %d records is written again in %d ms: %s", len(left), wait, fault)
                 await asyncio.sleep(wait / 1000)
 
-    def _make(self) -> Writer:
-        from ottla.connect.plugins.jdbc.writing import Writer
+    def _make(self) -> DatabaseWriter:
+        from ottla.connect.plugins.jdbc.writing import DatabaseWriter
 
-        return Writer(engine_of(self._options), self._options)
+        return DatabaseWriter(engine_of(self._options), self._options)
 
     async def _apart(self, ask: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, ask)

@@ -20,7 +20,7 @@ from ottla.connect.plugins.base import (
     SourceTask,
 )  # fmt: skip
 from ottla.connect.plugins.jdbc.anchor import Anchor
-from ottla.connect.plugins.jdbc.database import engine_of, raised
+from ottla.connect.plugins.jdbc.database import MYSQL, engine_of, raised
 from ottla.connect.plugins.jdbc.options import SOURCE
 from ottla.connect.records import SourceRecord
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 VERSION: Final = "10.8.0"
 """The version of Confluent's connectors whose options these have."""
+_LISTS: Final = ("table.whitelist", "table.blacklist", "table.include.list", "table.exclude.list")
 _TABLES: Final = "tables"
 """The option of a task that names its tables, as a list in JSON of schema or null, and table."""
 
@@ -50,6 +51,8 @@ class JdbcSourceConnector(SourceConnector):
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
         """The tables there are now, shared out. Tables made later are read once the connector has restarted."""
         options = _checked(config)
+        if options["query"]:
+            return [dict(config)]
         engine = engine_of(options)
         try:
             tables = _asked(lambda: list(_tables(engine, options)))
@@ -63,7 +66,9 @@ class JdbcSourceConnector(SourceConnector):
     @classmethod
     def task(cls, config: Config) -> SourceTask:
         options = _checked(config)
-        return JdbcSourceTask(options, [(each[0], each[1]) for each in json.loads(config[_TABLES])])
+        return JdbcSourceTask(
+            options, [] if options["query"] else [(each[0], each[1]) for each in json.loads(config[_TABLES])]
+        )
 
     @classmethod
     def exactly_once(cls, config: Config) -> bool | None:
@@ -73,9 +78,12 @@ class JdbcSourceConnector(SourceConnector):
 
     @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
-        """Partitions name tables, offsets are those of `Anchor`."""
+        """Partitions name tables, or stand for the query; offsets are those of `Anchor`."""
         for partition, offset in offsets:
-            if not {"table"} <= set(partition) <= {"protocol", "table"}:
+            if config.get("query"):
+                if dict(partition) != {"query": "query"}:
+                    raise ConfigException('The partition of a query is {"query": "query"}')
+            elif not {"table"} <= set(partition) <= {"protocol", "table"}:
                 raise ConfigException('A partition is {"protocol": "1", "table": NAME}')
             Anchor.of(offset)
 
@@ -83,17 +91,24 @@ class JdbcSourceConnector(SourceConnector):
 def _checked(config: Config) -> dict[str, Any]:
     options = SOURCE.parse(config)
     if options["query"]:
-        raise ConfigException("query is not supported yet: make the query a view, and set table.types=VIEW")
+        _check_query(options, config)
     if "timestamp" in options["mode"] and not options["timestamp.column.name"]:
         raise ConfigException(f"mode={options['mode']} needs timestamp.column.name")
     if strange := set(options["table.types"]) - {"TABLE", "VIEW"}:
         raise ConfigException.of("table.types", sorted(strange), "the types are TABLE and VIEW")
-    lists = ("table.whitelist", "table.blacklist", "table.include.list", "table.exclude.list")
-    if len([each for each in lists[:2] if options[each]]) == 2:
+    if len([each for each in _LISTS[:2] if options[each]]) == 2:
         raise ConfigException("table.whitelist and table.blacklist are mutually exclusive")
-    if (options[lists[0]] or options[lists[1]]) and (options[lists[2]] or options[lists[3]]):
+    if (options[_LISTS[0]] or options[_LISTS[1]]) and (options[_LISTS[2]] or options[_LISTS[3]]):
         raise ConfigException("table.whitelist and table.blacklist cannot be set together with table.*.list")
     return options
+
+
+def _check_query(options: Mapping[str, Any], config: Config) -> None:
+    beside = [each for each in (*_LISTS, "catalog.pattern", "schema.pattern", "table.types") if config.get(each)]
+    if beside:
+        raise ConfigException(f"{beside[0]} cannot be set together with query: the query says what is read")
+    if "incrementing" in options["mode"] and not options["incrementing.column.name"]:
+        raise ConfigException(f"mode={options['mode']} with a query needs incrementing.column.name")
 
 
 def _asked(ask: Callable[[], T]) -> T:
@@ -113,8 +128,12 @@ def _tables(engine: Engine, options: Mapping[str, Any]) -> Iterator[tuple[str | 
         like = options["schema.pattern"] or "%"
         schemas: list[str | None] = [each for each in look.get_schema_names() if _like(like, each)]
         schemas = [each for each in schemas if each and not each.startswith("pg_") and each != "information_schema"]
-    elif engine.dialect.name in ("mysql", "mariadb"):
+    elif engine.dialect.name in MYSQL:
+        if options["schema.pattern"]:
+            raise ConfigException("schema.pattern: MariaDB has no schemas below its databases; set catalog.pattern")
         schemas = [options["catalog.pattern"] or engine.url.database]
+        if schemas == [None]:
+            raise ConfigException("connection.url names no database: add it, or set catalog.pattern")
     else:
         schemas = [options["schema.pattern"]]
     for schema in schemas:
@@ -157,6 +176,10 @@ class JdbcSourceTask(SourceTask):
 
     async def start(self, offsets: OffsetReader) -> None:
         """Learn the columns, and go on behind the rows that are in Kafka."""
+        if self._options["query"]:
+            kept = await offsets.read([{"query": "query"}])
+            await self._apart(lambda: self._prepare([], kept))
+            return
         names = [name_of(schema, table) for schema, table in self._tables]
         new = await offsets.read([{"protocol": "1", "table": each} for each in names])
         old = await offsets.read([{"table": table} for _, table in self._tables])
@@ -182,14 +205,20 @@ class JdbcSourceTask(SourceTask):
         self._thread.shutdown()
 
     def _prepare(self, names: Sequence[str], kept: Sequence[SourceOffset | None]) -> None:
-        from sqlalchemy import MetaData, Table
-
         from ottla.connect.plugins.jdbc.polling import Poller
+        from ottla.connect.plugins.jdbc.reading import query_of, table_of
 
-        self._engine = engine_of(self._options)
-        for (schema, table), name, offset in zip(self._tables, names, kept, strict=True):
-            reflected = Table(table, MetaData(), schema=schema, autoload_with=self._engine)
-            self._pollers.append(Poller(self._engine, reflected, name, self._options, offset))
+        self._engine = engine = engine_of(self._options)
+        prefix = self._options["topic.prefix"]
+        if self._options["query"]:
+            sources = [query_of(engine, self._options["query"], prefix)]
+        else:
+            sources = [
+                table_of(engine, schema, table, name, prefix)
+                for (schema, table), name in zip(self._tables, names, strict=True)
+            ]
+        for source, offset in zip(sources, kept, strict=True):
+            self._pollers.append(Poller(engine, source, self._options, offset))
 
     def _end(self) -> None:
         for each in self._pollers:

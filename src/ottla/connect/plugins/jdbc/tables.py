@@ -15,7 +15,7 @@ from ottla.connect.plugins.jdbc.columns import written_as
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ColumnField:
     """A field of a record as a column; the schema is None in data without one."""
 
     name: str
@@ -30,7 +30,7 @@ class Tables:
         self._engine, self._create, self._evolve = engine, create, evolve
         self._known: dict[str, Table] = {}
 
-    def fitting(self, name: str, fields: list[Field]) -> Table:
+    def fitting(self, name: str, fields: list[ColumnField]) -> Table:
         """The table, with a column for each field."""
         table = self._known[name] if name in self._known else self._looked_up(name)
         if table is None:
@@ -58,12 +58,12 @@ class Tables:
         self._known[name] = found
         return found
 
-    def _made(self, name: str, fields: list[Field]) -> None:
+    def _made(self, name: str, fields: list[ColumnField]) -> None:
         schema, _, short = name.rpartition(".")
         columns = [self._column(each, may_be_null=not each.is_key and _optional(each)) for each in fields]
         Table(short, MetaData(), *columns, schema=schema or None).create(self._engine, checkfirst=True)
 
-    def _widen(self, table: Table, lacking: list[Field]) -> None:
+    def _widen(self, table: Table, lacking: list[ColumnField]) -> None:
         names = ", ".join(each.name for each in lacking)
         if not self._evolve:
             known = nearest(lacking[0].name, table.columns.keys())
@@ -82,7 +82,7 @@ class Tables:
                 clause = CreateColumn(column).compile(dialect=self._engine.dialect)
                 connection.exec_driver_sql(f"ALTER TABLE {preparer.format_table(table)} ADD COLUMN {clause}")
 
-    def _column(self, field: Field, *, may_be_null: bool) -> Column[object]:
+    def _column(self, field: ColumnField, *, may_be_null: bool) -> Column[object]:
         if field.schema is None:
             raise DataException(
                 f"the field {field.name} has no schema, so its column cannot be made: create it, or use a converter "
@@ -92,5 +92,5 @@ class Tables:
         return Column(field.name, kind, primary_key=field.is_key, nullable=may_be_null, autoincrement=False)
 
 
-def _optional(field: Field) -> bool:
+def _optional(field: ColumnField) -> bool:
     return field.schema is None or field.schema.optional or field.schema.default is not None

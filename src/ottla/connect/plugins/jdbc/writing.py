@@ -15,8 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError, StatementError
 from ottla.connect.data import INT32, INT64, STRING, Schema, Struct
 from ottla.connect.errors import ConfigException, ConnectException, DataException
 from ottla.connect.plugins.jdbc.columns import value_for
-from ottla.connect.plugins.jdbc.database import may_pass, raised
-from ottla.connect.plugins.jdbc.tables import Field, Tables
+from ottla.connect.plugins.jdbc.database import MYSQL, may_pass, raised
+from ottla.connect.plugins.jdbc.tables import ColumnField, Tables
 from ottla.connect.records import SinkRecord
 
 _KAFKA = ("__connect_topic", "__connect_partition", "__connect_offset")
@@ -28,7 +28,7 @@ class _Row:
     """A record as a row. `fields` holds no more than the key where the row is deleted."""
 
     table: str
-    fields: list[Field]
+    fields: list[ColumnField]
     values: dict[str, Any]
     deleted: bool
 
@@ -36,7 +36,7 @@ class _Row:
         return self.table, self.deleted, tuple((each.name, each.schema, each.is_key) for each in self.fields)
 
 
-class Writer:
+class DatabaseWriter:
     """Writes batches to one database."""
 
     def __init__(self, engine: Engine, options: Mapping[str, Any]) -> None:
@@ -47,7 +47,7 @@ class Writer:
         self._updates = options["insert.mode"] in ("upsert", "update")
         text = options["unavailable.value.placeholder"]
         self._unavailable = [text, text.encode(), [text], list(text.encode())] if text else []
-        if options["insert.mode"] == "upsert" and self._dialect not in ("postgresql", "sqlite", "mysql", "mariadb"):
+        if options["insert.mode"] == "upsert" and self._dialect not in ("postgresql", "sqlite", *MYSQL):
             raise ConfigException(f"insert.mode=upsert is not known for {self._dialect}: use insert or update")
 
     def write(self, batch: list[SinkRecord], refused: Refused) -> None:
@@ -111,7 +111,7 @@ class Writer:
             connection.execute(insert(table), values)
 
     def _upsert(self, table: Table, keys: list[str], others: list[str]) -> Any:
-        if self._dialect in ("mysql", "mariadb"):
+        if self._dialect in MYSQL:
             made = mysql.insert(table)
             return made.on_duplicate_key_update({each: made.inserted[each] for each in others or keys})
         statement = (postgresql if self._dialect == "postgresql" else sqlite).insert(table)
@@ -131,21 +131,21 @@ class Writer:
         wanted = self._options["fields.whitelist"]
         for name, schema, value in _fields(record.value, record.value_schema, "value"):
             if name not in taken and (not wanted or name in wanted) and not self._unchanged(value):
-                pairs.append((Field(name, schema, is_key=False), value))
+                pairs.append((ColumnField(name, schema, is_key=False), value))
         return _Row(table, [each for each, _ in pairs], {each.name: value for each, value in pairs}, deleted=False)
 
     def _unchanged(self, value: Any) -> bool:
         """True for the placeholder of change capture; a new row takes it as it is, for there is no other value."""
         return self._updates and isinstance(value, str | bytes | list) and value in self._unavailable
 
-    def _key(self, record: SinkRecord) -> list[tuple[Field, Any]]:
+    def _key(self, record: SinkRecord) -> list[tuple[ColumnField, Any]]:
         wanted, mode = self._options["pk.fields"], self._options["pk.mode"]
         if mode == "none":
             return []
         if mode == "kafka":
             place = (record.original_topic, record.original_partition, record.offset)
             names = wanted or _KAFKA
-            return [(Field(*each[:2], is_key=True), each[2]) for each in zip(names, (STRING, INT32, INT64), place,
+            return [(ColumnField(*each[:2], is_key=True), each[2]) for each in zip(names, (STRING, INT32, INT64), place,
                                                                              strict=True)]  # fmt: skip
         if mode == "record_value":
             found = _fields(record.value, record.value_schema, "value")
@@ -163,7 +163,7 @@ class Writer:
                 f"the record lacks the fields {', '.join(lacking)} of pk.fields: it has {list(by_name)}"
             )
         chosen = [by_name[each] for each in wanted] if wanted else found
-        return [(Field(name, schema, is_key=True), value) for name, schema, value in chosen]
+        return [(ColumnField(name, schema, is_key=True), value) for name, schema, value in chosen]
 
 
 def _fields(value: Any, schema: Schema | None, part: str) -> list[tuple[str, Schema | None, Any]]:

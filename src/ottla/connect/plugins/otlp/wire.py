@@ -45,7 +45,7 @@ _WIRE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class WireField:
     """One field of a message."""
 
     name: str
@@ -54,38 +54,42 @@ class Field:
     repeated: bool = False
 
 
-def _some(name: str, message: str) -> Field:
-    return Field(name, Kind.MESSAGE, message, repeated=True)
+def _some(name: str, message: str) -> WireField:
+    return WireField(name, Kind.MESSAGE, message, repeated=True)
 
 
-MESSAGES: Final[Mapping[str, Mapping[int, Field]]] = {
+MESSAGES: Final[Mapping[str, Mapping[int, WireField]]] = {
     "Request": {1: _some("resource_logs", "ResourceLogs")},
-    "ResourceLogs": {1: Field("resource", Kind.MESSAGE, "Resource"), 2: _some("scope_logs", "ScopeLogs")},
+    "ResourceLogs": {1: WireField("resource", Kind.MESSAGE, "Resource"), 2: _some("scope_logs", "ScopeLogs")},
     "Resource": {1: _some("attributes", "KeyValue")},
-    "ScopeLogs": {1: Field("scope", Kind.MESSAGE, "Scope"), 2: _some("log_records", "LogRecord")},
-    "Scope": {1: Field("name", Kind.TEXT), 2: Field("version", Kind.TEXT), 3: _some("attributes", "KeyValue")},
-    "LogRecord": {
-        1: Field("time_unix_nano", Kind.FIXED64),
-        2: Field("severity_number", Kind.UINT32),
-        3: Field("severity_text", Kind.TEXT),
-        5: Field("body", Kind.MESSAGE, "AnyValue"),
-        6: _some("attributes", "KeyValue"),
-        7: Field("dropped_attributes_count", Kind.UINT32),
-        8: Field("flags", Kind.FIXED32),
-        9: Field("trace_id", Kind.HEX),
-        10: Field("span_id", Kind.HEX),
-        11: Field("observed_time_unix_nano", Kind.FIXED64),
-        12: Field("event_name", Kind.TEXT),
+    "ScopeLogs": {1: WireField("scope", Kind.MESSAGE, "Scope"), 2: _some("log_records", "LogRecord")},
+    "Scope": {
+        1: WireField("name", Kind.TEXT),
+        2: WireField("version", Kind.TEXT),
+        3: _some("attributes", "KeyValue"),
     },
-    "KeyValue": {1: Field("key", Kind.TEXT), 2: Field("value", Kind.MESSAGE, "AnyValue")},
+    "LogRecord": {
+        1: WireField("time_unix_nano", Kind.FIXED64),
+        2: WireField("severity_number", Kind.UINT32),
+        3: WireField("severity_text", Kind.TEXT),
+        5: WireField("body", Kind.MESSAGE, "AnyValue"),
+        6: _some("attributes", "KeyValue"),
+        7: WireField("dropped_attributes_count", Kind.UINT32),
+        8: WireField("flags", Kind.FIXED32),
+        9: WireField("trace_id", Kind.HEX),
+        10: WireField("span_id", Kind.HEX),
+        11: WireField("observed_time_unix_nano", Kind.FIXED64),
+        12: WireField("event_name", Kind.TEXT),
+    },
+    "KeyValue": {1: WireField("key", Kind.TEXT), 2: WireField("value", Kind.MESSAGE, "AnyValue")},
     "AnyValue": {
-        1: Field("string_value", Kind.TEXT),
-        2: Field("bool_value", Kind.BOOL),
-        3: Field("int_value", Kind.INT64),
-        4: Field("double_value", Kind.DOUBLE),
-        5: Field("array_value", Kind.MESSAGE, "ArrayValue"),
-        6: Field("kvlist_value", Kind.MESSAGE, "KeyValueList"),
-        7: Field("bytes_value", Kind.BYTES),
+        1: WireField("string_value", Kind.TEXT),
+        2: WireField("bool_value", Kind.BOOL),
+        3: WireField("int_value", Kind.INT64),
+        4: WireField("double_value", Kind.DOUBLE),
+        5: WireField("array_value", Kind.MESSAGE, "ArrayValue"),
+        6: WireField("kvlist_value", Kind.MESSAGE, "KeyValueList"),
+        7: WireField("bytes_value", Kind.BYTES),
     },
     "ArrayValue": {1: _some("values", "AnyValue")},
     "KeyValueList": {1: _some("values", "KeyValue")},
@@ -137,7 +141,7 @@ def _part(view: memoryview, at: int, wire: int) -> tuple[int | memoryview, int]:
     return view[at : at + size], at + size
 
 
-def _value(field: Field, part: Any, nested: int) -> Any:
+def _value(field: WireField, part: Any, nested: int) -> Any:
     match field.kind:
         case Kind.MESSAGE:
             return from_protobuf(part, field.message, nested + 1)
@@ -161,7 +165,7 @@ def _value(field: Field, part: Any, nested: int) -> Any:
     return int.from_bytes(part, "little")
 
 
-def _add(made: dict[str, Any], field: Field, value: Any) -> None:
+def _add(made: dict[str, Any], field: WireField, value: Any) -> None:
     if field.repeated:
         made.setdefault(field.name, []).append(value)
     else:
@@ -186,7 +190,7 @@ def from_json(content: Any, message: str = "Request", nested: int = 0) -> dict[s
     return made
 
 
-def _of_json(field: Field, value: Any, nested: int) -> Any:
+def _of_json(field: WireField, value: Any, nested: int) -> Any:
     if field.kind is Kind.MESSAGE:
         return from_json(value, field.message, nested + 1)
     try:

@@ -16,8 +16,8 @@ from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, RefusedRecords, SinkConnector, SinkTask
-from ottla.connect.plugins.http.requests import Answer, Service
-from ottla.connect.plugins.http.sink import authorization
+from ottla.connect.plugins.http.asking import authorization
+from ottla.connect.plugins.http.requests import Answer, Service, Waits
 from ottla.connect.plugins.search.documents import Action, Outcome, Writing, mapping, outcomes
 from ottla.connect.plugins.search.options import IDLE, OPTIONS
 from ottla.connect.records import SinkRecord
@@ -165,8 +165,9 @@ class SearchSinkTask(SinkTask):
         self, cluster: Cluster, batch: Sequence[Action], refused: list[tuple[SinkRecord, Exception]]
     ) -> None:
         """Send a batch, and what is left of it again while that may pass."""
-        left, wait = list(batch), self._options["retry.backoff.ms"]
-        for more in range(self._options["max.retries"], -1, -1):
+        left = list(batch)
+        waits = Waits(self._options["max.retries"], self._options["retry.backoff.ms"], _LONGEST_WAIT_MS)
+        while True:
             body = b"".join(action.body for action in left)
             answer = await self._apart(partial(cluster.ask, "POST", "/_bulk", body, "application/x-ndjson"))
             if answer.status == _TOO_LARGE and len(left) > 1:
@@ -180,13 +181,9 @@ class SearchSinkTask(SinkTask):
             left, reason = (left, answer.reason) if answer.may_pass else self._left(answer, left, refused)
             if not left:
                 return
-            if not more:
+            if not waits.left:
                 self._known.clear()  # an index may have been deleted
-                raise RetriableException(f"{len(left)} documents were not taken: {reason}")
-            this = max(min(wait, _LONGEST_WAIT_MS), answer.retry_after_ms)
-            log.warning("%d documents are sent again in %d ms: %s", len(left), this, reason)
-            await asyncio.sleep(this / 1000)
-            wait *= 2
+            await waits.again(f"{len(left)} documents were not taken: {reason}", answer.retry_after_ms)
 
     def _left(
         self, answer: Answer, actions: list[Action], refused: list[tuple[SinkRecord, Exception]]

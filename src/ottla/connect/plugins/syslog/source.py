@@ -19,7 +19,7 @@ from ottla.connect.config_def import ConfigDef, Importance, Option, Type
 from ottla.connect.errors import RetriableException
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, OffsetReader, SourceConnector, SourceTask
-from ottla.connect.plugins.listening import Ended, Full, Inbox, record_time
+from ottla.connect.plugins.listening import Full, Inbox, TaskEnded, record_time
 from ottla.connect.plugins.syslog.framing import BadFrame, Frames
 from ottla.connect.plugins.syslog.message import parsed, timestamp_ms
 from ottla.connect.records import Header, SourceRecord
@@ -133,7 +133,7 @@ class SyslogTask(SourceTask):
             if time.monotonic() - self._told_s > _TELL_S:
                 self._told_s = time.monotonic()
                 log.warning("syslog: %d datagrams were dropped so far: Kafka is slower; use TCP", self.dropped)
-        except Ended:
+        except TaskEnded:
             pass  # the socket is being closed
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -145,7 +145,7 @@ class SyslogTask(SourceTask):
             await self._take_stream(reader, sender)
         except BadFrame as fault:
             log.warning("syslog: the connection of %s is ended: %s", sender, fault)
-        except (OSError, Ended, asyncio.CancelledError) as fault:
+        except (OSError, TaskEnded, asyncio.CancelledError) as fault:
             log.debug("syslog: the connection of %s ended: %s", sender, fault or type(fault).__name__)
         finally:
             self._connections.discard(task)

@@ -1,0 +1,1 @@
+"""Copies topics, consumer groups and heartbeats from one cluster to another, as MirrorMaker 2 does, batch by batch."""
