@@ -7,9 +7,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Some images switch bytecode off: then every process compiles all that it imports, and starts three times slower.
 unexport PYTHONDONTWRITEBYTECODE
 
-TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible spark-archive
+TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible spark-archive kafka-archive
 
-.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign connect-campaign streams-campaign bench pictures wheels image deb monitoring format clean
+.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench pictures wheels image deb monitoring format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
@@ -25,6 +25,7 @@ help:
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
 	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
 	@echo 'make connect-campaign  connectors under kill -9 of workers and broker; ARGS="--kills 40", or "--minutes 15"'
+	@echo 'make mirror-campaign  a mirror under kill -9 of itself and of both brokers; make mirror-campaign ARGS="--kills 60"'
 	@echo 'make streams-campaign  topologies on Spark under kill -9; make streams-campaign ARGS="--kills 20 --records 20000"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 	@echo 'make wheels  wheels for Linux on x86-64 and arm64, with glibc and musl, and the source archive'
@@ -49,7 +50,7 @@ check:
 	@tools/check.sh
 
 compat:
-	@tools/setup.sh test demo java kafka spark-jars streams-jars spark42 node go cc clients
+	@tools/setup.sh test demo java kafka spark-jars streams-jars mirror-jars spark42 node go cc clients
 	@$(PYTHON) tools/compat.py $(ARGS)
 
 debezium-events:
@@ -85,6 +86,10 @@ once:
 spark-campaign:
 	@tools/setup.sh test java kafka
 	@$(PYTHON) -m tests.spark.campaign $(ARGS)
+
+mirror-campaign:
+	@tools/setup.sh test
+	@$(PYTHON) -m tests.mirror.campaign $(ARGS)
 
 connect-campaign:
 	@tools/setup.sh test

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -30,15 +29,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_SPARK)
-
-MEMORY = Path("/dev/shm")
-ROOM = 4 << 30
-"""The free bytes without which tests use the disk: containers often have a few megabytes there."""
-
-# Tests make ten thousands of small files, and brokers sync them. What a disk keeps when its power is cut is tested on
-# simulated disks, and on file systems that tests mount.
-if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
-    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")  # no deadlines: a busy machine is not a fault

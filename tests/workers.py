@@ -35,8 +35,6 @@ APART = (
     "tests/lake/tables/test_races.py",
     "tests/server/test_cluster_of_processes.py",
     "tests/server/test_cluster_up.py",
-    "tests/sim/test_ablation.py",
-    "tests/sim/test_ordinary.py",
     "tests/sim/test_world.py",
 )
 """Files of long tests that share no broker and no session: any worker may take any of their tests."""

@@ -44,6 +44,15 @@ SETS = {
         "kafka-streams-test-utils-4.3.1.jar",
         "OTTLA_STREAMS_JARS",
     ),
+    "mirror": JarSet(
+        (
+            "org.apache.kafka:connect-mirror:4.3.1",
+            "org.apache.kafka:connect-runtime:4.3.1",
+            "org.slf4j:slf4j-simple:1.7.36",
+        ),
+        "connect-mirror-4.3.1.jar",
+        "OTTLA_MIRROR_JARS",
+    ),
     "debezium": JarSet(
         ("io.debezium:debezium-connector-postgres:3.6.1.Final",),
         "debezium-connector-postgres-3.6.1.Final.jar",

@@ -2,6 +2,7 @@
 # Sets up what a make target needs, once: `tools/setup.sh PART...`, PART one of
 #   demo test        the virtual environment .venv with the package and that extra, versions locked
 #   spark-archive    Spark's classes as Java maps them, which starts a test's Java process in half of the time
+#   kafka-archive    the same of Apache Kafka's classes, for its tools
 #   spark42          a second environment .venv-spark42, for Spark's own connector
 #   java cc maven    programs from the system's package manager, where they are missing
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
@@ -12,6 +13,7 @@
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
+#   mirror-jars      MirrorMaker 2, as jars under .cache
 #   delta-jars       Delta's writer for Spark and S3A (two thirds of a gigabyte), as jars under .cache
 #   debezium-jars    Debezium's connector for PostgreSQL, as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
@@ -167,6 +169,16 @@ need_spark_archive() {
     echo "$want" >.venv/.ottla-spark-archive
 }
 
+need_kafka_archive() {
+    local want
+    [ -f .cache/kafka/stamp ] || return 1
+    want=$(cat .cache/kafka/stamp; pwd; java -version 2>&1)
+    stamped .venv/.ottla-kafka-archive "$want" && return
+    say "an archive of Apache Kafka's classes"
+    .venv/bin/python tools/kafka_archive.py .cache/kafka/libs .venv/kafka.jsa >.cache/kafka-archive.log 2>&1 || return 1
+    echo "$want" >.venv/.ottla-kafka-archive
+}
+
 need_cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for the benchmark's driver"; }
 
 need_postgres() {
@@ -269,6 +281,7 @@ system_lane() {
             mariadb-if-possible) (need_mariadb) || say "going on without MariaDB: the tests that need it are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
+            mirror-jars) need_jars mirror ;;
             delta-jars) need_jars spark-delta ;;
             debezium-jars) need_jars debezium ;;
             debezium-mariadb-jars) need_jars debezium-mariadb ;;
@@ -290,9 +303,9 @@ npm_lane() {
 for part in "$@"; do
     case "$part" in
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus) ;;
-        spark-jars | streams-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
+        spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible | mariadb-if-possible | opensearch-if-possible | spark-archive) ;;
+        postgres-if-possible | mariadb-if-possible | opensearch-if-possible | spark-archive | kafka-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done
@@ -308,5 +321,8 @@ status=0
 for lane in "${lanes[@]}"; do wait "$lane" || status=1; done
 case " $* " in
     *" spark-archive "*) need_spark_archive || say "going on without an archive of Spark's classes: Java starts slower" ;;
+esac
+case " $* " in
+    *" kafka-archive "*) need_kafka_archive || say "going on without an archive of Apache Kafka's classes: its tools start slower" ;;
 esac
 exit $status

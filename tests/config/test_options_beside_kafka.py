@@ -26,6 +26,9 @@ OURS = {
     "log.stray.retention.ms",
     "zookeeper.digest",
     "ottla.first.users",
+    "ottla.http.host",
+    "ottla.http.tls",
+    "ottla.http.users",
     "ottla.insecure",
 }
 """Options that Apache Kafka does not have."""

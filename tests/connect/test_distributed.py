@@ -8,12 +8,13 @@ import time
 import urllib.request
 
 import pytest
+from tests.access.certificates import authority
 
 from ottla.cli.main import main
 from ottla.client import Admin, Consumer, TopicPartition
-from ottla.connect.distributed import settings_of
+from ottla.connect.distributed import settings_for, settings_of
 from ottla.connect.errors import ConfigException
-from ottla.connect.rest.listener import address_of
+from ottla.connect.rest.listener import address_of, context_of, guarded
 from ottla.testing import TestBroker
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -32,7 +33,7 @@ GIVEN = {
         ({"ssl.keystore.locaton": "/k"}, r"did you mean ssl\.keystore\.location"),
         ({"producer.security.protocol": "SASL_SSL"}, r"producer\.sasl\.mechanism must be one of"),
         ({"consumer.security.protocol": "SASL_SSL", "consumer.sasl.mechanism": "PLAIN"}, "a user and a password"),
-        ({"listeners.https.ssl.keystore.location": "/k"}, "has no TLS yet"),
+        ({"listeners.https.ssl.keystore.lokation": "/k"}, r"did you mean ssl\.keystore\.location"),
     ],
 )  # fmt: skip
 def test_a_property_that_cannot_be_used_is_named(more, said):
@@ -51,7 +52,7 @@ def test_a_property_without_effect_is_named_with_the_nearest(caplog):
 @pytest.mark.parametrize(
     ("listeners", "said"),
     [
-        ("https://:8443", "there is http://HOST:PORT here"), ("http://a:1,http://b:2", "at one address"),
+        ("ftp://a:1", "write http://HOST:PORT or https://HOST:PORT"), ("http://a:1,http://b:2", "at one address"),
         ("http://a:x", "Port could not be cast"),
     ],
 )  # fmt: skip
@@ -204,3 +205,22 @@ def test_a_source_whose_workers_are_killed_is_read_exactly_once_in_its_order(tmp
 def test_what_a_file_says_is_not_said_again_on_the_command_line(arguments, said, capsys):
     assert main(["connect", "start", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_https_takes_the_options_of_tls_and_those_of_its_own_first(tmp_path):
+    signer = authority()
+    key = signer.sign("worker").file(tmp_path)
+    assert context_of({"listeners": "http://a:1"}) is None
+    for name in ("ssl.keystore.location", "listeners.https.ssl.keystore.location"):
+        assert context_of({"listeners": "https://:8443", name: key}) is not None
+    with pytest.raises(ConfigException, match=r"listeners: .*set ssl\.keystore\.location"):
+        context_of({"listeners": "https://:8443"})
+    with pytest.raises(ConfigException, match=r"ottla\.rest\.users: .*No such file"):
+        guarded(print, {"ottla.rest.users": str(tmp_path / "users")})
+
+
+def test_a_worker_without_a_file_logs_in_by_a_file_of_client_options():
+    client = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
+    settings = settings_for("b:1", 8083, {**client, "bootstrap.servers": "other:1"})
+    assert settings.bootstrap == "b:1"
+    assert {name: settings.properties[name] for name in client} == client

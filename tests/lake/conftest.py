@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import pytest
 from store_rigs import BUCKET, AzuriteServer, MiniHdfs, MotoServer, azurite, hdfs_jars
 from tests.conftest import NO_AZURITE, NO_HDFS
+from tests.in_memory import tmp_path
 from tests.lake.driven_rounds import Rounds
 from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
 
 from ottla import lake
 
-__all__ = ["bootstrap", "eventually", "load", "spark", "spark_session", "topics"]
+__all__ = ["bootstrap", "eventually", "load", "spark", "spark_session", "tmp_path", "topics"]
 
 _numbers = itertools.count()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime, time
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -66,8 +67,12 @@ def iceberg_readers(load: Load) -> Readers:
 READERS = {"parquet": plain_readers, "delta": delta_readers, "iceberg": iceberg_readers}
 
 
+_database = cache(duckdb.connect)
+"""One for all questions: its threads take longer to start than a question takes."""
+
+
 def _of_duckdb(query: str, **tables: Any) -> pa.Table:
-    connection: AbstractContextManager[Any] = closing(duckdb.connect())
+    connection: AbstractContextManager[Any] = closing(_database().cursor())
     with connection as database:
         for name, table in tables.items():
             database.register(name, table)

@@ -1,4 +1,4 @@
-"""`ottla start --registry-port`, `--connect-port`: processes beside a broker, which end with it in every case."""
+"""`ottla start --registry-port`, `--connect-port`, `--console-port`: processes that end with their broker."""
 
 import json
 import os
@@ -32,13 +32,21 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 def answers(url: str, path: str = "subjects") -> bool:
     try:
         with urllib.request.urlopen(f"{url}/{path}", timeout=60) as answer:
-            return bool(json.load(answer) == [])
+            return json.load(answer) in ([], {"users": [], "fault": ""})
     except (urllib.error.URLError, ConnectionError):
         return False
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize(("noun", "path"), [("registry", "subjects"), ("connect", "connectors")])
+@pytest.mark.parametrize(
+    ("noun", "path", "end"),
+    [
+        ("registry", "subjects", signal.SIGTERM),
+        ("registry", "subjects", signal.SIGKILL),
+        ("connect", "connectors", signal.SIGTERM),
+        ("connect", "connectors", signal.SIGKILL),
+        ("console", "api/v1/users", signal.SIGKILL),
+    ],
+)
 def test_a_process_beside_a_broker_answers_and_ends_with_it(
     noun: str, path: str, tmp_path: Path, end: signal.Signals
 ) -> None:

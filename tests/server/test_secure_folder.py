@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import ssl
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,16 +28,29 @@ from ottla.tls.authority import facts_of_der
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     made = tmp_path_factory.mktemp("secure")
     assert run(made, "init", "--user", "alice", "--port", str(free_port())) == 0
-    command = [sys.executable, "-m", "ottla", "start", "--http-port", "0"]
+    (made / "readers").write_text("prometheus=scrapes\n")
+    port = free_port()
+    (made / "metrics-url").write_text(f"https://127.0.0.1:{port}/metrics")
+    command = [sys.executable, "-m", "ottla", "start", "--http-port", str(port), "--registry-port", "0"]
+    command += ["--set", "ottla.http.tls=true", "--set", "ottla.http.users=readers"]
     with subprocess.Popen(command, cwd=made, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
-        assert " ready: " in process.stdout.readline()
+        assert "ottla 0.1.0 ready: " in process.stdout.readline()
+        (made / "registry-url").write_text(process.stdout.readline().partition(" ready: ")[2].split()[0])
+        for user in ("alice", "bob"):
+            assert (
+                acl(made, "grant", user, "all", "--topic", "*") == acl(made, "grant", user, "read", "--group", "*") == 0
+            )
         yield made
         process.terminate()
 
 
 def run(folder: Path, *words: str) -> int:
     return main(["secure", *words, "--dir", str(folder)])
+
+
+def acl(folder: Path, *words: str) -> int:
+    return main(["acl", *words, "--command-config", str(folder / "users/admin/client.properties")])
 
 
 def options(folder: Path, user: str) -> dict[str, str]:
@@ -111,6 +127,31 @@ def test_the_doctor_sees_the_certificate_and_says_what_expires_soon(
     monkeypatch.setattr(doctor_security, "SOON_DAYS", 400)
     assert main(doctor) == 1
     assert "expires in 364 days" in capsys.readouterr().out
+
+
+def test_metrics_are_read_by_a_password_over_tls(folder: Path) -> None:
+    url, context = (folder / "metrics-url").read_text(), ssl.create_default_context(cafile=folder / "ca.pem")
+    token = base64.b64encode(b"prometheus:scrapes").decode()
+    request = urllib.request.Request(url, headers={"Authorization": f"Basic {token}"})
+    with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+        assert b"ottla_" in answer.read()
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(url, context=context, timeout=20)
+
+
+def test_a_registry_beside_the_broker_logs_in_as_the_administrator(folder: Path) -> None:
+    url = (folder / "registry-url").read_text()
+    with urllib.request.urlopen(f"{url}/subjects", timeout=20) as answer:
+        assert answer.read() == b"[]"
+
+
+def test_a_user_may_do_nothing_that_was_not_granted(folder: Path) -> None:
+    assert run(folder, "user", "add", "carol") == 0
+    assert logs_in(options(folder, "carol"))
+    client = str(folder / "users/carol/client.properties")
+    assert main(["topic", "create", "of-carol", "--command-config", client]) != 0
+    assert acl(folder, "grant", "carol", "create", "--topic", "of-carol") == 0
+    assert main(["topic", "create", "of-carol", "--command-config", client]) == 0
 
 
 def test_nobody_comes_in_without_a_password_or_encryption(folder: Path) -> None:

@@ -266,7 +266,7 @@ def test_a_taken_http_port_is_a_warning(tmp_path: Path):
     assert "no /metrics" in err
 
 
-@pytest.mark.parametrize("option", ["--http-port", "--registry-port"])
+@pytest.mark.parametrize("option", ["--http-port", "--registry-port", "--console-port"])
 @pytest.mark.parametrize("port", ["-1", "65536"])
 def test_what_is_no_port_is_refused(tmp_path: Path, option: str, port: str):
     assert f"{option} {port} is not a port: ports are 0 to 65535" in refused(

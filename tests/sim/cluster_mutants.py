@@ -334,7 +334,7 @@ CLUSTER_MUTANTS = (
         "return wall_ms - self._lag_ms(retention_ms) if self.settled else 0",
         "return wall_ms",
         ("clock jump", "kill"),
-        0,
+        9,
         ("deleted-too-much",),
         brokers=3,
         circumstances=("often aged",),

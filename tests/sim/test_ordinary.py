@@ -12,13 +12,13 @@ from tests.sim.transaction_mutants import TRANSACTION_MUTANTS
 
 _SOON = {
     "fetch epoch not compared": (0, "other-epoch"),
-    "epoch checkpoint not synced": (0, "epoch-not-on-disk"),
+    "epoch checkpoint not synced": (8, "epoch-not-on-disk"),
     "old generation may commit": (0, "old-generation"),
     "cut file not marked dirty": (0, "never-synced"),
     "older producer epoch accepted": (0, "older-epoch"),
     "lease ignored in produce": (16, "without-lease"),
     "lease ignored in fetch": (16, "without-lease"),
-    "receipts kept across incarnations": (20, "not-on-disk"),
+    "receipts kept across incarnations": (23, "not-on-disk"),
     "truncation leaves the epoch cache": (104, "stuck"),
 }
 """(first seed, kinds of anomalies) for removals of which at least one shows within a few seeds."""

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
     "mirror": ("ottla.mirror.command:command", "copy topics and groups from cluster to cluster, as MirrorMaker 2"),
     "streams": ("ottla.streams.command:command", "run and show topologies of Kafka Streams' operations"),
+    "console": ("ottla.console.command:command", "look at a cluster in the browser, and change it"),
     "registry": ("ottla.cli.registry:command", "run a schema registry"),
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),

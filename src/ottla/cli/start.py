@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 from ottla.cli.command import Command
 from ottla.cli.options import Given, Option
-from ottla.cli.secure_texts import SECURE_MARK
+from ottla.cli.secure_folder import CLIENT, SecureFolder
+from ottla.cli.secure_texts import ADMIN, SECURE_MARK
 from ottla.server.main import DEFAULT_HTTP_PORT, LOG_LEVELS, StartOptions, start
 
 _SERVER_PROPERTIES = "server.properties"
@@ -20,6 +22,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _start(given: Given) -> int:
+    config = given.text("config") or _secure_config()
     return start(
         StartOptions(
             data=given.text("data"),
@@ -32,9 +35,11 @@ def _start(given: Given) -> int:
             http_port=given.number("http-port"),
             registry_port=given.number("registry-port"),
             connect_port=given.number("connect-port"),
+            console_port=given.number("console-port"),
             set=given.all("set"),
-            config=given.text("config") or _secure_config(),
+            config=config,
             insecure="insecure" in given,
+            client=given.text("command-config") or _admin_beside(config),
             log_level=given.need("log-level"),
             log_format=given.need("log-format"),
             started_as_kafka="started-as-kafka" in given,
@@ -52,6 +57,12 @@ def _secure_config() -> str | None:
     if made:
         sys.stderr.write(f"ottla: options of {_SERVER_PROPERTIES}, which `ottla secure init` made here\n")
     return _SERVER_PROPERTIES if made else None
+
+
+def _admin_beside(config: str | None) -> str | None:
+    """The administrator's file in the folder of `ottla secure`, if the configuration lies in one."""
+    found = None if config is None else SecureFolder(os.path.dirname(config)).user_path(ADMIN, CLIENT)
+    return found if found is not None and os.path.exists(found) else None
 
 
 COMMAND = Command(
@@ -81,6 +92,8 @@ COMMAND = Command(
         ),
         Option("registry-port", "A schema registry on 127.0.0.1:N too; 0 takes a free port.", "N", "Integer"),
         Option("connect-port", "A worker of Connect on 127.0.0.1:N too; 0 takes a free port.", "N", "Integer"),
+        Option("console-port", "A console for the browser on 127.0.0.1:N too; 0 takes a free port.", "N", "Integer"),
+        Option("command-config", "Client options of the registry and of Connect beside the broker.", "FILE"),
         SET,
         Option("config", "A server.properties. Default: that of `ottla secure init` in this folder, if any.", "FILE"),
         Option("insecure", "Start even if other machines reach a listener that asks nobody who they are."),

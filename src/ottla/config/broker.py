@@ -329,12 +329,23 @@ class BrokerConfig(OptionSet):
     )
     first_users: str | None = option(
         "ottla.first.users", None, OptionKind.STRING,
-        doc="ottla's own: a file with keys of users, as `ottla secure init` makes it. They are taken at a start where "
-        "no user of the cluster has a password.",
+        doc="ottla's own: a file of `ottla secure init` with users for a cluster where nobody has a password.",
     )
     insecure: bool = option(
         "ottla.insecure", False, OptionKind.BOOLEAN,
         doc="ottla's own: start even if a listener that other machines reach asks nobody who they are.",
+    )
+    http_host: str = option(
+        "ottla.http.host", "127.0.0.1", OptionKind.STRING,
+        doc="ottla's own: where /metrics and /health listen, on the port of --http-port.",
+    )
+    http_tls: bool = option(
+        "ottla.http.tls", False, OptionKind.BOOLEAN,
+        doc="ottla's own: serve /metrics and /health by HTTPS, with the ssl.* options of the broker.",
+    )
+    http_users: str | None = option(
+        "ottla.http.users", None, OptionKind.STRING,
+        doc="ottla's own: a file of lines NAME=PASSWORD, one of which /metrics and /health ask for.",
     )
     broker_heartbeat_interval_ms: int = option(
         "broker.heartbeat.interval.ms", 2000, OptionKind.INT, check=at_least(10), status=OptionStatus.NO_EFFECT,

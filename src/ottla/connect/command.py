@@ -10,10 +10,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cli.command import BOOTSTRAP, Command, noun
+from ottla.cli.command import BOOTSTRAP, COMMAND_CONFIG, Command, noun
+from ottla.cli.connect import read_properties
 from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option
-from ottla.config.profiles import bootstrap_servers
+from ottla.config.profiles import ChosenAddress, bootstrap_servers
 from ottla.connect.commands.asking import CallFailed
 from ottla.connect.commands.new_plugin import VERB as NEW_PLUGIN
 from ottla.connect.commands.verbs import VERBS as OVER_HTTP
@@ -22,6 +23,7 @@ _HIGHEST_PORT = 65535
 
 if TYPE_CHECKING:
     from ottla.connect.standalone import Standalone
+    from ottla.connect.worker import WorkerSettings
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -38,16 +40,16 @@ def _start(given: Given) -> int:
     from ottla.connect.standalone import is_alone, read_connector, read_worker
 
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
-    alone = sorted({"bootstrap-server", "port"} & given.values.keys())
+    alone = sorted({"bootstrap-server", "command-config", "port"} & given.values.keys())
     if given.words and alone:
         raise Misuse(f"--{alone[0]} goes without a worker's file, which says that itself")
     if (port := given.count("port")) > _HIGHEST_PORT:
         raise Misuse(f"--port {port} is not a port: ports are 0 to {_HIGHEST_PORT}")
     try:
         if not given.words or (len(given.words) == 1 and not is_alone(given.words[0])):
-            from ottla.connect.distributed import read_settings, serve, settings_for
+            from ottla.connect.distributed import read_settings, serve
 
-            settings = read_settings(given.words[0]) if given.words else settings_for(_brokers(given), port)
+            settings = read_settings(given.words[0]) if given.words else _without_file(given, port)
             return asyncio.run(serve(settings, with_parent="with-parent" in given))
         worker_path, *paths = given.words
         return asyncio.run(_run_alone(read_worker(worker_path), [read_connector(path) for path in paths]))
@@ -61,14 +63,20 @@ def _test(given: Given) -> int:
     return try_samples(given)
 
 
-def _brokers(given: Given) -> str:
-    return given.text("bootstrap-server") or bootstrap_servers(os.environ, None).address
+def _without_file(given: Given, port: int) -> WorkerSettings:
+    """The settings of a worker by the command line, or by the profile in use."""
+    from ottla.connect.distributed import settings_for
+
+    said, config = given.text("bootstrap-server"), given.text("command-config")
+    chosen = ChosenAddress(said, "-b", "") if said else bootstrap_servers(os.environ, None)
+    client = read_properties(path) if (path := config or chosen.command_config) else {}
+    return settings_for((None if said else config and client.get("bootstrap.servers")) or chosen.address, port, client)
 
 
 async def _run_alone(worker: Mapping[str, str], configs: Sequence[Mapping[str, str]]) -> int:
     """Run connectors, with a REST interface where the worker's file names listeners."""
     from ottla.connect.rest.app import ConnectApp
-    from ottla.connect.rest.listener import address_of
+    from ottla.connect.rest.listener import address_of, context_of, guarded
     from ottla.connect.standalone import Standalone
     from ottla.web.server import listening, serving
 
@@ -81,15 +89,15 @@ async def _run_alone(worker: Mapping[str, str], configs: Sequence[Mapping[str, s
         _stop_on_signals(standalone)
         print(f"ottla connect: running {', '.join(standalone.task_names)}; Ctrl-C ends it", file=sys.stderr, flush=True)
         return await standalone.run()
-    address = address_of(worker)
+    address, context = address_of(worker), context_of(worker)
     with listening(address.host, address.port) as bound:
         worker_id = f"{address.shown}:{bound.getsockname()[1]}"
         standalone = Standalone(worker, configs, worker_id)
         _stop_on_signals(standalone)
         app = ConnectApp(standalone)
         standalone.owning.set_level = app.loggers.set
-        async with serving(app, bound):
-            print(f"ottla connect ready: http://{worker_id} alone; Ctrl-C ends it", flush=True)
+        async with serving(guarded(app, worker), bound, ssl_context=context):
+            print(f"ottla connect ready: {address.scheme}://{worker_id} alone; Ctrl-C ends it", flush=True)
             return await standalone.serve()
 
 
@@ -120,6 +128,7 @@ VERBS = {
         _start,
         [
             BOOTSTRAP,
+            COMMAND_CONFIG,
             Option(
                 "port",
                 "Without a file: the port of its REST interface; 0 takes a free one.",

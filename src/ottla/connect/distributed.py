@@ -10,11 +10,12 @@ from contextlib import nullcontext
 from typing import Final
 
 from ottla.cli.faults import text_of
+from ottla.client.security import OPTIONS as SECURITY
 from ottla.config.properties import parse_properties
 from ottla.connect.checks import one_of
 from ottla.connect.errors import ConfigException
 from ottla.connect.rest.app import ConnectApp
-from ottla.connect.rest.listener import address_of
+from ottla.connect.rest.listener import USERS, address_of, context_of, guarded
 from ottla.connect.tasks.worker_options import check, flag, number
 from ottla.connect.worker import Worker, WorkerSettings
 from ottla.jobs.parent import parent_watched
@@ -24,7 +25,7 @@ _TOPICS: Final = ("config.storage.topic", "status.storage.topic", "offset.storag
 _OWN: Final = (
     "group.id", *_TOPICS, "status.storage.partitions", "offset.storage.partitions", "config.storage.replication.factor",
     "session.timeout.ms", "heartbeat.interval.ms", "listeners", "topic.tracking.enable", "topic.tracking.allow.reset",
-    "exactly.once.source.support",
+    "exactly.once.source.support", USERS,
 )  # fmt: skip
 OF_ITS_OWN: Final = {
     "group.id": "connect-cluster",
@@ -75,14 +76,19 @@ def read_settings(path: str) -> WorkerSettings:
     return settings_of({name: value.strip() for name, value in parse_properties(text_of(path)).items()})
 
 
-def settings_for(bootstrap: str, port: int) -> WorkerSettings:
-    """The settings of a worker without a property file: those of Kafka's example, on one port of this machine."""
-    return settings_of(OF_ITS_OWN | {"bootstrap.servers": bootstrap, "listeners": f"http://127.0.0.1:{port}"})
+def settings_for(bootstrap: str, port: int, client: Mapping[str, str]) -> WorkerSettings:
+    """The settings of a worker without a property file: those of Kafka's example, on one port of this machine.
+
+    Of the options of a client those of security count.
+    """
+    security = {name: text for name, text in client.items() if name in SECURITY}
+    own = {"bootstrap.servers": bootstrap, "listeners": f"http://127.0.0.1:{port}"}
+    return settings_of(OF_ITS_OWN | security | own)
 
 
 async def serve(settings: WorkerSettings, *, with_parent: bool = False) -> int:
     """Run a worker until a signal asks it to stop, or until the parent has ended."""
-    address = address_of(settings.properties)
+    address, context = address_of(settings.properties), context_of(settings.properties)
     with listening(address.host, address.port) as bound:
         worker_id = f"{address.shown}:{bound.getsockname()[1]}"
         stop = asyncio.Event()
@@ -91,8 +97,9 @@ async def serve(settings: WorkerSettings, *, with_parent: bool = False) -> int:
         async with parent_watched(stop) if with_parent else nullcontext(), Worker(settings, worker_id) as worker:
             app = ConnectApp(worker)
             worker.owning.set_level = app.loggers.set
-            async with serving(app, bound):
-                print(f"ottla connect ready: http://{worker_id} in group {settings.group_id}", flush=True)
+            handler = guarded(app, settings.properties)
+            async with serving(handler, bound, ssl_context=context):
+                print(f"ottla connect ready: {address.scheme}://{worker_id} in group {settings.group_id}", flush=True)
                 await stop.wait()
                 print("ottla connect: stopping; what was read is delivered first", file=sys.stderr, flush=True)
     return 0

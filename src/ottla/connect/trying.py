@@ -26,6 +26,7 @@ from ottla.connect.standalone import read_connector
 from ottla.connect.tasks.conversion import Conversion
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.tracing import Passed, Shown, traced_in, traced_out
+from ottla.jobs.json_records import compact_json
 
 _MEMBERS: Final = (
     "topic", "partition", "offset", "timestamp", "key", "key_base64", "key_schema", "value", "value_base64",
@@ -146,7 +147,7 @@ def _bytes_of(sample: Mapping[str, Any], part: str, number: int) -> bytes | None
 def _encoded(value: Any) -> bytes | None:
     if value is None or isinstance(value, str):
         return None if value is None else value.encode()
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return compact_json(value)
 
 
 def _outcome(track: list[Passed]) -> str:

@@ -7,9 +7,14 @@ import errno
 import logging
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.client.model import ClientSettings
 
 _NEEDED = ("fastavro", "google.protobuf", "grpc_tools", "jsonschema_rs")
 
@@ -25,6 +30,12 @@ class RegistryOptions:
     replication_factor: int = -1
     accept_damage: bool = False
     with_parent: bool = False
+    settings: ClientSettings | None = None
+    """The settings of its client of Kafka, TLS and login among them."""
+    tls: Mapping[str, str] | None = None
+    """The ssl.* options by which it serves HTTPS; None: it serves HTTP."""
+    users: str | None = None
+    """The file of users who are asked for passwords."""
 
 
 def start(options: RegistryOptions) -> int:
@@ -56,28 +67,34 @@ def _there(name: str) -> bool:
 
 
 async def _serve(options: RegistryOptions) -> None:
+    from ottla.config.passwords import UsersFile
     from ottla.jobs.parent import parent_watched
     from ottla.registry.server import opened
     from ottla.registry.service import Registry
+    from ottla.web.entry import https_context
     from ottla.web.server import listening, url_of
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    context = None if options.tls is None else https_context(options.tls)
+    users = None if options.users is None else UsersFile(options.users)
     try:
         bound = listening(options.host, options.port)
     except OSError as fault:
         free = "; choose another with --port (0: a free one)" if fault.errno == errno.EADDRINUSE else ""
         raise OSError(f"{fault.strerror}{free}") from fault
-    url = url_of(options.host, bound)
+    url = url_of(options.host, bound, scheme="http" if context is None else "https")
     with bound:
         registry = Registry(
             options.bootstrap_servers,
             topic=options.topic,
             replication_factor=options.replication_factor,
             accept_damage=options.accept_damage,
+            settings=options.settings,
         )
-        async with parent_watched(stop) if options.with_parent else nullcontext(), opened(registry, bound):
+        serving = opened(registry, bound, ssl_context=context, users=users)
+        async with parent_watched(stop) if options.with_parent else nullcontext(), serving:
             print(f"ottla registry ready: {url} on {options.bootstrap_servers}", flush=True)
             await stop.wait()

@@ -7,11 +7,11 @@ takes over must overwrite our records, and we its.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.jobs.json_records import compact_json, json_object
 from ottla.registry.identity import fingerprint
 
 Json = Any
@@ -251,14 +251,11 @@ def _int32(number: Json) -> int:
 
 
 def _dump(content: Json) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return compact_json(content, "surrogatepass")
 
 
 def _load(content: bytes) -> dict[str, Json]:
     try:
-        raw = json.loads(content)
-    except (ValueError, RecursionError) as fault:
-        raise UnreadableRegistryRecord(f"{content[:200]!r} is no JSON") from fault
-    if not isinstance(raw, dict):
-        raise UnreadableRegistryRecord(f"{content[:200]!r} is no JSON object")
-    return raw
+        return json_object(content)
+    except ValueError as fault:
+        raise UnreadableRegistryRecord(f"{content[:200]!r} is {fault}") from fault

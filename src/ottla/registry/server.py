@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator
 
 from ottla.registry.app import RegistryApp
 from ottla.registry.service import Registry
+from ottla.web.entry import Asked, KnownUsers
 from ottla.web.server import listening, serving, url_of
 from ottla.web.thread import LoopThread
 
 
 @contextlib.asynccontextmanager
-async def opened(registry: Registry, bound: socket.socket) -> AsyncIterator[None]:
-    """Open a registry and serve it on a bound socket for as long as the block lasts; close both behind it."""
+async def opened(
+    registry: Registry,
+    bound: socket.socket,
+    *,
+    ssl_context: ssl.SSLContext | None = None,
+    users: KnownUsers | None = None,
+) -> AsyncIterator[None]:
+    """Open a registry and serve it on a bound socket for as long as the block lasts; close both behind it.
+
+    `users` are asked for passwords; None: nobody is asked.
+    """
+    app = RegistryApp(registry)
+    handler = app if users is None else Asked(app, users, "ottla registry")
     with bound:
-        async with registry, serving(RegistryApp(registry), bound):
+        async with registry, serving(handler, bound, ssl_context=ssl_context):
             yield
 
 

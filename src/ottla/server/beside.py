@@ -1,6 +1,6 @@
-"""Runs a registry or a Connect worker beside a broker: `ottla start --registry-port`, `--connect-port`.
+"""Runs a registry, a Connect worker or a console beside a broker: `ottla start --registry-port`, `--connect-port`, …
 
-Each is a process of its own, because comparing a heavy schema, or a connector, would hold up the broker's loop. It ends
+Each is a process of its own: a heavy schema, a connector or a search would hold up the broker's loop. It ends
 with the broker, however the broker ends: its standard input is a pipe that the kernel closes then.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 SECONDS_TO_STOP = 10.0
@@ -18,20 +19,22 @@ class BesideFailed(Exception):
 
 
 class ProcessBeside:
-    """One process beside a broker: `ottla NOUN start` on its address."""
+    """One process beside a broker: a command of `ottla` on its address."""
 
-    def __init__(self, noun: str, name: str, address: str, port: int) -> None:
-        """`noun`: the command; `name`: the words for it in a sentence."""
-        self._noun = noun
+    def __init__(self, command: Sequence[str], name: str, address: str, port: int, client: str | None = None) -> None:
+        """`command`: its words; `name`: the words for it in a sentence; `client`: its file of client options."""
+        self._command = command
         self._name = name
         self._address = address
         self._port = port
+        self._client = client
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> str:
         """Start the process and return its URL; BesideFailed if it does not start."""
         pipe = asyncio.subprocess.PIPE
-        command = [sys.executable, "-m", "ottla.cli.main", self._noun, "start", "--with-parent"]
+        command = [sys.executable, "-m", "ottla.cli.main", *self._command, "--with-parent"]
+        command += [] if self._client is None else ["--command-config", self._client]
         self._process = await asyncio.create_subprocess_exec(
             *command, "-b", self._address, "--port", str(self._port), stdin=pipe, stdout=pipe
         )

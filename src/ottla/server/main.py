@@ -23,6 +23,7 @@ from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
     from ottla.config.resolve import StaticConfig
+    from ottla.server.beside import ProcessBeside
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
@@ -52,9 +53,12 @@ class StartOptions:
     http_port: int | None = None
     registry_port: int | None = None
     connect_port: int | None = None
+    console_port: int | None = None
     set: Sequence[str] = ()
     config: str | None = None
     insecure: bool = False
+    client: str | None = None
+    """The file of client options of what runs beside the broker."""
     log_level: str = "warning"
     log_format: str = "text"
     started_as_kafka: bool = False
@@ -105,6 +109,7 @@ def _static_config(options: StartOptions) -> StaticConfig:
         ("--http-port", options.http_port),
         ("--registry-port", options.registry_port),
         ("--connect-port", options.connect_port),
+        ("--console-port", options.console_port),
     ):
         if port is not None and not 0 <= port < 65536:
             raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
@@ -177,8 +182,6 @@ async def _serve(
     loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, static: StaticConfig, say: Say
 ) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    from ottla.server.beside import ProcessBeside
-
     beside: list[ProcessBeside] = []
     stopping = asyncio.Event()
     for number in stopping_signals():
@@ -194,13 +197,7 @@ async def _serve(
         print(f"ottla {__version__} ready: {address}", flush=True)
         if options.started_as_kafka:
             print(_AS_KAFKA.format(id=static.texts.get("node.id", "1")), flush=True)
-        for noun, name, port in (
-            ("registry", "schema registry", options.registry_port),
-            ("connect", "Connect worker", options.connect_port),
-        ):
-            if port is not None:
-                beside.append(ProcessBeside(noun, name, address, port))
-                print(f"ottla {noun} ready: {await beside[-1].start()}", flush=True)
+        await _start_beside(options, address, beside)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
             say(f"ready: {address}; {about}", logging.INFO)
@@ -214,6 +211,23 @@ async def _serve(
         for each in reversed(beside):
             await each.stop()
         await server.stop()
+
+
+async def _start_beside(options: StartOptions, address: str, beside: list[ProcessBeside]) -> None:
+    """Start what was asked for beside the broker; the console is told where the others listen."""
+    from ottla.server.beside import ProcessBeside
+
+    asked = {"registry": options.registry_port, "connect": options.connect_port, "console": options.console_port}
+    names = {"registry": "schema registry", "connect": "Connect worker", "console": "console"}
+    known: list[str] = []
+    for noun, port in asked.items():
+        if port is None:
+            continue
+        words = [noun, *known] if noun == "console" else [noun, "start"]
+        beside.append(ProcessBeside(words, names[noun], address, port, options.client))
+        url = await beside[-1].start()
+        known += [f"--{noun}", url]
+        print(f"ottla {noun} ready: {url}", flush=True)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

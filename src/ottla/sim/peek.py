@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import struct
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,11 +33,14 @@ _BOUNDS = struct.Struct(f">qi{LAST_DELTA_AT - SIZE_OVERHEAD}xi")
 
 def batches(disk: SimDisk, directory: str, from_offset: int, *, durable: bool) -> Iterator[tuple[int, int, bytes]]:
     """(base offset, next offset, bytes) of each whole batch that ends above `from_offset`, in order of the files."""
-    files = _segments(disk, directory, durable=durable)
-    bases = sorted(files)
-    first = max((at for at, base in enumerate(bases) if base <= from_offset), default=0)
-    for base in bases[first:]:
-        yield from _batches_in(files[base], from_offset)
+    node = _find(disk, directory, durable=durable)
+    found = _names(node, durable=durable) if isinstance(node, DirectoryNode) else {}
+    names = sorted([name for name in found if name.endswith(_SUFFIX)])
+    first = max(bisect_right(names, f"{from_offset:020d}{_SUFFIX}") - 1, 0)  # names sort as their offsets do
+    for name in names[first:]:
+        file = found[name]
+        if isinstance(file, FileNode):
+            yield from _batches_in(file.disk_body if durable else file.body, from_offset)
 
 
 def homes(disk: SimDisk, roots: Sequence[str], name: str) -> list[str]:

@@ -20,7 +20,7 @@ KNOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterConnection:
     """The addresses of a cluster, and the settings of its clients."""
 
     bootstrap: str | Sequence[str]
@@ -38,10 +38,10 @@ class Connection:
         )  # fmt: skip
 
 
-def connection(bootstrap: str | Sequence[str], kafka: Mapping[str, str] | None = None) -> Connection:
+def connection(bootstrap: str | Sequence[str], kafka: Mapping[str, str] | None = None) -> ClusterConnection:
     """The connection with further properties of the client; TopologyError for one that is not known or wrong."""
     if not kafka:
-        return Connection(bootstrap)
+        return ClusterConnection(bootstrap)
     if unknown := sorted(kafka.keys() - set(KNOWN)):
         raise TopologyError(
             f"{unknown[0]} is not a property that a run in this process takes{nearest(unknown[0], KNOWN)}"
@@ -50,4 +50,4 @@ def connection(bootstrap: str | Sequence[str], kafka: Mapping[str, str] | None =
         made = client_settings(kafka, client_id=ClientSettings().client_id)
     except Misuse as fault:
         raise TopologyError(str(fault)) from None
-    return Connection(bootstrap, replace(made, bootstrap_timeout_ms=ClientSettings().bootstrap_timeout_ms))
+    return ClusterConnection(bootstrap, replace(made, bootstrap_timeout_ms=ClientSettings().bootstrap_timeout_ms))

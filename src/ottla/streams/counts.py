@@ -43,7 +43,7 @@ _FAILED: Final = Metric(
 
 @dataclass(slots=True)
 class Counts:
-    """What was committed since the run began, over all changes of the assignment."""
+    """Counts of what was committed since the run began, over all changes of the assignment."""
 
     commits: int = 0
     processed: Counter[TaskId] = field(default_factory=Counter)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ottla.client import Consumer, TopicPartition
 from ottla.client.model import LATEST, IsolationLevel
-from ottla.streams.connection import Connection
+from ottla.streams.connection import ClusterConnection
 from ottla.streams.engine.task import Task
 from ottla.streams.graph import Topology
 from ottla.streams.stores import Store
@@ -19,7 +19,7 @@ _POLL_MS = 200
 class GlobalTables:
     """Follows the topics of a topology's global tables; committed records alone count."""
 
-    def __init__(self, topology: Topology, where: Connection, stores: str) -> None:
+    def __init__(self, topology: Topology, where: ClusterConnection, stores: str) -> None:
         self._topics = [topic for source in topology.sources() if source.global_store for topic in source.topics]
         self._task = Task(topology, sub_topologies=(), rows=database(stores))
         self._consumer: Consumer | None = None

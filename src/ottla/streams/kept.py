@@ -10,7 +10,7 @@ from typing import Any
 from ottla.client import Admin, TopicPartition
 from ottla.client.model import EARLIEST, LATEST, IsolationLevel, OffsetAtTime
 from ottla.streams.changelog import from_record
-from ottla.streams.connection import Connection, connection
+from ottla.streams.connection import ClusterConnection, connection
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology, global_sources
 from ottla.streams.layout import TaskLayout, layout
@@ -27,7 +27,7 @@ COUNTED = 1_000
 
 def asked(
     topology: Topology, name: str, query: Query | Callable[[Store], Query], *, application_id: str,
-    where: Connection, read_state: StateReader | None = None,
+    where: ClusterConnection, read_state: StateReader | None = None,
 ) -> Answer:  # fmt: skip
     """The answer of what is committed, whether or not the application runs; `read_state` if it runs on Spark."""
     kind = checked(topology, name)
@@ -93,7 +93,7 @@ def state_reader(application_id: str, checkpoint: str | None, state: str | None)
     return lambda topology, name, tasks: read_store(topology, name, tasks, application_id=application_id, state=place)
 
 
-def _age(admin: Admin, where: Connection, plan: TaskLayout, counts: dict[str, int]) -> Age:
+def _age(admin: Admin, where: ClusterConnection, plan: TaskLayout, counts: dict[str, int]) -> Age:
     """The lag of the group. It is taken before the changelog is read, so the answer may know more but never less."""
     partitions = [TopicPartition(topic, index) for topic, count in counts.items() for index in range(count)]
     done = {at: one.offset for at, one in admin.committed_offsets(plan.application_id, partitions).items()}
@@ -106,7 +106,7 @@ def _age(admin: Admin, where: Connection, plan: TaskLayout, counts: dict[str, in
     return Age(exact + sum(lag for lag in lags.values() if lag > COUNTED), int(time.time() * 1000))
 
 
-def _records(where: Connection, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> int:
+def _records(where: ClusterConnection, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> int:
     """The records between offsets: the ends of transactions have offsets too, and are none."""
     count = 0
     with where.reader() as consumer:
@@ -123,7 +123,7 @@ def _offsets(admin: Admin, partitions: Sequence[TopicPartition], spec: int) -> d
     return admin.cluster.list_offsets(sorted(partitions), spec, IsolationLevel.READ_COMMITTED) if partitions else {}
 
 
-def _read(where: Connection, topic: str, count: int, make: StoreMaker) -> list[Store]:
+def _read(where: ClusterConnection, topic: str, count: int, make: StoreMaker) -> list[Store]:
     """The store of each partition, from what is committed in its changelog now."""
     stores = [make() for _ in range(count)]
     with where.reader() as consumer:

@@ -8,7 +8,7 @@ from typing import Any
 from ottla.client import TopicPartition
 from ottla.client.model import LATEST
 from ottla.streams.changelog import from_record
-from ottla.streams.connection import Connection
+from ottla.streams.connection import ClusterConnection
 from ottla.streams.engine.task import Task
 from ottla.streams.layout import TIMES, TaskLayout
 from ottla.streams.serdes import INT64
@@ -20,7 +20,7 @@ Entries = dict[TaskId, dict[str, dict[EntryKey, Any]]]
 _POLL_MS = 200
 
 
-def restore(where: Connection, plan: TaskLayout, tasks: Mapping[TaskId, Task]) -> None:
+def restore(where: ClusterConnection, plan: TaskLayout, tasks: Mapping[TaskId, Task]) -> None:
     """Hand the entries in the changelogs to these tasks, some at a time.
 
     They are read up to their very ends: behind an open transaction of an instance that died there may be committed

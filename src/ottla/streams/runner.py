@@ -24,14 +24,14 @@ from ottla.client import (
     ConsumedRecord,
     Consumer,
     ErrorCode,
-    Producer,
     ProducerFenced,
     TopicPartition,
     TransactionMustAbort,
 )
+from ottla.client.blocking.runs import RunProducer
 from ottla.streams import letters
 from ottla.streams.changelog import to_record
-from ottla.streams.connection import Connection, connection
+from ottla.streams.connection import ClusterConnection, connection
 from ottla.streams.engine.task import Results, Task
 from ottla.streams.global_tables import GlobalTables
 from ottla.streams.graph import Topology
@@ -40,7 +40,9 @@ from ottla.streams.letters import choices
 from ottla.streams.live import Live
 from ottla.streams.naming import checked
 from ottla.streams.on_error import OnError
+from ottla.streams.pace import Pace
 from ottla.streams.restoring import TaskId, restore
+from ottla.streams.sending import BatchSending
 from ottla.streams.serdes import INT64
 from ottla.streams.served import QueryServer
 from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
@@ -70,7 +72,7 @@ def run(
     *,
     application_id: str,
     bootstrap: str | Sequence[str] = "localhost:9092",
-    max_poll_records: int = 500,
+    max_poll_records: int = 10_000,
     session_timeout_ms: int = 10_000,
     transaction_timeout_ms: int = 10_000,
     replication_factor: int = -1,
@@ -84,6 +86,7 @@ def run(
 ) -> None:
     """Run until SIGTERM, Ctrl-C or `stop`; the batch at work is committed first.
 
+    A batch is as many records as take a tenth of a second, from 500 up to `max_poll_records`.
     `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
     `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
     keeps them in the topic `dead_letter`; or a choice for each stage (`deserialization=skip,processing=dead-letter`).
@@ -102,7 +105,7 @@ def run(
         if dead_letter is not None:
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
-    options = _Options(errors, dead_letter, live, stores)
+    options = _Options(errors, dead_letter, live, stores, max_poll_records)
     with stopped_by_signals(stop), _served(live, where, query_host, query_port):
         while not stop.is_set():
             consumer = Consumer(
@@ -117,7 +120,7 @@ def run(
                 session_timeout_ms=session_timeout_ms,
                 heartbeat_interval_ms=max(1, min(3_000, session_timeout_ms // 3)),
             )
-            producer = Producer(
+            producer = RunProducer(
                 bootstrap,
                 settings=where.settings,
                 transactional_id=f"{application_id}-{uuid.uuid4()}",
@@ -135,10 +138,11 @@ class _Options:
     dead_letter: str | None
     live: Live
     stores: str
+    most_records: int
 
 
 @contextmanager
-def _served(live: Live, where: Connection, host: str, port: int | None) -> Iterator[None]:
+def _served(live: Live, where: ClusterConnection, host: str, port: int | None) -> Iterator[None]:
     if port is None:
         yield
         return
@@ -154,9 +158,9 @@ class _Instance:
         self,
         topology: Topology,
         plan: TaskLayout,
-        where: Connection,
+        where: ClusterConnection,
         consumer: Consumer,
-        producer: Producer,
+        producer: RunProducer,
         tables: GlobalTables,
         options: _Options,
     ) -> None:
@@ -167,6 +171,7 @@ class _Instance:
         self._databases: list[StoreDatabase] = []
         self._changed = False
         self._batch = 0
+        self._pace = Pace(options.most_records)
         self._done: dict[TopicPartition, int] = {}
         self._purged_at = time.monotonic()
 
@@ -177,7 +182,7 @@ class _Instance:
         while not stop.is_set():
             with self._options.live.lock:
                 self._tables.read_to(self._tables.ends())
-            records = self._consumer.poll(_POLL_MS)
+            records = self._consumer.poll(_POLL_MS, self._pace.records)
             if self._changed:
                 self._restore()
             try:
@@ -257,7 +262,7 @@ class _Instance:
             inputs.setdefault((self._plan.part_of[topic], record.partition), []).append(read)
             offsets[TopicPartition(record.topic, record.partition)] = CommittedOffset(record.offset + 1)
         assert inputs.keys() <= self._tasks.keys()
-        now_ms = int(time.time() * 1000)
+        now_ms, began = int(time.time() * 1000), time.monotonic()
         made: list[tuple[TaskId, Results]] = []
         for task_id, task in self._tasks.items():
             task.feed(*inputs.get(task_id, ()))
@@ -265,12 +270,15 @@ class _Instance:
             results = task.take(self._batch)
             if results.outputs or results.changes or results.faults or results.dropped:
                 made.append((task_id, results))
+        self._pace.took(len(records), time.monotonic() - began)
         self._batch += 1
         if not offsets and not made:
             return
         with self._producer.transaction():
+            sending = BatchSending(self._producer)
             for task_id, results in made:
-                self._write(task_id, results, now_ms)
+                self._write(sending, task_id, results, now_ms)
+            sending.send()
             if offsets:
                 self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata)
         consumed = {
@@ -300,17 +308,16 @@ class _Instance:
             kept = f"kept in {self._options.dead_letter}" if faults[0].letter else "left out"
             _log.warning("%s%s; %s; %d so far", faults[0].reason, more, kept, failed)
 
-    def _write(self, task_id: TaskId, results: Results, now_ms: int) -> None:
+    def _write(self, sending: BatchSending, task_id: TaskId, results: Results, now_ms: int) -> None:
         part, partition = task_id
         for fault in results.faults:
             if fault.letter and self._options.dead_letter is not None:
                 kept = letters.letter(fault, self._plan)
-                self._producer.produce(
-                    self._options.dead_letter, kept.value, kept.key, headers=kept.headers, timestamp=kept.timestamp
-                )
+                dead = self._options.dead_letter
+                sending.add(dead, kept.key, kept.value, kept.timestamp, tuple(kept.headers))
         for output in results.outputs:
             topic = self._plan.topic(output.topic)
-            self._producer.produce(topic, output.value, output.key, headers=output.headers, timestamp=output.timestamp)
+            sending.add(topic, output.key, output.value, output.timestamp, output.headers)
         for store, entries in results.changes.items():
             topic = self._plan.changelog(store or TIMES)
             for key, entry in entries.items():
@@ -318,8 +325,7 @@ class _Instance:
                     data, value, at = to_record(self._tasks[task_id].stores[store], key, entry)
                 else:
                     data, value, at = f"{part} {key[0]}".encode(), INT64.write(entry), None
-                stamp = now_ms if at is None else at
-                self._producer.produce(topic, value, data, partition=partition, timestamp=stamp)
+                sending.add(topic, data, value, now_ms if at is None else at, partition=partition)
 
 
 def _overtaken(fault: Exception) -> bool:

@@ -15,7 +15,7 @@ from ottla.client import ApiError, ClientError, TopicPartition
 from ottla.client.model import LATEST, IsolationLevel
 from ottla.kernel.quantities import moment_ms
 from ottla.metrics.exposition import CONTENT_TYPE, render
-from ottla.streams.connection import Connection
+from ottla.streams.connection import ClusterConnection
 from ottla.streams.errors import TopologyError
 from ottla.streams.live import Live, Restoring
 from ottla.streams.queries import Query, from_texts
@@ -33,7 +33,7 @@ ONE = ("since", "until", "limit")
 class QueryServer:
     """Serves an instance until `close`."""
 
-    def __init__(self, live: Live, where: Connection, *, host: str, port: int) -> None:
+    def __init__(self, live: Live, where: ClusterConnection, *, host: str, port: int) -> None:
         try:
             bound = listening(host, port)
         except OSError as fault:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from ottla.tls.settings import TlsSettings
 from ottla.tls.stores import Key, StoreUnreadable, pem_key, pem_trusted, read_key, read_trusted
 
+TlsContext = ssl.SSLContext
+"""For rooms without sockets, which hand a context on."""
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
@@ -146,3 +148,17 @@ class FollowedContext:
             except OSError:
                 seen.append((0, 0, 0))
         return tuple(seen)
+
+
+def following_context(settings: TlsSettings, complain: Callable[[str], None]) -> ssl.SSLContext:
+    """A listener's context for servers that take one for good: each handshake has the files as they are then."""
+    followed = FollowedContext(settings, server_context, complain)
+    first = followed.context
+
+    def begun(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        followed.follow()
+        if followed.context is not first:
+            connection.context = followed.context
+
+    first.sni_callback = begun
+    return first

@@ -6,12 +6,13 @@ keys are cut from the right.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+from ottla.jobs.json_records import compact_json, json_object
 
 Pair = tuple[bytes, bytes | None]
 """Key and value; None deletes the key."""
@@ -159,11 +160,6 @@ class TopicInUse:
 StatusRecord = ConnectorStatus | TaskStatus | TopicInUse
 
 
-def compact(value: object) -> bytes:
-    """JSON without blanks, as Kafka's JsonConverter writes it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 def configs_pair(record: ConfigsRecord) -> Pair:
     """A record as the configs topic has it."""
     match record:
@@ -194,7 +190,7 @@ def _target_fields(target: Target) -> dict[str, str]:
 
 
 def _pair(key: str, value: object) -> Pair:
-    return key.encode(), None if value is None else compact(value)
+    return key.encode(), None if value is None else compact_json(value)
 
 
 def status_pair(record: StatusRecord) -> Pair:
@@ -269,12 +265,9 @@ def _text(key: bytes) -> str:
 
 def _fields(key: str, value: bytes | None) -> dict[str, Any] | None:
     try:
-        fields = None if value is None else json.loads(value)
+        return None if value is None else json_object(value)
     except ValueError as fault:
-        raise UnreadableConnectRecord(f"the value of {key!r} is no JSON: {fault}") from fault
-    if fields is not None and not isinstance(fields, dict):
-        raise UnreadableConnectRecord(f"the value of {key!r} is no object")
-    return fields
+        raise UnreadableConnectRecord(f"the value of {key!r} is {fault}") from fault
 
 
 def _properties(key: str, fields: dict[str, Any] | None) -> dict[str, str] | None:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ottla.jobs.json_records import compact_json
+
 Partition = Mapping[str, Any]
 Offset = Mapping[str, Any]
 Kept = tuple[Partition, Offset | None]
@@ -45,7 +47,7 @@ class TransactionalOffsets(OffsetStore, Protocol):
 
 def key_of(connector: str, partition: Partition) -> bytes:
     """The key of a partition's offset, in the bytes that Java writes."""
-    return json.dumps([connector, partition], ensure_ascii=False, separators=(",", ":")).encode()
+    return compact_json([connector, partition])
 
 
 def identity(connector: str, partition: Partition) -> str:
@@ -55,7 +57,7 @@ def identity(connector: str, partition: Partition) -> str:
 
 def value_of(offset: Offset | None) -> bytes | None:
     """The value of a record of the offsets topic."""
-    return None if offset is None else json.dumps(offset, ensure_ascii=False, separators=(",", ":")).encode()
+    return None if offset is None else compact_json(offset)
 
 
 class SourceOffsets:

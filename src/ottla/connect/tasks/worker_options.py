@@ -10,6 +10,7 @@ from ottla.client.security import OPTIONS as SECURITY
 from ottla.client.security import security_of
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
+from ottla.tls.settings import NAMES as TLS
 
 _OF_TASKS: Final = (
     "bootstrap.servers", "key.converter", "value.converter", "header.converter", "offset.flush.interval.ms",
@@ -25,7 +26,10 @@ _WITHOUT_EFFECT: Final = (
     "receive.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "retry.backoff.max.ms",
     "connections.max.idle.ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
 )  # fmt: skip
-_FAMILIES: Final = ("key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
+_HTTPS: Final = "listeners.https."
+_CLIENT_AUTH: Final = "ssl.client.auth"
+"""An option of the worker's own address; its clients have no use for it."""
+_FAMILIES: Final = (_HTTPS, "key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
                     "consumer.")  # fmt: skip
 _FAMILIES_WITHOUT_EFFECT: Final = ("admin.", "metrics.context.")
 _CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.", "producer.", "consumer.", "admin.")
@@ -35,7 +39,7 @@ _log = logging.getLogger("ottla.connect")
 def check(given: Mapping[str, str], own: Sequence[str]) -> None:
     """Refuse values that tasks cannot use; warn of each option without effect. `own`: the worker's besides."""
     require_secure(given)
-    in_use = (*own, *_OF_TASKS, *SECURITY)
+    in_use = (*own, *_OF_TASKS, *SECURITY, _CLIENT_AUTH)
     for name in given:
         if name in in_use or name.startswith(_FAMILIES):
             continue
@@ -50,15 +54,17 @@ def check(given: Mapping[str, str], own: Sequence[str]) -> None:
 
 def require_secure(given: Mapping[str, str]) -> None:
     """Refuse options of encryption and authentication that will not do, by name: no client may go on without them."""
+    clients = {name: value for name, value in given.items() if name != _CLIENT_AUTH}
     for prefix in ("", *_CLIENTS):
-        options = {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}
+        options = {name.removeprefix(prefix): value for name, value in clients.items() if name.startswith(prefix)}
         try:
-            security_of({**given, **options})
+            security_of({**clients, **options})
         except ValueError as fault:
             raise ConfigException(f"{prefix}{fault}") from None
     for name in given:
-        if name.startswith("listeners.https."):
-            raise ConfigException(f"{name}: the worker's own address has no TLS yet; take the option out")
+        option = name.removeprefix(_HTTPS)
+        if option != name and option not in TLS:
+            raise ConfigException(f"{name}: there is no such option{nearest(option, TLS)}")
 
 
 def number(given: Mapping[str, str], name: str, default: int) -> int:

@@ -218,6 +218,10 @@ class Task:
             topic = record.place.topic
             if topic not in self._source_of:
                 raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
+        if not self._loops_back and len({record.place.topic for record in records}) == 1:
+            self.feed_in_order(records)
+            return
+        for record in records:
             self._enqueue(record)
         self._ahead.take(records, self._source_of)
         self._drain()

@@ -1,0 +1,135 @@
+"""`ottla console`: a console in the browser, served in this process until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from importlib.util import find_spec
+
+from ottla.cli.command import Command, registry_address
+from ottla.cli.connect import client_settings, read_properties
+from ottla.cli.faults import Misuse
+from ottla.cli.options import Given, Option
+from ottla.client.security import MECHANISMS
+from ottla.console.desk import ConsoleSetting, links
+from ottla.console.masks import Masks, mask
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_HIGHEST_PORT = 65535
+
+
+def command(arguments: Sequence[str]) -> int:
+    return COMMAND.run(arguments)
+
+
+def _start(given: Given) -> int:
+    port = given.count("port")
+    if not 0 <= port <= _HIGHEST_PORT:
+        raise Misuse(f"--port {port} is not a port: ports are 0 to {_HIGHEST_PORT}")
+    needed = ["jinja2", *(["urllib3"] if "registry" in given or "connect" in given else [])]
+    needed += ["pyarrow", "fastavro", "google.protobuf"] if "registry" in given else []
+    missing = [name for name in needed if not _there(name)]
+    if missing:
+        extras = "console,formats" if "registry" in given else "console"
+        sys.stderr.write(f"ottla console: needs {', '.join(missing)}: pip install 'ottla[{extras}]'\n")
+        return 1
+    logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
+    setting = _setting(given)
+    try:
+        asyncio.run(_serve(setting, given))
+    except (OSError, ValueError) as fault:
+        sys.stderr.write(f"ottla console: cannot start: {fault}\n")
+        return 1
+    return 0
+
+
+def _there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _setting(given: Given) -> ConsoleSetting:
+    """A console as its options say it."""
+    from ottla.client.registry_client import registry, registry_urls
+
+    path, address = given.text("command-config"), given.text("registry")
+    client = registry(registry_urls(registry_address(address, "--registry"), "--registry")) if address else None
+    decode = None
+    if client is not None:
+        from ottla.formats.console import ValueDecoder
+
+        decode = ValueDecoder(client.schema).decode
+    try:
+        masks = Masks([mask(text) for text in given.all("mask")])
+    except ValueError as fault:
+        raise Misuse(str(fault)) from None
+    return ConsoleSetting(
+        given.need("bootstrap-server"),
+        client_settings(read_properties(path) if path else {}, "ottla-console"),
+        client,
+        links(given.all("connect")),
+        read_only="read-only" in given,
+        shows_records="no-data" not in given,
+        masks=masks,
+        login=given.text("login") or "",
+        decode=decode,
+    )
+
+
+async def _serve(setting: ConsoleSetting, given: Given) -> None:
+    from ottla.console.app import ConsoleApp, guarded
+    from ottla.jobs.parent import parent_watched
+    from ottla.web.server import listening, serving, url_of
+
+    stop, host = asyncio.Event(), given.need("host")
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        bound = listening(host, given.count("port"))
+    except OSError as fault:
+        free = "; choose another with --port (0: a free one)" if fault.errno == errno.EADDRINUSE else ""
+        raise OSError(f"{fault.strerror}{free}") from fault
+    app = ConsoleApp(setting)
+    with bound:
+        handler = guarded(app, [*given.all("name"), host])
+        async with parent_watched(stop) if "with-parent" in given else nullcontext(), serving(handler, bound):
+            sys.stdout.write(f"ottla console ready: {url_of(host, bound)} on {setting.bootstrap}\n")
+            sys.stdout.flush()
+            if host not in LOOPBACK and not setting.login:
+                sys.stderr.write("ottla console: warning: anybody who reaches it may use it; --login asks for users\n")
+            await stop.wait()
+        await app.close()
+
+
+COMMAND = Command(
+    "ottla console [-b HOST:PORT] [--port N] [--registry URL] [--connect URL] [--read-only]",
+    "Serve a console for the browser: topics, records, searches, groups, schemas, connectors, dead letters.\n\n"
+    "It works with any Kafka cluster. Every change is shown before it is made, with the command that does the same.",
+    _start,
+    [
+        Option("host", "Listen there; without --login anybody who reaches it may use it.", "HOST", default="127.0.0.1"),
+        Option("port", "The port of HTTP; 0 takes a free one.", "N", "Integer", default="8080"),
+        Option("name", "A host name by which browsers reach it, beside localhost; may be repeated.", "NAME"),
+        Option("registry", "The schema registry that decodes values.", "URL"),
+        Option("connect", "A worker of Connect; may be repeated.", "URL"),
+        Option("read-only", "Change nothing."),
+        Option("no-data", "Show no records, only what there is to know about them."),
+        Option("mask", "Hide a field: TOPIC:key, TOPIC:value.FIELD, TOPIC:header.NAME; may be repeated.", "FIELD"),
+        Option(
+            "login",
+            "Users log in as users of the brokers, by this mechanism; each may do what the brokers let that user do.",
+            "MECHANISM",
+            choices=MECHANISMS,
+        ),
+        Option("with-parent", "End when standard input does.", hidden=True),
+    ],
+    has_json=False,
+)

@@ -1,0 +1,99 @@
+"""A cluster as one user of the console sees it: its clients, and what the pages may show and change."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ottla.client.aio.admin import Admin
+from ottla.client.model import ClientSettings, TopicView
+from ottla.client.registry_client import RegistryClient
+from ottla.client.security import Security
+from ottla.console.links import LinkedServer
+from ottla.console.masks import Masks
+from ottla.console.values import Decode, Viewer
+from ottla.console.watch import ClusterWatch
+from ottla.web.exchange import HttpError
+
+_FRESH_S = 1.0
+_MOST_SEARCHES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSetting:
+    """A console as it was started: the same for all users."""
+
+    bootstrap: str
+    client: ClientSettings = field(default_factory=lambda: ClientSettings(client_id="ottla-console"))
+    registry: RegistryClient | None = None
+    connect: tuple[LinkedServer, ...] = ()
+    streams: tuple[LinkedServer, ...] = ()
+    read_only: bool = False
+    shows_records: bool = True
+    masks: Masks = field(default_factory=Masks)
+    login: str = ""
+    """The mechanism by which users log in; empty: nobody has to."""
+    decode: Decode | None = None
+    """Reads values by the schemas of the registry."""
+
+
+class Desk:
+    """The clients of one user. A change needs the token, which stands in this user's pages alone."""
+
+    def __init__(self, setting: ConsoleSetting, *, user: str = "", password: str = "") -> None:
+        self.setting, self.user = setting, user
+        client = setting.client
+        if user:
+            protocol = "SASL_SSL" if client.security.protocol.endswith("SSL") else "SASL_PLAINTEXT"
+            security = Security(protocol, client.security.tls, setting.login, user, password)
+            client = replace(client, security=security)
+        self.client = client
+        self.admin = Admin(setting.bootstrap, settings=client)
+        self.watch = ClusterWatch(self.admin)
+        self.token = secrets.token_urlsafe(24)
+        self.searches: dict[str, object] = {}
+        self.used_s = time.monotonic()
+        self._topics: dict[str, TopicView] = {}
+        self._topics_s = 0.0
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.watch.close()
+        await self.admin.close()
+
+    async def topics(self) -> dict[str, TopicView]:
+        """All topics, at most a second old."""
+        if time.monotonic() - self._topics_s > _FRESH_S:
+            self._topics, self._topics_s = await self.admin.list_topics(), time.monotonic()
+        return self._topics
+
+    def changed(self) -> None:
+        """A change was made: what is known of topics is old."""
+        self._topics_s = 0.0
+
+    def viewer(self, topic: str) -> Viewer:
+        """Reads records of a topic; HttpError 403 where the console shows none."""
+        if not self.setting.shows_records:
+            raise HttpError(403, "this console was started with --no-data: it shows no records")
+        return Viewer(self.setting.decode, self.setting.masks.of(topic))
+
+    def registry(self) -> RegistryClient:
+        """The registry; HttpError 404 where none was given."""
+        if self.setting.registry is None:
+            raise HttpError(404, "no schema registry was given: start the console with --registry URL")
+        return self.setting.registry
+
+    def keep(self, search: object) -> str:
+        """Keep a search, so that it can go on; the name to ask for it. The oldest is forgotten beyond some."""
+        while len(self.searches) >= _MOST_SEARCHES:
+            del self.searches[next(iter(self.searches))]
+        name = secrets.token_urlsafe(12)
+        self.searches[name] = search
+        return name
+
+
+def links(urls: Sequence[str]) -> tuple[LinkedServer, ...]:
+    """The servers of these URLs."""
+    return tuple(LinkedServer(url) for url in urls)
