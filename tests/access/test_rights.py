@@ -19,6 +19,7 @@ from ottla.messages.create_acls import CreateAclsRequest
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.messages.describe_acls import DescribeAclsRequest
+from ottla.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.messages.describe_groups import DescribeGroupsRequest
 from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -31,6 +32,7 @@ from ottla.messages.offset_commit import (
 )
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.schema.codec import decode, encode
 from ottla.testing import TestBroker
 from ottla.wire.apis import APIS
@@ -318,3 +320,11 @@ def test_many_items_of_a_request_are_sorted_out_and_each_is_answered(limited: Li
     assert {name for name, error in errors.items() if error != 30} == {
         name for name in errors if name.startswith("g-1")
     }
+
+
+def test_a_refusal_says_why_where_the_answer_has_a_place_for_it(limited: Limited) -> None:
+    asked = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=2, resource_name=SECRET)])
+    (refused,) = limited.ask("bob", 32, 4, asked).results
+    assert (refused.error_code, refused.error_message) == (NO_TOPIC, "Not authorized for this topic.")
+    told = limited.ask("bob", 64, 0, UnregisterBrokerRequest(broker_id=99))
+    assert (told.error_code, told.error_message) == (31, "Not authorized for this cluster.")
