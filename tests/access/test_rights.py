@@ -12,6 +12,7 @@ from tests.access.limited import Limited
 from tests.access.rights_requests import GROUP, TOPIC, acl, answer, batch, request_of
 from tests.access.secured import Raw
 
+from ottla.broker.requests import produce_rights
 from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceKind
 from ottla.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -102,6 +103,21 @@ def test_a_right_that_goes_between_two_like_requests_is_missed_by_the_second(lim
         assert [produce(raw) for _ in range(2)] == [NO_TOPIC, NO_TOPIC]
         limited.grant(acl("bob", WRITE, TOPIC_KIND, TOPIC[:2], prefixed=True))
         assert [produce(raw) for _ in range(2)] == [0, 0]
+
+
+def test_like_requests_are_not_asked_again_while_no_acl_changes(
+    limited: Limited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    real = produce_rights.within_rights
+    monkeypatch.setattr(produce_rights, "within_rights", lambda *said: asked.append(said) or real(*said))
+    limited.grant(acl("bob", WRITE, TOPIC_KIND, TOPIC))
+    with limited.user("bob") as raw:
+        assert [produce(raw) for _ in range(5)] == [0] * 5
+        assert len(asked) == 1
+        limited.grant(acl("bob", READ, TOPIC_KIND, TOPIC))
+        assert [produce(raw) for _ in range(5)] == [0] * 5
+        assert len(asked) == 2
 
 
 def test_a_fetch_that_waits_gives_no_records_once_the_right_is_gone(limited: Limited) -> None:
