@@ -124,7 +124,7 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
     if rights is not None:
         session.allowed_at(rights.version())
     for watch in list(session.dirty) if not full else list(session.watches.values()):
-        refused = ErrorCode.NONE if rights is None else _refusal(call, watch)
+        refused = ErrorCode.NONE if rights is None or session.replica else _refusal(call, watch)
         partition = refused or node.partition(watch.name, watch.topic_id, watch.index)
         if isinstance(partition, ErrorCode):
             session.unwatch(watch)
