@@ -96,6 +96,19 @@ def test_half_a_line_after_a_crash_is_cut_and_another_file_is_refused(tmp_path: 
         AuditLog(str(path), 1)
 
 
+def test_a_cut_end_is_told_at_the_next_start(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    log = AuditLog(str(path), 1)
+    for name in "abc":
+        log.note({"event": name})
+    log.stop()
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:1]))
+    assert main(["audit-log", "verify", str(path)]) == 1
+    AuditLog(str(path), 1).stop()
+    assert [one["event"] for one in events(path)] == ["a", "lines are missing"]
+    assert events(path)[-1]["synced"] == 3
+
+
 def test_events_that_find_no_room_or_no_disk_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "audit"
     held, going = threading.Event(), threading.Event()

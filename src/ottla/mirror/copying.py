@@ -23,8 +23,8 @@ from ottla.client.model import EARLIEST, LATEST, Broker, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.produce import ProduceRequest, ProduceResponse
-from ottla.mirror.batches import Landed, Outgoing, landed
-from ottla.mirror.lane import Lane, Stopped
+from ottla.mirror.batches import Landed, MirrorBatch, landed
+from ottla.mirror.lane import Lane, LaneStopped
 from ottla.records.batch import iterate_batches
 from ottla.records.faults import CorruptRecords
 
@@ -46,7 +46,7 @@ _CONFLICTS: Final = frozenset(
         ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
-Part = tuple[Lane, Outgoing]
+Part = tuple[Lane, MirrorBatch]
 log = logging.getLogger("ottla.mirror")
 
 
@@ -62,7 +62,7 @@ class _Fetcher(Fetcher):
             self._stop(partition, fault.message)
 
 
-class Copying:
+class LaneCopying:
     """The lanes between two clusters, copied until `run` is cancelled or `ending` is set."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Copying:
     def _take(self, lane: Lane, piece: Fetched) -> None:
         try:
             lane.take(piece)
-        except (Stopped, CorruptRecords) as fault:
+        except (LaneStopped, CorruptRecords) as fault:
             self.stop(lane.source, str(fault))
         except ApiError as fault:
             self.stop(lane.source, fault.message)
@@ -277,7 +277,7 @@ class Copying:
                 self._failed(lane, out, outcome)
         return failed
 
-    def _failed(self, lane: Lane, out: Outgoing, fault: Exception) -> None:
+    def _failed(self, lane: Lane, out: MirrorBatch, fault: Exception) -> None:
         conflict = isinstance(fault, ApiError) and fault.code in _CONFLICTS
         behind = lane.is_failing
         lane.failed(out)

@@ -20,18 +20,18 @@ from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.mirror.connect_offsets import ConnectOffsets
-from ottla.mirror.copying import Copying
+from ottla.mirror.copying import LaneCopying
 from ottla.mirror.formats import Heartbeat, OffsetSync
 from ottla.mirror.groups import OWN_GROUPS, Groups
-from ottla.mirror.lane import Lane, Place, Stopped
+from ottla.mirror.lane import Lane, LaneState, LaneStopped
 from ottla.mirror.measures import Measures
-from ottla.mirror.notes import Notes
+from ottla.mirror.notes import MirrorNotes
 from ottla.mirror.offset_map import SyncRule
 from ottla.mirror.options import FlowSettings
 from ottla.mirror.policy import HEARTBEATS
 from ottla.mirror.putting import put
 from ottla.mirror.starting import Present, producer_id, settled
-from ottla.mirror.topics import Topics
+from ottla.mirror.topics import MirroredTopics
 
 _TICK_S: Final = 1.0
 """The time between two notes of how far the copies are."""
@@ -69,7 +69,7 @@ class Flow:
             if not work.cancelled() and (fault := work.exception()) is not None:
                 raise fault
 
-    async def choose(self, topics: Topics) -> dict[str, tuple[TopicView, TopicView]]:
+    async def choose(self, topics: MirroredTopics) -> dict[str, tuple[TopicView, TopicView]]:
         """The topics to mirror, made at the target where they are missing."""
         async with self._one_by_one:
             return await topics.refresh()
@@ -80,9 +80,9 @@ class _Attempt:
         self.flow, self.settings = flow, flow.settings
         self.source, self.target = source, target
         policy, self.options = self.settings.policy, self.settings.options
-        self.notes = Notes(target, policy.map_topic(self.settings.source.alias))
-        self.topics = Topics(self.settings, source, target, self.notes)
-        self.copying = Copying(source, target, on_lost=self._lost, fetch=self.settings.fetch)
+        self.notes = MirrorNotes(target, policy.map_topic(self.settings.source.alias))
+        self.topics = MirroredTopics(self.settings, source, target, self.notes)
+        self.copying = LaneCopying(source, target, on_lost=self._lost, fetch=self.settings.fetch)
         self.groups = Groups(self.settings, source, target, self.copying.lanes)
         self.connect_offsets = ConnectOffsets(self.settings, target)
         self.taken_over: dict[TopicPartition, int] = {}
@@ -163,7 +163,7 @@ class _Attempt:
 
     async def tick(self) -> None:
         """Keep places, and tell of offsets and of lag."""
-        changed: dict[TopicPartition, Place] = {}
+        changed: dict[TopicPartition, LaneState] = {}
         for partition, lane in self.copying.lanes.items():
             state = (lane.place.upstream, lane.place.downstream, lane.place.copied)
             if self._kept.get(partition) != state:
@@ -192,7 +192,7 @@ class _Attempt:
                 syncs.append(OffsetSync(*partition, *pairs[-1]))
         return syncs
 
-    async def _tell_lag(self, changed: dict[TopicPartition, Place]) -> None:
+    async def _tell_lag(self, changed: dict[TopicPartition, LaneState]) -> None:
         """Commit at the source how far the mirror is, under a group of its own: every tool shows its lag."""
         group = f"{OWN_GROUPS}{self.settings.source.alias}-{self.settings.target.alias}"
         offsets = {partition: CommittedOffset(place.upstream) for partition, place in changed.items()}
@@ -229,7 +229,7 @@ class _Attempt:
 
     async def _first_places(
         self, pairs: list[tuple[TopicPartition, TopicPartition]], own_id: int
-    ) -> dict[TopicPartition, Place]:
+    ) -> dict[TopicPartition, LaneState]:
         """The places of partitions without a note: behind what MirrorMaker 2 copied, else as `start` says.
 
         The target's log is searched from its start where it knows the mirror's producer id, though nothing was noted.
@@ -239,7 +239,7 @@ class _Attempt:
         first = await self.target.list_offsets(targets, EARLIEST)
         end = await self.target.list_offsets(targets, LATEST)
         known = await Admin(cluster=self.target).describe_producers(targets)
-        places: dict[TopicPartition, Place] = {}
+        places: dict[TopicPartition, LaneState] = {}
         for source, target in pairs:
             producers = known.get(target)
             has_written = isinstance(producers, Iterable) and any(each.producer_id == own_id for each in producers)
@@ -251,7 +251,7 @@ class _Attempt:
                 )
             downstream = first[target].offset if has_written else end[target].offset
             there, here = self.mirrored[source.topic]
-            places[source] = Place(upstream, downstream, 0, _id(there), _id(here))
+            places[source] = LaneState(upstream, downstream, 0, _id(there), _id(here))
         return places
 
     async def _lost(self, lane: Lane, cut_to: int | None) -> None:
@@ -279,7 +279,7 @@ class _Attempt:
             place, moved = settled(
                 lane.place, present, on_gap=self.options["on.gap"], on_reset=self.options["on.reset"]
             )
-        except Stopped as fault:
+        except LaneStopped as fault:
             lane.stop(str(fault))
             return
         if moved:
@@ -301,7 +301,7 @@ class Beats:
         async with Cluster(settings.target.bootstrap, settings=settings.target.client) as target:
             brokers = len(await target.brokers())
             factor = settings.options["heartbeats.topic.replication.factor"] or min(3, brokers)
-            await Topics(settings, target, target, Notes(target, "")).ensure(
+            await MirroredTopics(settings, target, target, MirrorNotes(target, "")).ensure(
                 target, HEARTBEATS, factor=factor, compact=True
             )
             run.began()

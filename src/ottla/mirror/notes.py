@@ -17,7 +17,7 @@ from ottla.client.aio.cluster import Cluster
 from ottla.jobs.state_topic import Pair, StateTopic
 from ottla.jobs.state_topic_setup import UnusableTopic, Words
 from ottla.kernel.ids import TopicPartition
-from ottla.mirror.lane import Place
+from ottla.mirror.lane import LaneState
 from ottla.mirror.offset_map import Break, OffsetMap
 
 _PAIR: Final = Struct(">qq")
@@ -35,18 +35,18 @@ _WORDS: Final = Words(
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class MirrorOrigin:
     """The topic that a mirrored one was copied from, and the ids of the clusters that its records came through."""
 
     topic: str
     clusters: tuple[str, ...]
 
 
-class Notes:
+class MirrorNotes:
     """The table, read once at the start; this process is the one that adds to it."""
 
     def __init__(self, cluster: Cluster, topic: str, *, replication_factor: int = -1) -> None:
-        self.origins: dict[str, Origin] = {}
+        self.origins: dict[str, MirrorOrigin] = {}
         """By topic of the target."""
         self._places: dict[TopicPartition, dict[str, Any]] = {}
         self._chunks: dict[tuple[TopicPartition, int], tuple[Break, ...]] = {}
@@ -65,7 +65,7 @@ class Notes:
         """Create the topic where it does not exist, and read it; UnusableTopic where it holds something else."""
         await self._topic.open()
 
-    def place(self, partition: TopicPartition) -> Place | None:
+    def place(self, partition: TopicPartition) -> LaneState | None:
         """The place that was kept last of a source's partition."""
         found = self._places.get(partition)
         if found is None:
@@ -77,11 +77,11 @@ class Notes:
             raise UnusableTopic(f"the map of {partition} has {len(breaks)} of {count} breaks: {_WORDS.remedy}")
         known = OffsetMap(breaks, upstream_end=found["upstream_end"], downstream_end=found["downstream_end"])
         self._kept[partition] = count
-        return Place(
+        return LaneState(
             found["upstream"], found["downstream"], found["copied"], found["source_id"], found["target_id"], known
         )
 
-    async def keep(self, places: Mapping[TopicPartition, Place]) -> None:
+    async def keep(self, places: Mapping[TopicPartition, LaneState]) -> None:
         """Keep places, with what is new in their maps."""
         records: list[Pair] = []
         for partition, place in places.items():
@@ -99,7 +99,7 @@ class Notes:
         """Have the whole map of a partition kept next time."""
         self._kept[partition] = 0
 
-    async def keep_origins(self, origins: Mapping[str, Origin]) -> None:
+    async def keep_origins(self, origins: Mapping[str, MirrorOrigin]) -> None:
         """Keep where topics of the target come from, those that are new or other than before."""
         new = {topic: each for topic, each in origins.items() if self.origins.get(topic) != each}
         await self._put([(_key("origin", topic), _origin_value(each)) for topic, each in new.items()])
@@ -127,12 +127,12 @@ class Notes:
                 self._chunks[TopicPartition(*rest[:2]), rest[2]] = chunk
             case "origin", [str()]:
                 content = json.loads(value or b"null")
-                self.origins[rest[0]] = Origin(content["topic"], tuple(content["clusters"]))
+                self.origins[rest[0]] = MirrorOrigin(content["topic"], tuple(content["clusters"]))
             case _ if kind != "nothing":
                 raise ValueError(f"unknown key {kind}")
 
 
-def read_note(notes: Notes, key: bytes, value: bytes | None) -> None:
+def read_note(notes: MirrorNotes, key: bytes, value: bytes | None) -> None:
     """Take a record of the topic in; ValueError for one that is not a mirror's."""
     kind, *rest = json.loads(key)
     notes.take(kind, rest, value)
@@ -142,7 +142,7 @@ def _key(*parts: object) -> bytes:
     return json.dumps(parts, separators=(",", ":")).encode()
 
 
-def _place_value(place: Place) -> bytes:
+def _place_value(place: LaneState) -> bytes:
     content = {
         "upstream": place.upstream, "downstream": place.downstream, "copied": place.copied,
         "source_id": place.source_id, "target_id": place.target_id, "breaks": len(place.map.breaks),
@@ -151,16 +151,16 @@ def _place_value(place: Place) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _origin_value(origin: Origin) -> bytes:
+def _origin_value(origin: MirrorOrigin) -> bytes:
     return json.dumps({"topic": origin.topic, "clusters": origin.clusters}, separators=(",", ":")).encode()
 
 
-def origins_of(pairs: Iterable[tuple[bytes, bytes | None]]) -> dict[str, Origin]:
+def origins_of(pairs: Iterable[tuple[bytes, bytes | None]]) -> dict[str, MirrorOrigin]:
     """The origins of a cluster's topics, by the records of a mirror's topic there; other records are passed over."""
-    found: dict[str, Origin] = {}
+    found: dict[str, MirrorOrigin] = {}
     for key, value in pairs:
         kind, *rest = json.loads(key)
         if kind == "origin" and value is not None:
             content = json.loads(value)
-            found[rest[0]] = Origin(content["topic"], tuple(content["clusters"]))
+            found[rest[0]] = MirrorOrigin(content["topic"], tuple(content["clusters"]))
     return found

@@ -1,6 +1,6 @@
 """Topics at the target as they are at the source: which are mirrored, their partitions and configurations.
 
-The choice and the differences are pure; `Topics` asks the two clusters and carries them out.
+The choice and the differences are pure; `MirroredTopics` asks the two clusters and carries them out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_configs import DescribeConfigsResourceResult
-from ottla.mirror.notes import Notes, Origin, origins_of
+from ottla.mirror.notes import MirrorNotes, MirrorOrigin, origins_of
 from ottla.mirror.options import FlowSettings
 from ottla.mirror.policy import NameFilter
 from ottla.records.reader import read_run
@@ -63,17 +63,17 @@ def _own(configs: Iterable[DescribeConfigsResourceResult]) -> dict[str, str | No
     return {each.name: each.value for each in configs if each.config_source == own and not each.is_sensitive}
 
 
-class Topics:
+class MirroredTopics:
     """Keeps the target's topics in step."""
 
-    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, notes: Notes) -> None:
+    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, notes: MirrorNotes) -> None:
         self.flow, self.notes = flow, notes
         self.source, self.target = source, target
         self.source_cluster = self.target_cluster = ""
         """The ids of the clusters."""
         self._source_admin, self._target_admin = Admin(cluster=source), Admin(cluster=target)
         self._refused: set[str] = set()
-        self._origins: dict[str, Origin] = {}
+        self._origins: dict[str, MirrorOrigin] = {}
         """The origins of the source's topics."""
 
     async def meet(self) -> None:
@@ -192,17 +192,17 @@ class Topics:
             )
         self._refused |= looping
         kept = [name for name in names if name not in looping]
-        new: dict[str, Origin] = {}
+        new: dict[str, MirrorOrigin] = {}
         for name in kept:
             came = self._origins[name].clusters if name in self._origins else ()
             remote = self.flow.policy.remote_topic(self.flow.source.alias, name)
-            new[remote] = Origin(name, (*came, self.source_cluster))
+            new[remote] = MirrorOrigin(name, (*came, self.source_cluster))
         await self.notes.keep_origins(new)
         return kept
 
-    async def _origins_at_source(self) -> dict[str, Origin]:
+    async def _origins_at_source(self) -> dict[str, MirrorOrigin]:
         """The origins of the source's topics, as the mirrors that write there have noted it."""
-        found: dict[str, Origin] = {}
+        found: dict[str, MirrorOrigin] = {}
         mark = self.flow.policy.map_topic("")[: -len(f"{self.flow.policy.internal_separator}internal")]
         for topic in await self.source.topics():
             if not topic.startswith(mark):

@@ -37,9 +37,14 @@ class AuditLog:
         self._counting = threading.Lock()
         self._failed = False
         self._file = self._opened()
-        self._end = self._found_end()
+        self._end, noted = self._found_end(), self._noted()
         self._thread = threading.Thread(target=self._write_all, name="ottla-audit", daemon=True)
         self._thread.start()
+        if noted.lines > self._end.lines:
+            log.error(
+                "%s ends in line %d, but line %d was synced: lines are missing", path, self._end.lines, noted.lines
+            )
+            self.note({"event": "lines are missing", "last": self._end.lines, "synced": noted.lines})
 
     def note(self, event: Mapping[str, object]) -> None:
         """Have an event written."""
@@ -74,7 +79,7 @@ class AuditLog:
             log.warning("%s: its last line, of %d bytes, is not whole: it is cut", self._path, len(torn))
             self._file.truncate(size - len(torn))
         if not whole:
-            return self._noted() if not data else AuditEnd()
+            return self._noted()
         end = read_end(whole.rpartition(b"\n")[2].decode("utf-8", "replace"))
         if end is None:
             raise ValueError(f"{self._path} does not end in a line of an audit log: move it away")
@@ -110,7 +115,7 @@ class AuditLog:
             self._follow_rename()
             size = self._file.seek(0, os.SEEK_END)
             try:
-                self._file.write("".join(lines).encode())
+                self._write_whole("".join(lines).encode())
                 os.fsync(self._file.fileno())
             except OSError:
                 self._file.truncate(size)
@@ -124,6 +129,12 @@ class AuditLog:
         self._failed = False
         self._end = end
         self._note_end(end)
+
+    def _write_whole(self, data: bytes) -> None:
+        """Write all bytes: a full disk may take some of them."""
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view) or 0 :]
 
     def _lose(self, events: int) -> None:
         with self._counting:

@@ -42,7 +42,7 @@ from ottla.streams.naming import checked
 from ottla.streams.on_error import OnError
 from ottla.streams.pace import Pace
 from ottla.streams.restoring import TaskId, restore
-from ottla.streams.sending import Sending
+from ottla.streams.sending import BatchSending
 from ottla.streams.serdes import INT64
 from ottla.streams.served import QueryServer
 from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
@@ -275,7 +275,7 @@ class _Instance:
         if not offsets and not made:
             return
         with self._producer.transaction():
-            sending = Sending(self._producer)
+            sending = BatchSending(self._producer)
             for task_id, results in made:
                 self._write(sending, task_id, results, now_ms)
             sending.send()
@@ -308,7 +308,7 @@ class _Instance:
             kept = f"kept in {self._options.dead_letter}" if faults[0].letter else "left out"
             _log.warning("%s%s; %s; %d so far", faults[0].reason, more, kept, failed)
 
-    def _write(self, sending: Sending, task_id: TaskId, results: Results, now_ms: int) -> None:
+    def _write(self, sending: BatchSending, task_id: TaskId, results: Results, now_ms: int) -> None:
         part, partition = task_id
         for fault in results.faults:
             if fault.letter and self._options.dead_letter is not None:

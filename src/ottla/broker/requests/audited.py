@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.kernel.errors import ErrorCode
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.wire.apis import APIS
 
 if TYPE_CHECKING:
@@ -25,18 +26,26 @@ KEYS = frozenset(key for key, api in APIS.items() if api.name in CHANGES)
 _SECRET = frozenset({"value", "salt", "salted_password"})
 """Fields that may hold a secret: values of options, and what a password can be guessed from."""
 _MOST_ITEMS = 100
+_MOST_LETTERS = 16_384
 
 
 async def audited(handler: Handler, note: Note, call: Call, request: Any) -> Any:
     """The handler's answer, once the audit log has been told."""
-    event = {"event": "change", **call.about(), "api": APIS[call.api_key].name, "asked": _plain(request)}
+    event = {"event": "change", **call.about(), "api": APIS[call.api_key].name, "asked": _asked(request)}
     try:
         answer = await handler(call, request)
     except Exception as fault:
-        note(event | {"outcome": [type(fault).__name__]})
+        note(event | {"outcome": [fault.code.name if isinstance(fault, ApiError) else type(fault).__name__]})
         raise
     note(event | {"outcome": sorted(_codes(answer)) or ["NONE"]})
     return answer
+
+
+def _asked(request: Any) -> Any:
+    """The request without secrets; of a very long one the beginning."""
+    asked = _plain(request)
+    text = json.dumps(asked)
+    return asked if len(text) <= _MOST_LETTERS else {"letters": len(text), "beginning": text[:_MOST_LETTERS]}
 
 
 def _plain(value: Any) -> Any:
