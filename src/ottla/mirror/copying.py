@@ -189,6 +189,11 @@ class LaneCopying:
             return None
         return max(0, reading.last_stable_offset - self.lanes[partition].place.upstream)
 
+    def log_start(self, partition: TopicPartition) -> int:
+        """The first offset of the source when it was last heard of; -1 where it is not known."""
+        reading = self._fetcher.readings.get(partition)
+        return -1 if reading is None else reading.log_start_offset
+
     # To the target.
 
     async def _send(self) -> None:
@@ -288,7 +293,10 @@ class LaneCopying:
                         fault)  # fmt: skip
             lane.recover()
         elif not may_retry(fault):
-            self.stop(lane.source, fault.message if isinstance(fault, ApiError) else str(fault))
+            reason = fault.message if isinstance(fault, ApiError) else str(fault)
+            too_large = isinstance(fault, ApiError) and fault.code is ErrorCode.MESSAGE_TOO_LARGE
+            remedy = f". Raise max.message.bytes of {lane.target.topic} at the target, and start the mirror again"
+            self.stop(lane.source, reason + remedy if too_large else reason)
 
     # Restarts.
 
