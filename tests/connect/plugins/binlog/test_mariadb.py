@@ -255,6 +255,16 @@ def test_a_server_that_is_not_there_may_come_back_and_a_wrong_password_is_not_tr
     assert not isinstance(fault.value, RetriableException)
 
 
+def test_a_server_without_tls_is_refused_where_tls_is_asked_for(database):
+    async def story():
+        async with Running(database, database_ssl_mode="trust"):
+            pass
+
+    with pytest.raises(ConnectException, match=r"SSL is required|the server offers no TLS") as fault:
+        asyncio.run(story())
+    assert not isinstance(fault.value, RetriableException)
+
+
 def test_a_session_that_ends_is_a_failure_that_may_pass(database):
     async def story():
         async with Running(database, snapshot_mode="no_data") as running:
@@ -275,6 +285,7 @@ def test_a_session_that_ends_is_a_failure_that_may_pass(database):
         ("gtid.source.includes", "x", "is an option of Debezium that is not there"),
         ("database.ssl.truststore", "t.jks", "give a PEM file in database.ssl.ca"),
         ("snapshot.mode", "initail", "initail"),
+        ("database.server.id", "-1", "database.server.id"),
     ],
 )
 def test_options_without_a_meaning_here_are_refused_by_name(option, value, reason):
