@@ -41,6 +41,9 @@ OFFERED: Final = tuple(
         "ottla.sinks.files.connectors:S3SinkConnector",
         "ottla.sinks.files.connectors:HdfsSinkConnector",
         "ottla.sinks.lake:LakeSinkConnector",
+        "ottla.mirror.connectors:MirrorSourceConnector",
+        "ottla.mirror.connectors:MirrorCheckpointConnector",
+        "ottla.mirror.connectors:MirrorHeartbeatConnector",
     )
 )
 """The entry points of rooms above, which are installed with this one."""
