@@ -243,6 +243,17 @@ def test_compressed_events_and_tables_of_other_character_sets_are_read(database)
     assert found[1].value.get("after").get("e") == "x"
 
 
+def test_a_table_that_is_emptied_is_told_also_where_none_of_its_rows_was_before(database):
+    async def story():
+        async with Running(database, snapshot_mode="no_data", skipped_operations="none") as running:
+            ask(database, "/* all */ truncate table `begun`.t", "CREATE TABLE o (id int)", "TRUNCATE o")
+            return await running.records(2)
+
+    found = asyncio.run(story())
+    assert [(each.topic, each.value.get("op")) for each in found] == [("p.begun.t", "t"), ("p.begun.o", "t")]
+    assert found[0].source_offset != found[1].source_offset
+
+
 def test_a_server_that_is_not_there_may_come_back_and_a_wrong_password_is_not_tried_again(database):
     async def story(**options):
         async with Running({**database, **options}):

@@ -234,6 +234,8 @@ class MariaDbTask(SourceTask):
                 shape = self._stream.on_table(event, now)
                 self._told.look([] if shape is None else [shape])
             return []
+        if (named := self._stream.lacks(event)) is not None:
+            self._stream.on_emptied(await self._apart(partial(self._catalog.table, *named)))
         made = self._stream.on_event(at, event, time.time_ns() // 1000)
         if self._stream.prepared:
             self._told.say("", "", "the log has transactions of XA: their changes are sent when they are prepared, "
