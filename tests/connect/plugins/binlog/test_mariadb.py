@@ -254,6 +254,20 @@ def test_a_table_that_is_emptied_is_told_also_where_none_of_its_rows_was_before(
     assert found[0].source_offset != found[1].source_offset
 
 
+def test_a_user_needs_no_more_rights_than_the_guide_says(database):
+    ask(database, "CREATE OR REPLACE USER reader@'127.0.0.1'", "GRANT SELECT ON begun.* TO reader@'127.0.0.1'",
+        "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO reader@'127.0.0.1'")  # fmt: skip
+
+    async def story():
+        async with Running({**database, "user": "reader"}) as running:
+            await running.records(5)
+            reading = asyncio.ensure_future(running.records(1))
+            await asyncio.to_thread(ask, database, "INSERT INTO t VALUES (6, 'a')")
+            assert ids(await reading) == [("c", 6)]
+
+    asyncio.run(story())
+
+
 def test_a_server_that_is_not_there_may_come_back_and_a_wrong_password_is_not_tried_again(database):
     async def story(**options):
         async with Running({**database, **options}):
