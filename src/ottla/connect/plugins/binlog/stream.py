@@ -144,6 +144,8 @@ class Stream:
         self._position = at.begin
         self.offset = self._between(at)
         passed = first[1] if first is not None and first[0] == str(gtid) else 0
+        if passed:
+            self.offset |= {"gtid": str(gtid), "change": passed}
         self._group = _Group(gtid, passed, at.ts_s)
         if self._options["provide.transaction.metadata"] and not passed and not gtid.standalone:
             return [self._status(at, "BEGIN", None)]
