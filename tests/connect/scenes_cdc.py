@@ -54,13 +54,9 @@ class Pipeline:
     def source(self):
         """The options of the source that another database has otherwise."""
         return {
-            "connector.class": "PostgresConnector",
-            "database.user": "ottla",
-            "database.dbname": f"{self.name}_a",
-            "slot.name": self.name,
-            "table.include.list": r"public\\.item",
-            "publication.name": self.name,
-        }
+            "connector.class": "PostgresConnector", "database.user": "ottla", "database.dbname": f"{self.name}_a",
+            "slot.name": self.name, "table.include.list": r"public\\.item", "publication.name": self.name,
+        }  # fmt: skip
 
     def sink(self, server):
         """The options of the sink that another database has otherwise."""

@@ -100,7 +100,9 @@ def test_each_record_of_a_transaction_is_a_place_to_go_on_behind(database, by_gt
         for record, begin in zip(found, begins, strict=False):
             kept = {name: value for name, value in record.source_offset.items() if by_gtid or name != "gtids"}
             async with Running(database, kept) as again:
-                assert ops(await again.records(8 - begin)) == whole[begin:]
+                left = await again.records(8 - begin)
+                assert ops(left) == whole[begin:]
+                assert [each.source_offset for each in left] == [each.source_offset for each in found[begin:]]
 
     asyncio.run(story())
 
@@ -243,6 +245,31 @@ def test_compressed_events_and_tables_of_other_character_sets_are_read(database)
     assert found[1].value.get("after").get("e") == "x"
 
 
+def test_a_table_that_is_emptied_is_told_also_where_none_of_its_rows_was_before(database):
+    async def story():
+        async with Running(database, snapshot_mode="no_data", skipped_operations="none") as running:
+            ask(database, "/* all */ truncate table `begun`.t", "CREATE TABLE o (id int)", "TRUNCATE o")
+            return await running.records(2)
+
+    found = asyncio.run(story())
+    assert [(each.topic, each.value.get("op")) for each in found] == [("p.begun.t", "t"), ("p.begun.o", "t")]
+    assert found[0].source_offset != found[1].source_offset
+
+
+def test_a_user_needs_no_more_rights_than_the_guide_says(database):
+    ask(database, "CREATE OR REPLACE USER reader@'127.0.0.1'", "GRANT SELECT ON begun.* TO reader@'127.0.0.1'",
+        "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO reader@'127.0.0.1'")  # fmt: skip
+
+    async def story():
+        async with Running({**database, "user": "reader"}) as running:
+            await running.records(5)
+            reading = asyncio.ensure_future(running.records(1))
+            await asyncio.to_thread(ask, database, "INSERT INTO t VALUES (6, 'a')")
+            assert ids(await reading) == [("c", 6)]
+
+    asyncio.run(story())
+
+
 def test_a_server_that_is_not_there_may_come_back_and_a_wrong_password_is_not_tried_again(database):
     async def story(**options):
         async with Running({**database, **options}):
@@ -252,6 +279,16 @@ def test_a_server_that_is_not_there_may_come_back_and_a_wrong_password_is_not_tr
         asyncio.run(story(port=1))
     with pytest.raises(ConnectException, match="Access denied") as fault:
         asyncio.run(story(user="nobody"))
+    assert not isinstance(fault.value, RetriableException)
+
+
+def test_a_server_without_tls_is_refused_where_tls_is_asked_for(database):
+    async def story():
+        async with Running(database, database_ssl_mode="trust"):
+            pass
+
+    with pytest.raises(ConnectException, match=r"SSL is required|the server offers no TLS") as fault:
+        asyncio.run(story())
     assert not isinstance(fault.value, RetriableException)
 
 
@@ -275,6 +312,7 @@ def test_a_session_that_ends_is_a_failure_that_may_pass(database):
         ("gtid.source.includes", "x", "is an option of Debezium that is not there"),
         ("database.ssl.truststore", "t.jks", "give a PEM file in database.ssl.ca"),
         ("snapshot.mode", "initail", "initail"),
+        ("database.server.id", "-1", "database.server.id"),
     ],
 )
 def test_options_without_a_meaning_here_are_refused_by_name(option, value, reason):

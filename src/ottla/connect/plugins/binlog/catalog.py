@@ -94,16 +94,17 @@ class Catalog:
         places = {name.lower(): value for name, value in found.items()}
         if not places.get("binlog_snapshot_file"):
             raise ConnectException("the server does not tell the place of a snapshot in its log: is log_bin on?")
-        return self._view(places["binlog_snapshot_file"], int(places["binlog_snapshot_position"]))
+        return self.at(places["binlog_snapshot_file"], int(places["binlog_snapshot_position"]))
 
     def log_end(self) -> View:
         """The end of the server's log."""
         found = rows(self.connection, "SHOW MASTER STATUS")
         if not found:
             raise ConfigException("the server writes no binary log: start it with --log-bin and a server_id")
-        return self._view(found[0][0], int(found[0][1]))
+        return self.at(found[0][0], int(found[0][1]))
 
-    def _view(self, file: str, position: int) -> View:
+    def at(self, file: str, position: int) -> View:
+        """A place in the log, with the last transaction of each domain before it."""
         ((gtids,),) = rows(self.connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, str(position)))
         return View(file, position, gtids or "", int(time.time()))
 

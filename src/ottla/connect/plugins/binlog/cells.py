@@ -31,6 +31,7 @@ _REFUSED: Final = {
     12: "DATETIME in the form before MariaDB 10.1", 140: "a compressed column", 141: "a compressed column",
     245: "MySQL's binary JSON",
 }  # fmt: skip
+_LEFT_OUT: Final = frozenset({0x81, 0x8D, 0x8F, 0x90, 0x9D})
 _DIGITS: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _CODECS: Final = {
     "binary": None, "utf8mb4": "utf8", "utf8mb3": "utf8", "utf8": "utf8", "ascii": "ascii", "latin1": "cp1252",
@@ -63,7 +64,12 @@ def text_of(value: bytes, charset: str) -> str:
         codec = _CODECS[charset]
     except KeyError:
         raise DataException(f"text in the character set {charset} cannot be read: convert the column") from None
-    return value.decode(codec or "latin1")
+    try:
+        return value.decode(codec or "latin1")
+    except UnicodeDecodeError as fault:
+        if charset == "latin1":  # five bytes that Windows leaves out are control characters in MariaDB
+            return "".join(bytes([each]).decode("latin1" if each in _LEFT_OUT else "cp1252") for each in value)
+        raise DataException(f"text in the character set {charset} cannot be read: {fault}") from fault
 
 
 def cell_of(kind: LogType) -> Cell:

@@ -214,5 +214,5 @@ def _query(body: bytes, *, compressed: bool) -> Query:
 
 
 def _inflated(body: bytes, at: int) -> bytes:
-    """What MariaDB's `log_bin_compress` made small: a head with the number of bytes of the length, the length, zlib."""
+    """Bytes that `log_bin_compress` made small: a head with the size of the length, the length, zlib."""
     return zlib.decompress(body[at + 1 + (body[at] & 7) :])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 _MOST_BYTES: Final = 32 * 1024 * 1024
@@ -12,7 +13,7 @@ _MOST_EVENTS: Final = 4096
 
 
 class Events(Protocol):
-    """What gives events one by one, and can be closed while it waits."""
+    """Gives events one by one, and can be closed while it waits."""
 
     def next(self) -> bytes: ...
     def close(self) -> None: ...
@@ -27,11 +28,11 @@ class Feed:
         self._changed = threading.Condition()
         self._inbox: deque[bytes] = deque()
         self._bytes = 0
-        self._fault: Exception | None = None
         self._closed = False
         self._arrived = asyncio.Event()
-        self._thread = threading.Thread(target=self._fill, name="binlog", daemon=True)
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="binlog")
+        self._filling = self._loop.run_in_executor(self._thread, self._fill)
+        self._filling.add_done_callback(lambda _: self._arrived.set())
 
     def take(self) -> list[bytes]:
         """All events that have arrived; raises what ended the stream once they are taken."""
@@ -39,17 +40,15 @@ class Feed:
             found = list(self._inbox)
             self._inbox.clear()
             self._bytes = 0
-            self._arrived.clear()
+            if not self._filling.done():
+                self._arrived.clear()
             self._changed.notify()
-            if not found and self._fault is not None:
-                raise self._fault
+        if not found and self._filling.done():
+            self._filling.result()
         return found
 
     async def readable(self, timeout_s: float) -> None:
         """Wait until something arrives, or for so long."""
-        with self._changed:
-            if self._inbox or self._fault is not None:
-                return
         try:
             await asyncio.wait_for(self._arrived.wait(), timeout_s)
         except TimeoutError:
@@ -60,26 +59,21 @@ class Feed:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        await asyncio.to_thread(self._events.close)
-        await asyncio.to_thread(self._thread.join)
+        self._events.close()
+        await asyncio.wait((self._filling,))
+        self._filling.exception()  # the end of the connection
+        self._thread.shutdown()
 
     def _fill(self) -> None:
-        try:
-            while True:
-                event = self._events.next()
-                with self._changed:
-                    while not self._closed and (self._bytes > _MOST_BYTES or len(self._inbox) >= _MOST_EVENTS):
-                        self._changed.wait()
-                    if self._closed:
-                        return
-                    was_empty = not self._inbox
-                    self._inbox.append(event)
-                    self._bytes += len(event)
-                if was_empty:
-                    self._loop.call_soon_threadsafe(self._arrived.set)
-        except Exception as fault:  # it is raised where the events are taken
+        while True:
+            event = self._events.next()
             with self._changed:
-                self._fault = fault
-                closed = self._closed
-            if not closed:
+                while not self._closed and (self._bytes > _MOST_BYTES or len(self._inbox) >= _MOST_EVENTS):
+                    self._changed.wait()
+                if self._closed:
+                    return
+                was_empty = not self._inbox
+                self._inbox.append(event)
+                self._bytes += len(event)
+            if was_empty:
                 self._loop.call_soon_threadsafe(self._arrived.set)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-import ssl
 import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -21,9 +19,11 @@ _SILENCE_S: Final = 60
 """The server is gone where it is silent for so long, heartbeats included."""
 _DUMP: Final = 0x12
 _ANNOTATIONS: Final = 2
+_BOTH_WAYS: Final = 2
+"""SHUT_RDWR of a socket."""
 LOST: Final = (1236, 1373)
 """Codes for a place that the server's log does not have."""
-_FOR_GOOD: Final = frozenset({1044, 1045, 1049, 1142, 1143, 1146, 1227, 1236, 1373, 1064, 1054})
+_FOR_GOOD: Final = frozenset({1044, 1045, 1049, 1142, 1143, 1146, 1227, 1236, 1373, 1064, 1054, 2026})
 
 
 def connected(options: Mapping[str, Any], *, streaming: bool = False) -> Connection[Any]:
@@ -39,23 +39,25 @@ def connected(options: Mapping[str, Any], *, streaming: bool = False) -> Connect
         connect_timeout=max(1, options["connect.timeout.ms"] // 1000), program_name="ottla",
         read_timeout=_SILENCE_S if streaming else None, ssl=_tls(options), init_command=_SESSION,
     )  # fmt: skip
+    if options["database.ssl.mode"] != "disable" and not connection._secure:  # PyMySQL goes on without
+        connection.close()
+        raise ConfigException("the server offers no TLS: set it up there, or set database.ssl.mode=disable")
     with connection.cursor() as cursor:
         for each in filter(None, (part.strip() for part in (options["database.initial.statements"] or "").split(";"))):
             cursor.execute(each)
     return connection
 
 
-def _tls(options: Mapping[str, Any]) -> ssl.SSLContext | None:
+def _tls(options: Mapping[str, Any]) -> dict[str, Any] | None:
     mode = options["database.ssl.mode"]
     if mode == "disable":
         return None
-    context = ssl.create_default_context(cafile=options["database.ssl.ca"])
-    context.check_hostname = mode == "verify-full"
-    if mode == "trust":
-        context.verify_mode = ssl.CERT_NONE
-    if options["database.ssl.cert"]:
-        context.load_cert_chain(options["database.ssl.cert"], options["database.ssl.key"])
-    return context
+    files = {name: options[f"database.ssl.{name}"] for name in ("ca", "cert", "key")}
+    given = {name: file for name, file in files.items() if file is not None}
+    if mode.startswith("verify") and "ca" not in given:
+        raise ConfigException(f"database.ssl.mode={mode} needs database.ssl.ca")
+    verify = "none" if mode == "trust" else "required"
+    return {**given, "verify_mode": verify, "check_hostname": mode == "verify-full"}
 
 
 def rows(connection: Connection[Any], question: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -128,6 +130,5 @@ class Dump:
     def close(self) -> None:
         """End the connection, also while a thread waits for an event."""
         with contextlib.suppress(OSError, AttributeError):  # it has ended before
-            self._connection._sock.shutdown(socket.SHUT_RDWR)
-        with contextlib.suppress(Exception):
-            self._connection._force_close()
+            self._connection._sock.shutdown(_BOTH_WAYS)
+        self._connection._force_close()

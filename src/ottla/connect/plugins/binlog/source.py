@@ -188,6 +188,10 @@ class MariaDbTask(SourceTask):
         """Ask for the log behind a place; False if it is lost, and a new snapshot may be taken."""
         from pymysql import MySQLError
 
+        assert self._catalog is not None
+        if not place.get("gtids"):  # else the transactions that follow would be the only ones that are known
+            found = await self._apart(partial(self._catalog.at, place["file"], place["pos"]))
+            place = {**place, "gtids": found.gtids} if found.gtids else place
         server_id = self._options["database.server.id"] or random.randrange(1 << 31, 1 << 32)
         dump = await self._apart(lambda: Dump(self._options))
         try:
@@ -234,6 +238,8 @@ class MariaDbTask(SourceTask):
                 shape = self._stream.on_table(event, now)
                 self._told.look([] if shape is None else [shape])
             return []
+        if (named := self._stream.lacks(event)) is not None:
+            self._stream.on_emptied(await self._apart(partial(self._catalog.table, *named)))
         made = self._stream.on_event(at, event, time.time_ns() // 1000)
         if self._stream.prepared:
             self._told.say("", "", "the log has transactions of XA: their changes are sent when they are prepared, "

@@ -75,6 +75,7 @@ class Stream:
         self._gtids = gtids_of(kept.get("gtids") or "")
         self._first = (kept["gtid"], kept["change"]) if "change" in kept and "gtid" in kept else None
         self._tables: dict[TableMap, Shape | None] = {}
+        self._named: dict[tuple[str, str], Shape] = {}
         self._group: _Group | None = None
         self.offset: Offset = dict(kept)
         """The offset of the last record, or of the place behind it that was passed."""
@@ -93,7 +94,19 @@ class Stream:
         for old in [each for each in self._tables if each.full_name == table.full_name]:
             del self._tables[old]
         self._tables[table] = shape
+        if shape is not None:
+            self._named[table.schema, table.name] = shape
         return shape
+
+    def lacks(self, event: Event | None) -> tuple[str, str] | None:
+        """The captured table that a statement empties, if it was not described yet: `on_emptied` tells it."""
+        if not isinstance(event, Query) or (named := _truncated(event)) is None or named in self._named:
+            return None
+        return named if self._shapes.selection.table(*named) else None
+
+    def on_emptied(self, now: Table) -> None:
+        """Learn a table from the catalog."""
+        self._named[now.schema, now.name] = self._shapes.of(now)
 
     def on_event(self, at: At, event: Event | None, now_us: int) -> list[SourceRecord]:
         """The records of an event."""
@@ -116,7 +129,7 @@ class Stream:
                 records = self._ended(at)
         if at.end and not isinstance(event, Rotate):
             self._position = at.end
-            if self._group is None:
+            if self._group is None and self._first is None:
                 self.offset = self._between(at)
         return records
 
@@ -131,6 +144,8 @@ class Stream:
         self._position = at.begin
         self.offset = self._between(at)
         passed = first[1] if first is not None and first[0] == str(gtid) else 0
+        if passed:
+            self.offset |= {"gtid": str(gtid), "change": passed}
         self._group = _Group(gtid, passed, at.ts_s)
         if self._options["provide.transaction.metadata"] and not passed and not gtid.standalone:
             return [self._status(at, "BEGIN", None)]
@@ -160,22 +175,17 @@ class Stream:
         if word in ("COMMIT", "ROLLBACK"):
             return self._ended(at)
         records: list[SourceRecord] = []
-        if found := _TRUNCATE.match(query.text.strip()):
-            schema = _unquoted(found[1]) if found[1] else query.database
-            records = self._truncated(at, schema, _unquoted(found[2]), now_us)
+        if (named := _truncated(query)) is not None:
+            records = self._truncated(at, named, now_us)
         if self._group is not None and (self._group.gtid is None or self._group.gtid.standalone):
             records += self._ended(at)
             if records and self.offset is not records[-1].source_offset:
                 records[-1].source_offset = self.offset
         return records
 
-    def _truncated(self, at: At, schema: str, name: str, now_us: int) -> list[SourceRecord]:
-        if "t" in self._options["skipped.operations"]:
-            return []
-        shape = next(
-            (each for table, each in self._tables.items() if (table.schema, table.name) == (schema, name)), None
-        )
-        if shape is None or self._group is None:
+    def _truncated(self, at: At, named: tuple[str, str], now_us: int) -> list[SourceRecord]:
+        shape = self._named.get(named)
+        if shape is None or self._group is None or "t" in self._options["skipped.operations"]:
             return []
         place = self._place(at, 0)
         return [self._events.change(shape, "t", None, None, place, now_us, self.offset, self._order(shape))]
@@ -230,6 +240,14 @@ class Stream:
 
 def _of(shape: Shape, row: Row | None) -> Struct | None:
     return None if row is None else shape.row(row)
+
+
+def _truncated(query: Query) -> tuple[str, str] | None:
+    """The database and the table that a statement empties."""
+    found = _TRUNCATE.match(query.text.strip())
+    if found is None:
+        return None
+    return _unquoted(found[1]) if found[1] else query.database, _unquoted(found[2])
 
 
 def _unquoted(name: str) -> str:

@@ -86,7 +86,7 @@ def _kinds(codes: bytes, metadata: bytes) -> Iterator[LogType]:
 
 
 class _Optional:
-    """What `binlog_row_metadata=FULL` adds: parts of a type, a length and a body."""
+    """The parts that `binlog_row_metadata=FULL` adds: each a type, a length and a body."""
 
     def __init__(self, body: bytes, table: str) -> None:
         self._table = table

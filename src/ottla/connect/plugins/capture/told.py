@@ -1,4 +1,4 @@
-"""What is said of captured tables: once each, in the log of the worker."""
+"""Warnings about captured tables, once each, in the log of the worker."""
 
 from __future__ import annotations
 
