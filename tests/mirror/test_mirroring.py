@@ -246,3 +246,39 @@ def test_a_gap_and_a_topic_made_anew_stop_one_partition_and_are_passed_where_tha
             wait_for_copy(eu, "us.logs", 16)
     values = [each.value for each in eu.records("us.logs")]
     assert values == [f"{number}".encode() for number in (*range(10), *range(15, 20))] + [b"anew"]
+
+
+def test_the_activity_of_two_sites_comes_together_in_one_topic_and_a_site_that_was_away_catches_up(
+    sites: tuple[TestBroker, TestBroker],
+) -> None:
+    us, eu = sites
+    with TestBroker() as everywhere:
+        given = {
+            "clusters": "us, eu, all",
+            "us.bootstrap.servers": us.bootstrap_servers,
+            "eu.bootstrap.servers": eu.bootstrap_servers,
+            "all.bootstrap.servers": everywhere.bootstrap_servers,
+            "us->all.enabled": "true",
+            "topics": "activity",
+            "replication.policy.class": "IdentityReplicationPolicy",
+            "emit.heartbeats.enabled": "false",
+            "refresh.topics.interval.seconds": "1",
+        }
+        for site, broker in (("us", us), ("eu", eu)):
+            with Producer(broker.bootstrap_servers, linger_ms=0) as producer:
+                for number in range(600):
+                    producer.produce("activity", f"{site}-{number}", partition=0)
+                    if number % 7 == 0:
+                        producer.flush()
+        with mirroring(given):  # eu is away
+            wait_for_copy(everywhere, "activity", 600)
+            with Producer(us.bootstrap_servers) as producer:
+                producer.produce("activity", "us-600", partition=0)
+            wait_for_copy(everywhere, "activity", 601)
+        with mirroring(given | {"eu->all.enabled": "true"}):
+            with Producer(us.bootstrap_servers) as producer:
+                producer.produce("activity", "us-601", partition=0)
+            together = wait_for_copy(everywhere, "activity", 1_202)
+    for site, count in (("us", 602), ("eu", 600)):
+        mine = [each.value for each in together if (each.value or b"").startswith(site.encode())]
+        assert mine == [f"{site}-{number}".encode() for number in range(count)]
