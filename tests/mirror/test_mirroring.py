@@ -282,3 +282,26 @@ def test_the_activity_of_two_sites_comes_together_in_one_topic_and_a_site_that_w
     for site, count in (("us", 602), ("eu", 600)):
         mine = [each.value for each in together if (each.value or b"").startswith(site.encode())]
         assert mine == [f"{site}-{number}".encode() for number in range(count)]
+
+
+def test_a_circle_of_three_clusters_is_closed_by_none_of_them(sites: tuple[TestBroker, TestBroker]) -> None:
+    us, eu = sites
+    with TestBroker() as asia:
+        places = {"us": us, "eu": eu, "asia": asia}
+        given = {
+            "clusters": "us, eu, asia",
+            "topics": "circle",
+            "replication.policy.class": "IdentityReplicationPolicy",
+            "emit.heartbeats.enabled": "false",
+            **{f"{name}.bootstrap.servers": broker.bootstrap_servers for name, broker in places.items()},
+        }
+        with Producer(us.bootstrap_servers) as producer:
+            producer.produce("circle", "once", partition=0).result()
+        with mirroring(given | {"us->eu.enabled": "true"}):
+            wait_for_copy(eu, "circle", 1)
+        with mirroring(given | {"eu->asia.enabled": "true"}):
+            wait_for_copy(asia, "circle", 1)
+        with mirroring(given | {"asia->us.enabled": "true"}) as closing:
+            us.wait_for(lambda: closing.flows[0].status.state is JobState.RUNNING)
+            assert not [each for each in closing.samples() if each.metric is STOPPED]  # no partition is copied
+    assert [each.value for each in us.records("circle")] == [b"once"]
