@@ -2,6 +2,7 @@
 # Sets up what a make target needs, once: `tools/setup.sh PART...`, PART one of
 #   demo test        the virtual environment .venv with the package and that extra, versions locked
 #   spark-archive    Spark's classes as Java maps them, which starts a test's Java process in half of the time
+#   kafka-archive    the same of Apache Kafka's classes, for its tools
 #   spark42          a second environment .venv-spark42, for Spark's own connector
 #   java cc maven    programs from the system's package manager, where they are missing
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
@@ -9,6 +10,7 @@
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
 #   opensearch-if-possible OpenSearch for tests (60 MB), as jars under .cache
+#   browser-if-possible   Chromium and Playwright (170 MB) for tests of the console
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
@@ -168,6 +170,16 @@ need_spark_archive() {
     echo "$want" >.venv/.ottla-spark-archive
 }
 
+need_kafka_archive() {
+    local want
+    [ -f .cache/kafka/stamp ] || return 1
+    want=$(cat .cache/kafka/stamp; pwd; java -version 2>&1)
+    stamped .venv/.ottla-kafka-archive "$want" && return
+    say "an archive of Apache Kafka's classes"
+    .venv/bin/python tools/kafka_archive.py .cache/kafka/libs .venv/kafka.jsa >.cache/kafka-archive.log 2>&1 || return 1
+    echo "$want" >.venv/.ottla-kafka-archive
+}
+
 need_cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for the benchmark's driver"; }
 
 need_postgres() {
@@ -176,6 +188,22 @@ need_postgres() {
 
 need_mariadb() {
     [ -x /usr/sbin/mariadbd ] || command -v mariadbd >/dev/null || apt mariadb-server -- "MariaDB, for the tests of connectors"
+}
+
+need_chromium() {
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null ||
+        apt chromium fonts-dejavu-core -- "Chromium, for the tests of the console"
+}
+
+need_playwright() {
+    local want=playwright==1.65.2
+    stamped .cache/browser/stamp "$want" && return
+    say "Playwright"
+    rm -rf .cache/browser
+    mkdir -p .cache/browser
+    .venv/bin/python -m pip install -q --disable-pip-version-check --target .cache/browser "$want" >.cache/browser.log 2>&1 ||
+        return 1
+    echo "$want" >.cache/browser/stamp
 }
 
 need_maven() { command -v mvn >/dev/null || apt maven -- "Maven, which fetches jars"; }
@@ -253,7 +281,14 @@ python_lane() {
     local part extras=()
     for part in "$@"; do case "$part" in demo | test) extras+=("$part") ;; esac; done
     if [ ${#extras[@]} != 0 ]; then need_packages "${extras[@]}"; fi
-    for part in "$@"; do case "$part" in spark42) need_spark42 ;; go) need_go ;; zig) need_zig ;; esac; done
+    for part in "$@"; do
+        case "$part" in
+            spark42) need_spark42 ;;
+            go) need_go ;;
+            zig) need_zig ;;
+            browser-if-possible) need_playwright || say "going on without Playwright: the tests of the console in a browser are skipped" ;;
+        esac
+    done
 }
 
 system_lane() {
@@ -268,6 +303,7 @@ system_lane() {
             opensearch-if-possible) (need_jars opensearch) || say "going on without OpenSearch: the tests that need it are skipped" ;;
             postgres-if-possible) (need_postgres) || say "going on without PostgreSQL: the tests that need it are skipped" ;;
             mariadb-if-possible) (need_mariadb) || say "going on without MariaDB: the tests that need it are skipped" ;;
+            browser-if-possible) (need_chromium) || say "going on without Chromium: the tests of the console in a browser are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
             mirror-jars) need_jars mirror ;;
@@ -294,7 +330,8 @@ for part in "$@"; do
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus) ;;
         spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible | mariadb-if-possible | opensearch-if-possible | spark-archive) ;;
+        postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;
+        browser-if-possible | spark-archive | kafka-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done
@@ -310,5 +347,8 @@ status=0
 for lane in "${lanes[@]}"; do wait "$lane" || status=1; done
 case " $* " in
     *" spark-archive "*) need_spark_archive || say "going on without an archive of Spark's classes: Java starts slower" ;;
+esac
+case " $* " in
+    *" kafka-archive "*) need_kafka_archive || say "going on without an archive of Apache Kafka's classes: its tools start slower" ;;
 esac
 exit $status

@@ -35,7 +35,7 @@ from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
 from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
-from ottla.server.entrance import look_at_listener, take_first_users
+from ottla.server.entrance import acls_limit, look_at_listener, take_first_users
 from ottla.server.freed_space import FreedSpace
 from ottla.server.kept_ports import PORT_FILE, KeptPorts
 from ottla.server.links import about_link
@@ -318,7 +318,8 @@ class BrokerServer:
             self.addresses[name] = bound
             if port == 0 and ports is not None:
                 ports.keep(name, bound)
-            self.warnings += look_at_listener(name, bound, security, insecure=self._config.insecure)
+            said_so, limited = self._config.insecure, acls_limit(self._config)
+            self.warnings += look_at_listener(name, bound, security, insecure=said_so, limited=limited)
 
     def _security(self, name: str) -> ListenerSecurity:
         security, problems = listener_security(self._layers.static, name)

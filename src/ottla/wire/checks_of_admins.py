@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceType
+from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.wire.checks import Check, CheckScope, Each, Whole
 
-CLUSTER = ResourceType.CLUSTER
-GROUP = ResourceType.GROUP
-TOPIC = ResourceType.TOPIC
-TRANSACTION = ResourceType.TRANSACTIONAL_ID
+CLUSTER = ResourceKind.CLUSTER
+GROUP = ResourceKind.GROUP
+TOPIC = ResourceKind.TOPIC
+TRANSACTION = ResourceKind.TRANSACTIONAL_ID
 READ = Operation.READ
 CREATE = Operation.CREATE
 DELETE = Operation.DELETE
