@@ -63,7 +63,7 @@ class _Fetcher(Fetcher):
 
 
 class LaneCopying:
-    """The lanes between two clusters, copied until `run` is cancelled or `ending` is set."""
+    """The lanes between two clusters, copied while `run` is under way."""
 
     def __init__(
         self,
