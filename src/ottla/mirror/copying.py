@@ -63,7 +63,7 @@ class _Fetcher(Fetcher):
 
 
 class LaneCopying:
-    """The lanes between two clusters, copied until `run` is cancelled or `ending` is set."""
+    """The lanes between two clusters, copied while `run` is under way."""
 
     def __init__(
         self,
@@ -204,16 +204,20 @@ class LaneCopying:
             except TimeoutError:
                 pass
             self._wake.clear()
-            ready = [lane for lane in self.lanes.values() if lane.recovers and lane.stopped is None]
-            await self._recover([lane for lane in ready if not lane.in_flight])
+            await self._recover([lane for lane in self.lanes.values() if self._may_recover(lane)])
             await self._find_leaders(self._target, {lane.target: lane for lane in self.lanes.values()})
             self._send_ready()
+
+    def _may_recover(self, lane: Lane) -> bool:
+        """True for a lane that waits for it, unless `begin` or `on_lost` is at work on it."""
+        others = lane.source not in self._fetcher.readings or lane.source in self._adrift
+        return lane.recovers and lane.stopped is None and not lane.in_flight and not others
 
     def _send_ready(self) -> None:
         by_leader: dict[Broker, list[Lane]] = {}
         for lane in self.lanes.values():
             leader = self._target.plan.metadata.leader(*lane.target)
-            if leader is None or lane.stopped is not None or lane.source in self._adrift:
+            if leader is None or lane.recovers or lane.stopped is not None or lane.source in self._adrift:
                 continue
             if self._is_at_target(lane):
                 by_leader.setdefault(leader, []).append(lane)
