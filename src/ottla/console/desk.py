@@ -73,7 +73,8 @@ class Desk:
 
     async def topic(self, name: str) -> TopicView:
         """One topic, which may have been made a moment ago; UNKNOWN_TOPIC_OR_PARTITION where there is none."""
-        if name not in await self.topics():
+        known = (await self.topics()).get(name)
+        if known is None or any(part.leader < 0 for part in known.partitions.values()):
             self.changed()
         view = (await self.topics()).get(name)
         if view is None or view.error:
