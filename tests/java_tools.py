@@ -7,15 +7,23 @@ import sys
 from pathlib import Path
 
 TOOLS = "org.apache.kafka.tools."
-QUICK = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""Options of a Java runtime that is to start fast."""
-SPARK_CLASSES = Path(sys.prefix) / "spark.jsa"
-"""The archive of Spark's classes that set-up makes (tools/spark_archive.py)."""
-QUICK_SPARK = " ".join((*QUICK[1:], f"-XX:SharedArchiveFile={SPARK_CLASSES}", "-Xlog:disable"))
-"""Options for a Java process of Spark: it ends before its compiler has paid, and half of its work is to load classes.
+_SOON = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+KAFKA_CLASSES, SPARK_CLASSES = Path(sys.prefix) / "kafka.jsa", Path(sys.prefix) / "spark.jsa"
+"""The archives of classes that set-up makes (tools/kafka_archive.py, tools/spark_archive.py)."""
 
-Java goes on without an archive that is missing or of other jars; it would only say so in its log.
-"""
+
+def _archived(classes: Path) -> tuple[str, ...]:
+    """Options for classes from an archive: half of a short run's work is to load them.
+
+    Java goes on without an archive that is missing or of other jars; it would only say so in its log.
+    """
+    return (*_SOON, f"-XX:SharedArchiveFile={classes}", "-Xlog:disable")
+
+
+QUICK = ("-Xmx256m", *_archived(KAFKA_CLASSES))
+"""Options of a Java runtime that is to start fast."""
+QUICK_SPARK = " ".join(_archived(SPARK_CLASSES))
+"""Options for a Java process of Spark, which ends before its compiler has paid."""
 
 
 def java(libs: Path, main: str, *arguments: str, feed: str = "", timeout_s: float = 120) -> str:

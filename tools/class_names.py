@@ -22,7 +22,6 @@ ALLOWED = {
     "Node": "Kafka's word for a broker, and Streams' for a step of a topology",
     "Option": "declared options of the broker, of a connector and of a command line: the rooms never meet",
     "Record": "users import one from the client and one from streams",
-    "Resource": "users import the client's; in the protocol it is the kind of a resource",
     "Table": "users import the one of streams; the other is a table of a lake",
     "Text": "a field's type in Kafka's messages, and a setting's in the client",
     "Type": "a type in Kafka's messages, of an option of a connector, and of a value of Connect",

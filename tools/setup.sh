@@ -2,6 +2,7 @@
 # Sets up what a make target needs, once: `tools/setup.sh PART...`, PART one of
 #   demo test        the virtual environment .venv with the package and that extra, versions locked
 #   spark-archive    Spark's classes as Java maps them, which starts a test's Java process in half of the time
+#   kafka-archive    the same of Apache Kafka's classes, for its tools
 #   spark42          a second environment .venv-spark42, for Spark's own connector
 #   java cc maven    programs from the system's package manager, where they are missing
 #   zookeeper-if-possible Apache ZooKeeper for tests, as jars under .cache
@@ -169,6 +170,16 @@ need_spark_archive() {
     echo "$want" >.venv/.ottla-spark-archive
 }
 
+need_kafka_archive() {
+    local want
+    [ -f .cache/kafka/stamp ] || return 1
+    want=$(cat .cache/kafka/stamp; pwd; java -version 2>&1)
+    stamped .venv/.ottla-kafka-archive "$want" && return
+    say "an archive of Apache Kafka's classes"
+    .venv/bin/python tools/kafka_archive.py .cache/kafka/libs .venv/kafka.jsa >.cache/kafka-archive.log 2>&1 || return 1
+    echo "$want" >.venv/.ottla-kafka-archive
+}
+
 need_cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for the benchmark's driver"; }
 
 need_postgres() {
@@ -319,7 +330,8 @@ for part in "$@"; do
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus) ;;
         spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible | mariadb-if-possible | opensearch-if-possible | browser-if-possible | spark-archive) ;;
+        postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;
+        browser-if-possible | spark-archive | kafka-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done
@@ -335,5 +347,8 @@ status=0
 for lane in "${lanes[@]}"; do wait "$lane" || status=1; done
 case " $* " in
     *" spark-archive "*) need_spark_archive || say "going on without an archive of Spark's classes: Java starts slower" ;;
+esac
+case " $* " in
+    *" kafka-archive "*) need_kafka_archive || say "going on without an archive of Apache Kafka's classes: its tools start slower" ;;
 esac
 exit $status

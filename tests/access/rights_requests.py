@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.access.secured import Raw
 
-from ottla.kernel.acls import Operation, Permission, ResourceType
+from ottla.kernel.acls import Operation, Permission, ResourceKind
 from ottla.messages.create_acls import AclCreation
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
@@ -19,10 +19,10 @@ from ottla.wire.apis import APIS
 
 TOPIC, GROUP, TRANSACTION = "books", "readers", "writer"
 NAMES = {
-    ResourceType.TOPIC: TOPIC,
-    ResourceType.GROUP: GROUP,
-    ResourceType.CLUSTER: "kafka-cluster",
-    ResourceType.TRANSACTIONAL_ID: TRANSACTION,
+    ResourceKind.TOPIC: TOPIC,
+    ResourceKind.GROUP: GROUP,
+    ResourceKind.CLUSTER: "kafka-cluster",
+    ResourceKind.TRANSACTIONAL_ID: TRANSACTION,
 }
 REFUSED = frozenset({29, 30, 31, 53})
 _OTHER_NAMES = {"member_id": "", "group_instance_id": None, "client_software_name": "c", "mechanism": "PLAIN"}

@@ -12,13 +12,14 @@ from tests.access.limited import Limited
 from tests.access.rights_requests import GROUP, TOPIC, acl, answer, batch, request_of
 from tests.access.secured import Raw
 
-from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceType
+from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceKind
 from ottla.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.messages.create_acls import CreateAclsRequest
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.messages.describe_acls import DescribeAclsRequest
+from ottla.messages.describe_groups import DescribeGroupsRequest
 from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.list_groups import ListGroupsRequest
@@ -33,11 +34,11 @@ from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicPr
 from ottla.schema.codec import decode, encode
 from ottla.testing import TestBroker
 from ottla.wire.apis import APIS
-from ottla.wire.checks import Scope, checks
+from ottla.wire.checks import CheckScope, checks
 
 NO_TOPIC = 29
 SECRET = "secret"
-TOPIC_KIND, GROUP_KIND, CLUSTER_KIND = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+TOPIC_KIND, GROUP_KIND, CLUSTER_KIND = ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLUSTER
 ALL, READ, WRITE, DESCRIBE, CREATE = (
     Operation.ALL,
     Operation.READ,
@@ -216,13 +217,13 @@ BY_NAME = [
     key
     for key, rows in checks().items()
     if key != 69
-    and any(row.scope is Scope.ITEM and row.code == NO_TOPIC and row.is_in(APIS[key].served.first) for row in rows)
+    and any(row.scope is CheckScope.ITEM and row.code == NO_TOPIC and row.is_in(APIS[key].served.first) for row in rows)
 ]
 
 
 @pytest.mark.parametrize("key", BY_NAME, ids=lambda key: APIS[key].name)
 def test_a_topic_that_is_hidden_looks_like_one_that_is_not_there(limited: Limited, key: int) -> None:
-    limited.grant(acl("bob", ALL, GROUP_KIND, "*"), acl("bob", ALL, ResourceType.TRANSACTIONAL_ID, "*"))
+    limited.grant(acl("bob", ALL, GROUP_KIND, "*"), acl("bob", ALL, ResourceKind.TRANSACTIONAL_ID, "*"))
     version = APIS[key].served.first
     told = {}
     for name in (SECRET, "absent"):
@@ -295,3 +296,25 @@ def test_a_refusal_is_one_line_in_the_log_whatever_the_names_hold(
     assert "\n" not in lines[0]
     assert "\x1b" not in lines[0]
     assert "'User:eve' from 127.0.0.1 is refused DESCRIBE on TOPIC" in lines[0]
+
+
+def test_a_client_that_asks_for_very_many_names_does_not_flood_the_log(
+    limited: Limited, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.rights")
+    names = [MetadataRequestTopic(name=f"none-{number}") for number in range(1200)]
+    said = limited.ask("eve", 3, 9, MetadataRequest(topics=names, allow_auto_topic_creation=False))
+    assert {topic.error_code for topic in said.topics} == {NO_TOPIC}
+    lines = [record.getMessage() for record in caplog.records if record.name == "ottla.rights"]
+    assert len(lines) <= 1001
+    assert "further refusals of 'User:eve'" in lines[-1]
+
+
+def test_many_items_of_a_request_are_sorted_out_and_each_is_answered(limited: Limited) -> None:
+    limited.grant(acl("bob", DESCRIBE, GROUP_KIND, "g-1", prefixed=True))
+    asked = DescribeGroupsRequest(groups=[f"g-{number}" for number in range(2000)])
+    errors = {group.group_id: group.error_code for group in limited.ask("bob", 15, 5, asked).groups}
+    assert len(errors) == 2000
+    assert {name for name, error in errors.items() if error != 30} == {
+        name for name in errors if name.startswith("g-1")
+    }

@@ -17,16 +17,16 @@ from tests.access.rights_requests import (
     request_of,
 )
 
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.messages.create_acls import AclCreation
 from ottla.wire.apis import APIS
-from ottla.wire.checks import Check, Scope, asked, checks
+from ottla.wire.checks import Check, CheckScope, asked, checks
 
 ROWS = [
     (key, number, check)
     for key, rows in checks().items()
     for number, check in enumerate(rows)
-    if check.code is not None and check.scope is not Scope.NONE
+    if check.code is not None and check.scope is not CheckScope.NONE
 ]
 """The rows whose refusal is an error code."""
 BY_HAND = {(1, 0), (3, 4), (19, 2), (69, 1)}
@@ -55,9 +55,9 @@ def only(key: int) -> str:
 def acls() -> Iterator[AclCreation]:
     yield from everything("exact")
     for kind, name in NAMES.items():
-        prefixed = kind is not ResourceType.CLUSTER
+        prefixed = kind is not ResourceKind.CLUSTER
         yield acl("prefix", Operation.ALL, kind, name[:3] if prefixed else name, prefixed=prefixed)
-        yield acl("wild", Operation.ALL, kind, name if kind is ResourceType.CLUSTER else "*")
+        yield acl("wild", Operation.ALL, kind, name if kind is ResourceKind.CLUSTER else "*")
         yield acl("denied", Operation.ALL, kind, name)
         yield acl("denied", Operation.ALL, kind, name, deny=True)
         yield acl("elsewhere", Operation.ALL, kind, name, host="10.9.8.7")
@@ -70,7 +70,7 @@ def acls() -> Iterator[AclCreation]:
         yield from (acl(only(key), operation, kind, NAMES[kind]) for operation, kind in sorted(asked(key)))
 
 
-def lost(key: int, check: Check) -> list[tuple[Operation, ResourceType]]:
+def lost(key: int, check: Check) -> list[tuple[Operation, ResourceKind]]:
     """The right of the row, and every right on the cluster that Kafka takes in its place."""
     assert isinstance(check.operation, Operation)
     assert check.resource is not None

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.access.rules import Rules, address_of
-from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceKind
 
-TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
+TOPIC, GROUP = ResourceKind.TOPIC, ResourceKind.GROUP
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 HERE, THERE = "10.0.0.1", "10.0.0.2"
@@ -40,7 +40,7 @@ def rule(
     return Acl(TOPIC, name, pattern, principal, host, operation, permission)
 
 
-def by_hand(acls: list[Acl], principal: str, host: str, operation: Operation, resource: ResourceType, name: str, *,
+def by_hand(acls: list[Acl], principal: str, host: str, operation: Operation, resource: ResourceKind, name: str, *,
             is_open: bool) -> bool:  # fmt: skip
     """Kafka's rules, read from its documentation: no index, no early end."""
     about = [acl for acl in acls if acl.resource is resource and acl.fits(name)]

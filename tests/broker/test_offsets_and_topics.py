@@ -9,7 +9,7 @@ from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient
 from raw_connection import RawConnection
 
-from ottla.kernel.acls import OPERATIONS_OF, ResourceType
+from ottla.kernel.acls import OPERATIONS_OF, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.messages.find_coordinator import FindCoordinatorRequest
@@ -22,7 +22,7 @@ NOT_ASKED = -0x80000000
 LIST_OFFSETS, METADATA, FIND_COORDINATOR, DELETE_RECORDS = 2, 3, 10, 21
 
 
-def operations_on(resource: ResourceType) -> int:
+def operations_on(resource: ResourceKind) -> int:
     return sum(1 << operation for operation in OPERATIONS_OF[resource])
 
 
@@ -79,10 +79,10 @@ def test_allowed_operations_come_with_topics_and_the_cluster_to_those_who_ask(
         answer = connection.ask(METADATA, version, request)
         here, missing = answer.topics
         assert here.partitions
-        assert here.topic_authorized_operations == (operations_on(ResourceType.TOPIC) if wanted else NOT_ASKED)
+        assert here.topic_authorized_operations == (operations_on(ResourceKind.TOPIC) if wanted else NOT_ASKED)
         assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert missing.topic_authorized_operations == NOT_ASKED
-        assert answer.cluster_authorized_operations == (operations_on(ResourceType.CLUSTER) if cluster else NOT_ASKED)
+        assert answer.cluster_authorized_operations == (operations_on(ResourceKind.CLUSTER) if cluster else NOT_ASKED)
 
 
 def test_librdkafka_describes_a_topic_and_the_cluster_with_what_is_allowed(kafka: TestBroker, topic: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.cluster import acls
 from ottla.cluster.commands import CreateAcls, DeleteAcls
-from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceKind
 from ottla.kernel.errors import ApiError
 from ottla.metadata.acls import split_acls
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
@@ -12,7 +12,7 @@ from ottla.metadata.state import METADATA_VERSION, Metadata
 
 
 def acl(name: str, user: str = "bob") -> Acl:
-    return Acl(ResourceType.TOPIC, name, PatternType.PREFIXED, f"User:{user}", "*", Operation.READ, Permission.ALLOW)
+    return Acl(ResourceKind.TOPIC, name, PatternType.PREFIXED, f"User:{user}", "*", Operation.READ, Permission.ALLOW)
 
 
 def state_with(*some: Acl) -> Metadata:

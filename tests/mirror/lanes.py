@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ottla.client.model import AbortedRange, Fetched
 from ottla.kernel.ids import TopicPartition
-from ottla.mirror.batches import Landed, Outgoing, landed
-from ottla.mirror.lane import Lane, Place
+from ottla.mirror.batches import Landed, MirrorBatch, landed
+from ottla.mirror.lane import Lane, LaneState
 from ottla.records.batch import Batch, patch
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
@@ -29,8 +29,8 @@ def piece(offset: int, *batches: bytes, aborted: Sequence[AbortedRange] = ()) ->
     return Fetched(*SOURCE, offset, last.next_offset, records, 10_000, 10_000, 0, list(aborted))
 
 
-def a_lane(place: Place | None = None, found: Sequence[Landed] = ()) -> Lane:
-    lane = Lane(SOURCE, TARGET, PRODUCER, place or Place(0, 0))
+def a_lane(place: LaneState | None = None, found: Sequence[Landed] = ()) -> Lane:
+    lane = Lane(SOURCE, TARGET, PRODUCER, place or LaneState(0, 0))
     lane.recovered(found)
     return lane
 
@@ -43,7 +43,7 @@ class Target:
         self.end = 0
         self._next = -1
 
-    def append(self, out: Outgoing) -> int | None:
+    def append(self, out: MirrorBatch) -> int | None:
         """The batch's offset; None where it is out of order."""
         for kept in (Batch(each) for each in self.log):
             if kept.base_sequence == out.sequence and kept.records_count == out.count:

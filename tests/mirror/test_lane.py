@@ -10,9 +10,8 @@ from tests.mirror.lanes import PRODUCER, Target, a_lane, batch, piece
 
 from ottla.client.model import AbortedRange
 from ottla.kernel.errors import ApiError
-from ottla.mirror.batches import Outgoing
-from ottla.mirror.lane import Lane, Place, Stopped
-from ottla.mirror.offset_map import OffsetMap
+from ottla.mirror.batches import MirrorBatch
+from ottla.mirror.lane import Lane, LaneState, LaneStopped
 from ottla.records.batch import Batch, check_batch
 from ottla.records.compression import Codec
 from ottla.records.control import Marker, build_marker
@@ -23,7 +22,7 @@ from ottla.records.reader import read_records
 def test_a_batch_is_copied_as_it_is_compressed_under_the_mirrors_own_id_and_sequence() -> None:
     lane = a_lane()
     source = batch(40, ["a"] * 50, codec=Codec.GZIP, producer_id=5, producer_epoch=2, base_sequence=9, leader_epoch=3)
-    lane = a_lane(Place(40, 0, 7))
+    lane = a_lane(LaneState(40, 0, 7))
     lane.take(piece(40, source))
     out = lane.next_batch()
     assert out is not None
@@ -65,7 +64,7 @@ def test_a_compacted_batch_is_built_dense_and_its_holes_are_in_the_map() -> None
 
 
 def test_a_batch_that_begins_before_the_place_gives_only_what_is_behind_it() -> None:
-    lane = a_lane(Place(2, 0))
+    lane = a_lane(LaneState(2, 0))
     lane.take(piece(2, batch(0, ["a", "b", "c"])))
     out = lane.next_batch()
     assert out is not None
@@ -114,7 +113,7 @@ def test_a_restart_at_any_step_of_1000_runs_with_lost_answers_doubles_nothing_an
             count = dice.randrange(1, 4)
             log.append(batch(offset, [f"{offset + each}" for each in range(count)]))
             offset += count + dice.choice((0, 0, 2))
-        target, noted = Target(), Place(0, 0)
+        target, noted = Target(), LaneState(0, 0)
         while Batch(log[-1]).next_offset > noted.upstream:
             noted = _one_run(dice, log, target, noted)
         values = [record.value for each in target.log for record in read_records(Batch(each))]
@@ -123,10 +122,10 @@ def test_a_restart_at_any_step_of_1000_runs_with_lost_answers_doubles_nothing_an
         assert all(noted.map.translate(offset) == at for offset, at in copied.items())
 
 
-def _one_run(dice: random.Random, log: list[bytes], target: Target, noted: Place) -> Place:
+def _one_run(dice: random.Random, log: list[bytes], target: Target, noted: LaneState) -> LaneState:
     """Copy until a kill at a random step; the place that was noted last, maybe long before."""
     lane = a_lane(_copy(noted), target.behind(noted.downstream))
-    under_way: list[Outgoing] = []
+    under_way: list[MirrorBatch] = []
     for _ in range(dice.randrange(1, 40)):
         match dice.randrange(4):
             case 0:
@@ -147,7 +146,7 @@ def _one_run(dice: random.Random, log: list[bytes], target: Target, noted: Place
     return noted
 
 
-def _answer(dice: random.Random, lane: Lane, out: Outgoing, target: Target) -> None:
+def _answer(dice: random.Random, lane: Lane, out: MirrorBatch, target: Target) -> None:
     fate = dice.random()
     if fate < 0.2:
         lane.failed(out)  # it never arrived
@@ -159,10 +158,8 @@ def _answer(dice: random.Random, lane: Lane, out: Outgoing, target: Target) -> N
         lane.landed(out, at)
 
 
-def _copy(place: Place) -> Place:
-    known = place.map
-    ends = {"upstream_end": known.upstream_end, "downstream_end": known.downstream_end}
-    return replace(place, map=OffsetMap(known.breaks, **ends))
+def _copy(place: LaneState) -> LaneState:
+    return replace(place, map=place.map.copy())
 
 
 def test_a_target_that_holds_other_records_than_the_source_stops_the_partition() -> None:
@@ -171,8 +168,8 @@ def test_a_target_that_holds_other_records_than_the_source_stops_the_partition()
     out = lane.next_batch()
     assert out is not None
     target.append(out)
-    again = a_lane(Place(0, 0), target.behind(0))
-    with pytest.raises(Stopped, match="holds other records at offset 0"):
+    again = a_lane(LaneState(0, 0), target.behind(0))
+    with pytest.raises(LaneStopped, match="holds other records at offset 0"):
         again.take(piece(0, batch(0, ["a", "other"])))
 
 
@@ -182,7 +179,7 @@ def test_what_retention_has_taken_at_the_target_counts_as_copied() -> None:
     lane.take(piece(0, *batches))
     while (out := lane.next_batch()) is not None:
         lane.landed(out, target.append(out) or 0)
-    again = a_lane(Place(0, 0), target.behind(3))
+    again = a_lane(LaneState(0, 0), target.behind(3))
     again.take(piece(0, *batches))
     assert again.next_batch() is None
     assert [again.place.map.translate(offset) for offset in range(5)] == [0, 1, 2, 3, 4]

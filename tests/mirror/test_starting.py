@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from tests.mirror.lanes import SOURCE, TARGET
 
-from ottla.mirror.lane import Place, Stopped
+from ottla.mirror.lane import LaneState, LaneStopped
 from ottla.mirror.starting import Present, producer_id, settled
 
 NOW = Present(SOURCE, TARGET, "s1", "t1", 10, 500)
-PLACE = Place(100, 90, 90, "s1", "t1")
+PLACE = LaneState(100, 90, 90, "s1", "t1")
 
 
 def test_a_place_that_is_still_there_stays() -> None:
@@ -19,7 +19,7 @@ def test_a_place_that_is_still_there_stays() -> None:
 
 
 def test_records_that_were_deleted_before_they_were_copied_stop_the_partition_and_are_counted() -> None:
-    with pytest.raises(Stopped, match=r"deleted offsets 100 to 119 .* up to 20 records .*`on.gap = continue`"):
+    with pytest.raises(LaneStopped, match=r"deleted offsets 100 to 119 .* up to 20 records .*`on.gap = continue`"):
         settled(PLACE, replace(NOW, earliest=120), on_gap="stop", on_reset="stop")
     place, moved = settled(PLACE, replace(NOW, earliest=120), on_gap="continue", on_reset="stop")
     assert (place.upstream, place.copied, place.map is PLACE.map) == (120, 90, True)
@@ -37,7 +37,7 @@ def test_records_that_were_deleted_before_they_were_copied_stop_the_partition_an
 def test_another_source_stops_the_partition_or_is_copied_behind_with_a_map_of_its_own(
     now: Present, says: str, upstream: int
 ) -> None:
-    with pytest.raises(Stopped, match=says):
+    with pytest.raises(LaneStopped, match=says):
         settled(PLACE, now, on_gap="continue", on_reset="stop")
     place, moved = settled(PLACE, now, on_gap="stop", on_reset="continue")
     assert (place.upstream, place.downstream, place.copied) == (upstream, 90, 90)
@@ -46,7 +46,7 @@ def test_another_source_stops_the_partition_or_is_copied_behind_with_a_map_of_it
 
 
 def test_a_target_that_was_made_anew_gets_everything_again() -> None:
-    with pytest.raises(Stopped, match="made anew at the target"):
+    with pytest.raises(LaneStopped, match="made anew at the target"):
         settled(PLACE, replace(NOW, target_id="t2"), on_gap="continue", on_reset="stop")
     place, _ = settled(PLACE, replace(NOW, target_id="t2"), on_gap="stop", on_reset="continue")
     assert (place.upstream, place.downstream, place.copied, place.target_id) == (10, 0, 0, "t2")

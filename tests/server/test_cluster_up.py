@@ -218,6 +218,7 @@ def test_a_secure_cluster_lets_in_the_user_of_its_folder_alone(tmp_path, capsys)
         assert main(["topic", "create", "t", "--replicas", "2", "--command-config", str(client)]) == 0
         assert main(["cluster", "status", "--command-config", str(client), "--format", "json"]) == 0
         assert main(["secure", "user", "add", "alice", "--dir", str(folder)]) == 0
+        assert main(["acl", "grant", "alice", "write", "--topic", "t", "--command-config", str(client)]) == 0
         lines = (folder / "users" / "alice" / "librdkafka.properties").read_text().splitlines()
         producer = Producer(dict(line.split("=", 1) for line in lines))
         producer.produce("t", b"x")

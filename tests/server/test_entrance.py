@@ -17,11 +17,11 @@ OPTIONS = {
 }
 
 
-def look(name: str, host: str, *, insecure: bool = False, **more: str) -> list[str]:
+def look(name: str, host: str, *, insecure: bool = False, limited: bool = False, **more: str) -> list[str]:
     texts = OPTIONS | {key.replace("_", "."): value for key, value in more.items()}
     security, problems = listener_security(texts, name)
     assert problems == []
-    return look_at_listener(name, (host, 9092), security, insecure=insecure)
+    return look_at_listener(name, (host, 9092), security, insecure=insecure, limited=limited)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.5", "::", "fe80::1%eth0"])
@@ -44,3 +44,8 @@ def test_a_listener_that_asks_is_no_danger_unless_everybody_reads_along() -> Non
     assert "does not encrypt" in look("SASL_PLAINTEXT", "0.0.0.0")[0]
     with pytest.raises(Exposed, match=r"ssl\.client\.auth=required"):
         look("SSL", "0.0.0.0", ssl_client_auth="requested")
+
+
+def test_acls_limit_somebody_without_a_name_too() -> None:
+    assert look("SSL", "0.0.0.0", limited=True) == []
+    assert "does not encrypt" in look("PLAINTEXT", "0.0.0.0", limited=True)[0]

@@ -37,12 +37,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert process.stdout is not None
         assert "ottla 0.1.0 ready: " in process.stdout.readline()
         (made / "registry-url").write_text(process.stdout.readline().partition(" ready: ")[2].split()[0])
+        for user in ("alice", "bob"):
+            assert (
+                acl(made, "grant", user, "all", "--topic", "*") == acl(made, "grant", user, "read", "--group", "*") == 0
+            )
         yield made
         process.terminate()
 
 
 def run(folder: Path, *words: str) -> int:
     return main(["secure", *words, "--dir", str(folder)])
+
+
+def acl(folder: Path, *words: str) -> int:
+    return main(["acl", *words, "--command-config", str(folder / "users/admin/client.properties")])
 
 
 def options(folder: Path, user: str) -> dict[str, str]:
@@ -135,6 +143,15 @@ def test_a_registry_beside_the_broker_logs_in_as_the_administrator(folder: Path)
     url = (folder / "registry-url").read_text()
     with urllib.request.urlopen(f"{url}/subjects", timeout=20) as answer:
         assert answer.read() == b"[]"
+
+
+def test_a_user_may_do_nothing_that_was_not_granted(folder: Path) -> None:
+    assert run(folder, "user", "add", "carol") == 0
+    assert logs_in(options(folder, "carol"))
+    client = str(folder / "users/carol/client.properties")
+    assert main(["topic", "create", "of-carol", "--command-config", client]) != 0
+    assert acl(folder, "grant", "carol", "create", "--topic", "of-carol") == 0
+    assert main(["topic", "create", "of-carol", "--command-config", client]) == 0
 
 
 def test_nobody_comes_in_without_a_password_or_encryption(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ottla.kernel.acls import Operation
 from ottla.schema.message import schema_of
 from ottla.wire.apis import APIS, Api
-from ottla.wire.checks import Check, Each, Scope, Whole, checks
+from ottla.wire.checks import Check, CheckScope, Each, Whole, checks
 
 
 def _sibling() -> Path:
@@ -28,7 +28,7 @@ def test_every_version_of_an_api_has_rows(api: Api) -> None:
     for version in range(api.served.first, api.served.last + 1):
         rows = [check for check in checks()[api.key] if check.is_in(version)]
         assert rows
-        assert (Scope.NONE in {row.scope for row in rows}) == (api.key in (17, 18, 36))
+        assert (CheckScope.NONE in {row.scope for row in rows}) == (api.key in (17, 18, 36))
 
 
 def test_there_are_no_rows_of_unknown_apis() -> None:

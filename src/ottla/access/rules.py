@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
-from ottla.kernel.acls import EVERYBODY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
+from ottla.kernel.acls import EVERYBODY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceKind
 
 IMPLIES: dict[Operation, frozenset[Operation]] = {
     Operation.DESCRIBE: frozenset({Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
@@ -41,9 +41,9 @@ class Rules:
     ) -> None:
         self._super_users = frozenset(super_users)
         self._open_without_acl = open_without_acl
-        self._by_pattern: dict[tuple[ResourceType, PatternType, str], dict[str, list[Acl]]] = {}
-        self._prefix_sizes: dict[ResourceType, list[int]] = {}
-        sizes: dict[ResourceType, set[int]] = {}
+        self._by_pattern: dict[tuple[ResourceKind, PatternType, str], dict[str, list[Acl]]] = {}
+        self._prefix_sizes: dict[ResourceKind, list[int]] = {}
+        sizes: dict[ResourceKind, set[int]] = {}
         for acl in acls:
             of_pattern = self._by_pattern.setdefault((acl.resource, acl.pattern, acl.name), {})
             of_pattern.setdefault(acl.principal, []).append(acl._replace(host=address_of(acl.host)))
@@ -52,7 +52,7 @@ class Rules:
         for resource, found in sizes.items():
             self._prefix_sizes[resource] = sorted(found)
 
-    def decide(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> Decision:
+    def decide(self, principal: str, host: str, operation: Operation, resource: ResourceKind, name: str) -> Decision:
         """Decide whether a principal may do this; `host` is an address."""
         if principal in self._super_users:
             return _SUPER
@@ -73,7 +73,7 @@ class Rules:
             return Decision(True, str(allowing), allowing)
         return _OPEN if self._open_without_acl and not about else _NO_RULE
 
-    def decide_on_any(self, principal: str, host: str, operation: Operation, resource: ResourceType) -> Decision:
+    def decide_on_any(self, principal: str, host: str, operation: Operation, resource: ResourceKind) -> Decision:
         """Decide whether there may be a resource of the type with which a principal may do this.
 
         It needs an allowed pattern that no denied pattern covers whole. As in Kafka, a resource that has any name does,
@@ -102,7 +102,7 @@ class Rules:
                 return Decision(True, str(acl), acl)
         return _NO_RULE
 
-    def _patterns(self, resource: ResourceType, name: str) -> Iterator[dict[str, list[Acl]]]:
+    def _patterns(self, resource: ResourceKind, name: str) -> Iterator[dict[str, list[Acl]]]:
         """The ACLs of each pattern that covers a resource, by principal."""
         by_pattern = self._by_pattern
         for literal in (name, WILDCARD) if name != WILDCARD else (name,):

@@ -22,13 +22,13 @@ from ottla.kernel.acls import (
     Operation,
     PatternType,
     Permission,
-    ResourceType,
+    ResourceKind,
 )
 
 _KINDS = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "transactional-id": ResourceType.TRANSACTIONAL_ID,
+    "topic": ResourceKind.TOPIC,
+    "group": ResourceKind.GROUP,
+    "transactional-id": ResourceKind.TRANSACTIONAL_ID,
 }
 _LIMITS = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 _ON_IDS = (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT)
@@ -126,7 +126,7 @@ def _acls(given: Given) -> list[Acl]:
     """The ACLs that the arguments of grant and revoke name."""
     resource, name = _resource(given)
     prefixed = "prefixed" in given
-    if prefixed and (resource is ResourceType.CLUSTER or name == WILDCARD):
+    if prefixed and (resource is ResourceKind.CLUSTER or name == WILDCARD):
         raise Misuse("--prefixed goes with the beginning of a name")
     host = given.text("host") or WILDCARD
     if host != WILDCARD and address_of(host) == host and not _is_address(host):
@@ -179,12 +179,12 @@ def _is_named(given: Given) -> bool:
     return "cluster" in given or any(name in given for name in _KINDS)
 
 
-def _resource(given: Given) -> tuple[ResourceType, str]:
+def _resource(given: Given) -> tuple[ResourceKind, str]:
     named = [name for name in (*_KINDS, "cluster") if name in given]
     if len(named) != 1:
         raise Misuse("name one resource: --topic NAME, --group NAME, --transactional-id NAME or --cluster")
     if named == ["cluster"]:
-        return ResourceType.CLUSTER, CLUSTER_NAME
+        return ResourceKind.CLUSTER, CLUSTER_NAME
     name = given.need(named[0])
     if not name:
         raise Misuse(f"--{named[0]} has no name; * is every one")
@@ -195,13 +195,13 @@ def _word(operation: Operation) -> str:
     return operation.name.lower().replace("_", "-")
 
 
-def _kind(resource: ResourceType) -> str:
+def _kind(resource: ResourceKind) -> str:
     return resource.name.lower().replace("_", " ")
 
 
 def _shown(acl: Acl) -> str:
     prefix = "prefix " if acl.pattern is PatternType.PREFIXED else ""
-    return f"{_kind(acl.resource)} {prefix}{acl.name}" if acl.resource is not ResourceType.CLUSTER else "cluster"
+    return f"{_kind(acl.resource)} {prefix}{acl.name}" if acl.resource is not ResourceKind.CLUSTER else "cluster"
 
 
 def _as_json(acl: Acl) -> dict[str, str]:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, TextIO
 
-from ottla.cli.connect import admin_from, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.options import OURS, Given, Option, Parser, nearest_word
 from ottla.client.errors import ClientError
@@ -134,6 +133,8 @@ def cluster_of(given: Given) -> ChosenAddress:
     """
     config = given.text(COMMAND_CONFIG.name) if COMMAND_CONFIG.name in given.parser.options else None
     if config is not None and BOOTSTRAP.name not in given and PROFILE.name not in given:
+        from ottla.cli.connect import read_properties  # as below
+
         servers = read_properties(config).get("bootstrap.servers")
         if servers:
             return ChosenAddress(servers, config)
@@ -229,6 +230,8 @@ def _verb_first(arguments: Sequence[str]) -> list[str]:
 
 def connected(given: Given) -> Admin:
     """An Admin for the addresses on the command line."""
+    from ottla.cli.connect import admin_from  # a broker's command line needs no client, and would load one
+
     return admin_from(given.need("bootstrap-server"), given.text("command-config"))
 
 

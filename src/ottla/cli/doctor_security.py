@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.tls.authority import Facts
 
 SOON_DAYS = 30
+_OPEN = "allow.everyone.if.no.acl.found"
 _WEAK_CIPHERS = ("NULL", "EXPORT", "RC4", "DES", "MD5", "ANON", "IDEA", "SEED")
 _NOT_LOOKED_AT = "its certificate is not looked at: pip install 'ottla[security]'"
 _RENEW = "`ottla secure renew` signs another one; brokers read a changed file within five seconds"
@@ -58,12 +59,15 @@ def of_brokers(cluster: Cluster) -> Iterator[SecurityFinding]:
     brokers = list(cluster.plan.metadata.brokers)
     told = {
         name: cluster.run(states(cluster.plan, brokers, name))
-        for name in ("listeners", "listener.security.protocol.map", "ssl.client.auth")
+        for name in ("listeners", "listener.security.protocol.map", "authorizer.class.name", _OPEN)
     }
     for broker in brokers:
         texts = {name: answers[broker] for name, answers in told.items() if broker in answers}
+        limited = _acls_limit(texts)
         for name, host in _reachable(texts):
-            yield from _of_listener(f"broker {broker}: listener {name} on {host}", protocol_of(name, texts), None)
+            yield from _of_listener(
+                f"broker {broker}: listener {name} on {host}", protocol_of(name, texts), None, limited=limited
+            )
 
 
 def of_file(path: str, now: datetime.datetime) -> Iterator[SecurityFinding]:
@@ -78,10 +82,13 @@ def of_file(path: str, now: datetime.datetime) -> Iterator[SecurityFinding]:
     if (first := texts.get("ottla.first.users")) is not None:
         yield from _of_mode(first, "which holds keys of passwords")
     reachable = dict(_reachable(texts))
+    limited = _acls_limit(texts)
     for name, _ in client_listeners(texts):
         security, _ = listener_security(texts, name)
         if name in reachable:
-            yield from _of_listener(f"{path}: listener {name} on {reachable[name]}", security.protocol, security)
+            yield from _of_listener(
+                f"{path}: listener {name} on {reachable[name]}", security.protocol, security, limited=limited
+            )
         yield from _of_tls(f"{path}: listener {name}", security, now)
 
 
@@ -93,14 +100,24 @@ def _reachable(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, host or "every address"
 
 
-def _of_listener(where: str, protocol: str, security: ListenerSecurity | None) -> Iterator[SecurityFinding]:
+def _acls_limit(texts: Mapping[str, str]) -> bool:
+    """True if ACLs say what somebody without a name may do."""
+    return bool(texts.get("authorizer.class.name")) and texts.get(_OPEN) != "true"
+
+
+def _of_listener(
+    where: str, protocol: str, security: ListenerSecurity | None, *, limited: bool
+) -> Iterator[SecurityFinding]:
     """`security`: None for a running broker, of which only its protocols are known."""
-    if protocol == PLAINTEXT or (protocol == SSL and security is not None and not security.asks_who):
+    open_to_all = not limited and (
+        protocol == PLAINTEXT or (protocol == SSL and security is not None and not security.asks_who)
+    )
+    if open_to_all:
         yield SecurityFinding(
             f"{where} asks nobody who they are: everybody who reaches it may read, write and delete",
             "`ottla secure init --host NAME` makes all that SASL_SSL needs; or let it listen on 127.0.0.1",
         )
-    elif protocol == SASL_PLAINTEXT:
+    elif protocol in (SASL_PLAINTEXT, PLAINTEXT):
         yield SecurityFinding(
             f"{where} does not encrypt: everybody on the way reads the records, and passwords of PLAIN",
             "make it SASL_SSL in listener.security.protocol.map; `ottla secure init` makes certificates",

@@ -46,12 +46,14 @@ def _init(given: Given) -> int:
     here = os.path.realpath(folder.directory) == os.path.realpath(os.curdir)
     start = "ottla start" if here else f"ottla start --config {folder.path(SERVER)}"
     client = os.path.relpath(folder.user_path(ADMIN, CLIENT)) if here else folder.user_path(ADMIN, CLIENT)
+    others = [user for user in folder.users() if user != ADMIN] or ["NAME"]
     sys.stdout.write(
         f"made {folder.directory}: an authority, a certificate for {', '.join(making.names_for(hosts))}, "
         f"and the users {', '.join(folder.users())}\n"
         f"  broker    {start}\n"
         f"  commands  ottla topic list --command-config {client}\n"
         f"            ottla profile add secure --command-config {client} --use      (then without --command-config)\n"
+        f"  rights    ottla acl grant {others[0]} read,write --topic TOPIC --command-config {client}\n"
         f"  clients   {folder.path('users')}/NAME/: client.properties for Java, librdkafka.properties for the others\n"
         f"  keep      {folder.path(AUTHORITY)} to yourself: who has it can sign certificates\n"
     )
@@ -83,7 +85,11 @@ def _add_user(given: Given, folder: SecureFolder, user: str) -> int:
         _ask_cluster(given, folder, lambda admin: admin.set_password(user, password, MECHANISM))
     folder.make(files)
     where = folder.path("users", user)
-    return _said(given, {"user": user, "directory": where}, f"{user} can log in by the files in {where}")
+    return _said(
+        given,
+        {"user": user, "directory": where},
+        f"{user} can log in by the files in {where}; `ottla acl grant {user} ...` says what it may do",
+    )
 
 
 def _rotate_user(given: Given, folder: SecureFolder, user: str) -> int:

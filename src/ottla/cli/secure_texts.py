@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ottla.config.broker import STANDARD_AUTHORIZER
+
 SECURE_MARK = "# Written by `ottla secure init`. `ottla start` in this folder takes it."
 """The first line of a server.properties that `ottla start` takes without --config."""
 MECHANISM = "SCRAM-SHA-512"
@@ -48,6 +50,9 @@ def server_properties(place: BrokerPlace, *, keystore: str, truststore: str, fir
         f"ssl.keystore.location={_escaped(keystore)}",
         "ssl.truststore.type=PEM",
         f"ssl.truststore.location={_escaped(truststore)}",
+        f"# {ADMIN} may do everything, others what `ottla acl grant` allows them.",
+        f"authorizer.class.name={STANDARD_AUTHORIZER}",
+        f"super.users=User:{ADMIN}",
         "# These users are there at the first start; afterwards `ottla secure user` and `ottla user` change them.",
         f"ottla.first.users={_escaped(first_users)}",
     ]

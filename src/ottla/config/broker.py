@@ -329,8 +329,7 @@ class BrokerConfig(OptionSet):
     )
     first_users: str | None = option(
         "ottla.first.users", None, OptionKind.STRING,
-        doc="ottla's own: a file with keys of users, as `ottla secure init` makes it. They are taken at a start where "
-        "no user of the cluster has a password.",
+        doc="ottla's own: a file of `ottla secure init` with users for a cluster where nobody has a password.",
     )
     insecure: bool = option(
         "ottla.insecure", False, OptionKind.BOOLEAN,

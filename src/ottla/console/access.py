@@ -20,17 +20,17 @@ from ottla.kernel.acls import (
     Operation,
     PatternType,
     Permission,
-    ResourceType,
+    ResourceKind,
 )
 from ottla.kernel.errors import ApiError
 
 PARAMETERS = lists.PARAMETERS
 COLUMNS = ("principal", "operation", "resource", "host")
 _KINDS = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "transactional-id": ResourceType.TRANSACTIONAL_ID,
-    "cluster": ResourceType.CLUSTER,
+    "topic": ResourceKind.TOPIC,
+    "group": ResourceKind.GROUP,
+    "transactional-id": ResourceKind.TRANSACTIONAL_ID,
+    "cluster": ResourceKind.CLUSTER,
 }
 _ON_IDS = (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT)
 
@@ -113,9 +113,9 @@ def _acl(form: PageQuery) -> Acl:
     kind = _KINDS[form.choice("kind", tuple(_KINDS), "topic")]
     possible = {_word(each): each for each in (Operation.ALL, *OPERATIONS_OF.get(kind, _ON_IDS))}
     operation = possible[form.choice("operation", tuple(possible), "read")]
-    name = CLUSTER_NAME if kind is ResourceType.CLUSTER else form.need("name")
+    name = CLUSTER_NAME if kind is ResourceKind.CLUSTER else form.need("name")
     prefixed = form.flag("prefixed")
-    if prefixed and (kind is ResourceType.CLUSTER or name == WILDCARD):
+    if prefixed and (kind is ResourceKind.CLUSTER or name == WILDCARD):
         raise wrong("a prefix is the beginning of a name")
     user = form.need("user")
     return Acl(
@@ -142,5 +142,5 @@ def _word(operation: Operation) -> str:
     return operation.name.lower().replace("_", "-")
 
 
-def _kind(resource: ResourceType) -> str:
+def _kind(resource: ResourceKind) -> str:
     return resource.name.lower().replace("_", "-")

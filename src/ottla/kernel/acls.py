@@ -33,7 +33,7 @@ class Operation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class ResourceType(IntEnum):
+class ResourceKind(IntEnum):
     """Types of resources."""
 
     TOPIC = 2
@@ -44,10 +44,10 @@ class ResourceType(IntEnum):
     USER = 7
 
 
-OPERATIONS_OF: dict[ResourceType, tuple[Operation, ...]] = {
-    ResourceType.TOPIC: tuple(map(Operation, (3, 4, 5, 6, 7, 8, 10, 11))),
-    ResourceType.GROUP: tuple(map(Operation, (3, 6, 8, 10, 11))),
-    ResourceType.CLUSTER: tuple(map(Operation, (5, 7, 8, 9, 10, 11, 12))),
+OPERATIONS_OF: dict[ResourceKind, tuple[Operation, ...]] = {
+    ResourceKind.TOPIC: tuple(map(Operation, (3, 4, 5, 6, 7, 8, 10, 11))),
+    ResourceKind.GROUP: tuple(map(Operation, (3, 6, 8, 10, 11))),
+    ResourceKind.CLUSTER: tuple(map(Operation, (5, 7, 8, 9, 10, 11, 12))),
 }
 """The operations that answers name as allowed (KIP-430)."""
 
@@ -68,7 +68,7 @@ class Permission(IntEnum):
 class Acl(NamedTuple):
     """One rule: the principal may, or must not, do the operation from the host with what fits the pattern."""
 
-    resource: ResourceType
+    resource: ResourceKind
     name: str
     pattern: PatternType
     principal: str

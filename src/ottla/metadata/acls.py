@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ottla.kernel.acls import Acl, Operation, PatternType, Permission, ResourceType
+from ottla.kernel.acls import Acl, Operation, PatternType, Permission, ResourceKind
 from ottla.metadata.entries import ENTRY_LIMIT, AclEntry
 
 _WEIGHT_LIMIT = ENTRY_LIMIT // 2
@@ -13,7 +13,7 @@ _WEIGHT_LIMIT = ENTRY_LIMIT // 2
 def acl_of(entry: AclEntry) -> Acl:
     """The ACL in an entry."""
     return Acl(
-        ResourceType(entry.resource_type),
+        ResourceKind(entry.resource_type),
         entry.name,
         PatternType(entry.pattern_type),
         entry.principal,

@@ -32,7 +32,7 @@ _NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SourceRun:
     """Records at consecutive offsets of the source."""
 
     upstream: int
@@ -40,11 +40,11 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outgoing:
+class MirrorBatch:
     """A batch on its way: its runs of source offsets, its number of records, and the source's offset behind it."""
 
     batch: bytes | bytearray
-    runs: tuple[Run, ...]
+    runs: tuple[SourceRun, ...]
     count: int
     sequence: int
     next_offset: int
@@ -58,14 +58,14 @@ class Outgoing:
         return crc32c(memoryview(self.batch)[HEADER_SIZE:])
 
 
-def outgoing(batch: Batch, start: int, *, producer_id: int, sequence: int) -> Outgoing | None:
+def outgoing(batch: Batch, start: int, *, producer_id: int, sequence: int) -> MirrorBatch | None:
     """A batch as it is produced, from the source's offset `start` on; None if it holds no record from there on."""
     whole = batch.records_count == batch.last_offset_delta + 1 and batch.base_offset >= start
     if not whole or batch.attributes & _REBUILT:
         return _rebuilt(batch, start, producer_id, sequence)
-    runs = (Run(batch.base_offset, batch.records_count),)
+    runs = (SourceRun(batch.base_offset, batch.records_count),)
     copy = rewritten(batch, producer_id, sequence)
-    return Outgoing(copy, runs, batch.records_count, sequence, batch.next_offset, False, batch.max_timestamp)
+    return MirrorBatch(copy, runs, batch.records_count, sequence, batch.next_offset, False, batch.max_timestamp)
 
 
 def rewritten(batch: Batch, producer_id: int, sequence: int) -> bytearray:
@@ -88,7 +88,7 @@ def rewritten(batch: Batch, producer_id: int, sequence: int) -> bytearray:
     return copy
 
 
-def _rebuilt(batch: Batch, start: int, producer_id: int, sequence: int) -> Outgoing | None:
+def _rebuilt(batch: Batch, start: int, producer_id: int, sequence: int) -> MirrorBatch | None:
     records = [record for record in read_records(batch) if record.offset >= start]
     if not records:
         return None
@@ -96,16 +96,16 @@ def _rebuilt(batch: Batch, start: int, producer_id: int, sequence: int) -> Outgo
         records, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, codec=batch.compression
     )
     runs = _runs([record.offset for record in records])
-    return Outgoing(copy, runs, len(records), sequence, batch.next_offset, True, batch.max_timestamp)
+    return MirrorBatch(copy, runs, len(records), sequence, batch.next_offset, True, batch.max_timestamp)
 
 
-def _runs(offsets: list[int]) -> tuple[Run, ...]:
-    runs: list[Run] = []
+def _runs(offsets: list[int]) -> tuple[SourceRun, ...]:
+    runs: list[SourceRun] = []
     for offset in offsets:
         if runs and offset == runs[-1].upstream + runs[-1].count:
-            runs[-1] = Run(runs[-1].upstream, runs[-1].count + 1)
+            runs[-1] = SourceRun(runs[-1].upstream, runs[-1].count + 1)
         else:
-            runs.append(Run(offset, 1))
+            runs.append(SourceRun(offset, 1))
     return tuple(runs)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ottla.client.aio.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.kernel.errors import ApiError
-from ottla.mirror.notes import Notes
+from ottla.mirror.notes import MirrorNotes
 from ottla.mirror.options import OPTIONS, FlowSettings, Mirrors
-from ottla.mirror.topics import Topics, chosen
+from ottla.mirror.topics import MirroredTopics, chosen
 
 _FACTORS = [option.name for option in OPTIONS if option.name.endswith("replication.factor")]
 
@@ -31,7 +31,7 @@ async def _check_flow(flow: FlowSettings) -> tuple[list[str], int]:
         Cluster(flow.source.bootstrap, settings=flow.source.client) as source,
         Cluster(flow.target.bootstrap, settings=flow.target.client) as target,
     ):
-        topics = Topics(flow, source, target, Notes(target, ""))
+        topics = MirroredTopics(flow, source, target, MirrorNotes(target, ""))
         await topics.meet()
         lines: list[str] = []
         wrong = 0

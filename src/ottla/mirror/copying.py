@@ -23,8 +23,8 @@ from ottla.client.model import EARLIEST, LATEST, Broker, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.messages.produce import ProduceRequest, ProduceResponse
-from ottla.mirror.batches import Landed, Outgoing, landed
-from ottla.mirror.lane import Lane, Stopped
+from ottla.mirror.batches import Landed, MirrorBatch, landed
+from ottla.mirror.lane import Lane, LaneStopped
 from ottla.records.batch import iterate_batches
 from ottla.records.faults import CorruptRecords
 
@@ -46,7 +46,7 @@ _CONFLICTS: Final = frozenset(
         ErrorCode.UNKNOWN_PRODUCER_ID,
     }
 )
-Part = tuple[Lane, Outgoing]
+Part = tuple[Lane, MirrorBatch]
 log = logging.getLogger("ottla.mirror")
 
 
@@ -62,7 +62,7 @@ class _Fetcher(Fetcher):
             self._stop(partition, fault.message)
 
 
-class Copying:
+class LaneCopying:
     """The lanes between two clusters, copied until `run` is cancelled or `ending` is set."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Copying:
     def _take(self, lane: Lane, piece: Fetched) -> None:
         try:
             lane.take(piece)
-        except (Stopped, CorruptRecords) as fault:
+        except (LaneStopped, CorruptRecords) as fault:
             self.stop(lane.source, str(fault))
         except ApiError as fault:
             self.stop(lane.source, fault.message)
@@ -188,6 +188,11 @@ class Copying:
         if reading is None or reading.last_stable_offset < 0:
             return None
         return max(0, reading.last_stable_offset - self.lanes[partition].place.upstream)
+
+    def log_start(self, partition: TopicPartition) -> int:
+        """The first offset of the source when it was last heard of; -1 where it is not known."""
+        reading = self._fetcher.readings.get(partition)
+        return -1 if reading is None else reading.log_start_offset
 
     # To the target.
 
@@ -277,7 +282,7 @@ class Copying:
                 self._failed(lane, out, outcome)
         return failed
 
-    def _failed(self, lane: Lane, out: Outgoing, fault: Exception) -> None:
+    def _failed(self, lane: Lane, out: MirrorBatch, fault: Exception) -> None:
         conflict = isinstance(fault, ApiError) and fault.code in _CONFLICTS
         behind = lane.is_failing
         lane.failed(out)
@@ -288,7 +293,10 @@ class Copying:
                         fault)  # fmt: skip
             lane.recover()
         elif not may_retry(fault):
-            self.stop(lane.source, fault.message if isinstance(fault, ApiError) else str(fault))
+            reason = fault.message if isinstance(fault, ApiError) else str(fault)
+            too_large = isinstance(fault, ApiError) and fault.code is ErrorCode.MESSAGE_TOO_LARGE
+            remedy = f". Raise max.message.bytes of {lane.target.topic} at the target, and start the mirror again"
+            self.stop(lane.source, reason + remedy if too_large else reason)
 
     # Restarts.
 

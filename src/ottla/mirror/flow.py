@@ -20,18 +20,18 @@ from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.mirror.connect_offsets import ConnectOffsets
-from ottla.mirror.copying import Copying
+from ottla.mirror.copying import LaneCopying
 from ottla.mirror.formats import Heartbeat, OffsetSync
-from ottla.mirror.groups import OWN_GROUPS, Groups
-from ottla.mirror.lane import Lane, Place, Stopped
+from ottla.mirror.groups import OWN_GROUPS, Groups, Round
+from ottla.mirror.lane import Lane, LaneState, LaneStopped
 from ottla.mirror.measures import Measures
-from ottla.mirror.notes import Notes
+from ottla.mirror.notes import MirrorNotes
 from ottla.mirror.offset_map import SyncRule
 from ottla.mirror.options import FlowSettings
 from ottla.mirror.policy import HEARTBEATS
 from ottla.mirror.putting import put
 from ottla.mirror.starting import Present, producer_id, settled
-from ottla.mirror.topics import Topics
+from ottla.mirror.topics import MirroredTopics, factor_of, make_internal
 
 _TICK_S: Final = 1.0
 """The time between two notes of how far the copies are."""
@@ -42,9 +42,15 @@ log = logging.getLogger("ottla.mirror")
 class Flow:
     """The work of one flow. `run` is one attempt."""
 
-    def __init__(self, settings: FlowSettings, measures: Measures, one_by_one: asyncio.Lock) -> None:
-        """`one_by_one` is held while topics are chosen: two flows that face each other look one after the other."""
+    def __init__(
+        self, settings: FlowSettings, measures: Measures, one_by_one: asyncio.Lock, *, with_groups: bool = True
+    ) -> None:
+        """`one_by_one` is held while topics are chosen: two flows that face each other look one after the other.
+
+        `with_groups`: whether this process translates the groups, too.
+        """
         self.settings, self.measures = settings, measures
+        self.with_groups = with_groups
         self._one_by_one = one_by_one
 
     async def run(self, run: AsyncJobRun) -> None:
@@ -69,7 +75,7 @@ class Flow:
             if not work.cancelled() and (fault := work.exception()) is not None:
                 raise fault
 
-    async def choose(self, topics: Topics) -> dict[str, tuple[TopicView, TopicView]]:
+    async def choose(self, topics: MirroredTopics) -> dict[str, tuple[TopicView, TopicView]]:
         """The topics to mirror, made at the target where they are missing."""
         async with self._one_by_one:
             return await topics.refresh()
@@ -80,9 +86,9 @@ class _Attempt:
         self.flow, self.settings = flow, flow.settings
         self.source, self.target = source, target
         policy, self.options = self.settings.policy, self.settings.options
-        self.notes = Notes(target, policy.map_topic(self.settings.source.alias))
-        self.topics = Topics(self.settings, source, target, self.notes)
-        self.copying = Copying(source, target, on_lost=self._lost, fetch=self.settings.fetch)
+        self.notes = MirrorNotes(target, policy.map_topic(self.settings.source.alias))
+        self.topics = MirroredTopics(self.settings, source, target, self.notes)
+        self.copying = LaneCopying(source, target, on_lost=self._lost, fetch=self.settings.fetch)
         self.groups = Groups(self.settings, source, target, self.copying.lanes)
         self.connect_offsets = ConnectOffsets(self.settings, target)
         self.taken_over: dict[TopicPartition, int] = {}
@@ -104,12 +110,10 @@ class _Attempt:
         self.taken_over = await self.connect_offsets.read()
         options, topics = self.options, self.topics
         if options["emit.offset-syncs.enabled"]:
-            factor = await topics.factor("offset-syncs.topic.replication.factor")
-            await topics.ensure(self._syncs, self._syncs_topic, factor=factor, compact=True)
-        if options["emit.checkpoints.enabled"]:
-            factor = await topics.factor("checkpoints.topic.replication.factor")
-            name = self.settings.policy.checkpoints_topic(self.settings.source.alias)
-            await topics.ensure(self.target, name, factor=factor, compact=True)
+            factor = await factor_of(self.settings, self._syncs, "offset-syncs.topic.replication.factor")
+            await make_internal(self._syncs, self._syncs_topic, factor)
+        if self.flow.with_groups:
+            await topics.ensure_checkpoints()
         await self.refresh()
         self.flow.measures.began(self.settings, self.copying, self.groups)
 
@@ -117,12 +121,11 @@ class _Attempt:
         """Everything side by side, until cancelled or the first error."""
         options = self.options
         groups = self.groups
-        rounds: list[tuple[bool, float, Callable[[], Awaitable[None]]]] = [
+        rounds: list[Round] = [
             (True, _TICK_S, self.tick),
             (options["refresh.topics.enabled"], options["refresh.topics.interval.seconds"], self.refresh),
             (options["sync.topic.configs.enabled"], options["sync.topic.configs.interval.seconds"], self.sync_configs),
-            (options["emit.checkpoints.enabled"], options["emit.checkpoints.interval.seconds"], groups.emit),
-            (options["sync.group.offsets.enabled"], options["sync.group.offsets.interval.seconds"], groups.sync),
+            *(groups.rounds() if self.flow.with_groups else ()),
         ]
         try:
             async with asyncio.TaskGroup() as together:
@@ -163,8 +166,9 @@ class _Attempt:
 
     async def tick(self) -> None:
         """Keep places, and tell of offsets and of lag."""
-        changed: dict[TopicPartition, Place] = {}
+        changed: dict[TopicPartition, LaneState] = {}
         for partition, lane in self.copying.lanes.items():
+            lane.place.map.forget_below(self.copying.log_start(partition))
             state = (lane.place.upstream, lane.place.downstream, lane.place.copied)
             if self._kept.get(partition) != state:
                 changed[partition] = lane.place
@@ -192,7 +196,7 @@ class _Attempt:
                 syncs.append(OffsetSync(*partition, *pairs[-1]))
         return syncs
 
-    async def _tell_lag(self, changed: dict[TopicPartition, Place]) -> None:
+    async def _tell_lag(self, changed: dict[TopicPartition, LaneState]) -> None:
         """Commit at the source how far the mirror is, under a group of its own: every tool shows its lag."""
         group = f"{OWN_GROUPS}{self.settings.source.alias}-{self.settings.target.alias}"
         offsets = {partition: CommittedOffset(place.upstream) for partition, place in changed.items()}
@@ -229,7 +233,7 @@ class _Attempt:
 
     async def _first_places(
         self, pairs: list[tuple[TopicPartition, TopicPartition]], own_id: int
-    ) -> dict[TopicPartition, Place]:
+    ) -> dict[TopicPartition, LaneState]:
         """The places of partitions without a note: behind what MirrorMaker 2 copied, else as `start` says.
 
         The target's log is searched from its start where it knows the mirror's producer id, though nothing was noted.
@@ -239,7 +243,7 @@ class _Attempt:
         first = await self.target.list_offsets(targets, EARLIEST)
         end = await self.target.list_offsets(targets, LATEST)
         known = await Admin(cluster=self.target).describe_producers(targets)
-        places: dict[TopicPartition, Place] = {}
+        places: dict[TopicPartition, LaneState] = {}
         for source, target in pairs:
             producers = known.get(target)
             has_written = isinstance(producers, Iterable) and any(each.producer_id == own_id for each in producers)
@@ -251,7 +255,7 @@ class _Attempt:
                 )
             downstream = first[target].offset if has_written else end[target].offset
             there, here = self.mirrored[source.topic]
-            places[source] = Place(upstream, downstream, 0, _id(there), _id(here))
+            places[source] = LaneState(upstream, downstream, 0, _id(there), _id(here))
         return places
 
     async def _lost(self, lane: Lane, cut_to: int | None) -> None:
@@ -279,7 +283,7 @@ class _Attempt:
             place, moved = settled(
                 lane.place, present, on_gap=self.options["on.gap"], on_reset=self.options["on.reset"]
             )
-        except Stopped as fault:
+        except LaneStopped as fault:
             lane.stop(str(fault))
             return
         if moved:
@@ -289,7 +293,7 @@ class _Attempt:
         lane.place = place
 
 
-class Beats:
+class Heartbeats:
     """Writes the heartbeats of one pair of clusters."""
 
     def __init__(self, settings: FlowSettings) -> None:
@@ -299,11 +303,8 @@ class Beats:
         """Beat until `run.ending` is set."""
         settings = self._settings
         async with Cluster(settings.target.bootstrap, settings=settings.target.client) as target:
-            brokers = len(await target.brokers())
-            factor = settings.options["heartbeats.topic.replication.factor"] or min(3, brokers)
-            await Topics(settings, target, target, Notes(target, "")).ensure(
-                target, HEARTBEATS, factor=factor, compact=True
-            )
+            factor = await factor_of(settings, target, "heartbeats.topic.replication.factor")
+            await make_internal(target, HEARTBEATS, factor)
             run.began()
             while not run.ending.is_set():
                 beat = Heartbeat(settings.source.alias, settings.target.alias, int(time.time() * 1000))

@@ -15,19 +15,19 @@ from typing import Final
 from ottla.client.consume.received import visible_batches
 from ottla.client.model import Fetched
 from ottla.kernel.ids import TopicPartition
-from ottla.mirror.batches import SEQUENCES, Landed, Outgoing, Run, outgoing
+from ottla.mirror.batches import SEQUENCES, Landed, MirrorBatch, SourceRun, outgoing
 from ottla.mirror.offset_map import OffsetMap
 
 MOST_IN_FLIGHT: Final = 5
 """A broker tells repeats among so many batches of a producer."""
 
 
-class Stopped(Exception):
+class LaneStopped(Exception):
     """The partition cannot be mirrored on; the sentence says why, and what to do."""
 
 
 @dataclass(slots=True)
-class Place:
+class LaneState:
     """The state of a lane that a restart goes on from."""
 
     upstream: int
@@ -45,7 +45,7 @@ class Place:
 class Copied:
     """A batch that landed: runs of the source's offsets, each with its first offset at the target."""
 
-    runs: tuple[tuple[Run, int], ...]
+    runs: tuple[tuple[SourceRun, int], ...]
     count: int
     size: int
 
@@ -53,7 +53,7 @@ class Copied:
 class Lane:
     """Takes pieces of the source's log, gives batches to produce, and learns where they landed."""
 
-    def __init__(self, source: TopicPartition, target: TopicPartition, producer_id: int, place: Place) -> None:
+    def __init__(self, source: TopicPartition, target: TopicPartition, producer_id: int, place: LaneState) -> None:
         self.source, self.target = source, target
         self.place = place
         self.producer_id = producer_id
@@ -69,8 +69,8 @@ class Lane:
         self.queued_bytes = 0
         self._taken = self.place.copied
         self._found = deque(found)
-        self._waiting: deque[Outgoing] = deque()
-        self._sent: deque[Outgoing] = deque()
+        self._waiting: deque[MirrorBatch] = deque()
+        self._sent: deque[MirrorBatch] = deque()
         self._window = 1  # until the broker knows the producer, it would take a later batch before an earlier one
         self._sends_again = False
         self._copied: list[Copied] = []
@@ -121,7 +121,7 @@ class Lane:
         self.position = max(self.position, piece.next_offset)
         self._pass_what_is_left_out()
 
-    def next_batch(self) -> Outgoing | None:
+    def next_batch(self) -> MirrorBatch | None:
         """The next batch to send, if there is one and the broker may have another."""
         if self.recovers or self._sends_again or not self._waiting or len(self._sent) >= self._window:
             return None
@@ -129,7 +129,7 @@ class Lane:
         self._sent.append(out)
         return out
 
-    def landed(self, out: Outgoing, base_offset: int) -> None:
+    def landed(self, out: MirrorBatch, base_offset: int) -> None:
         """Learn that a batch is in the target's log, and where; -1 for an old repeat whose place is not known."""
         if self._sends_again:
             self.failed(out)  # one before it may not have landed: both are sent again, and this one is a repeat then
@@ -144,7 +144,7 @@ class Lane:
         self._note(out, base_offset)
         self._pass_what_is_left_out()
 
-    def failed(self, out: Outgoing) -> None:
+    def failed(self, out: MirrorBatch) -> None:
         """Learn that a batch did not get in, or may not have: it and all behind it are sent again, in their order."""
         if self.recovers or self.stopped is not None:
             self._sent.remove(out)
@@ -166,7 +166,7 @@ class Lane:
         copied, self._copied = self._copied, []
         return copied
 
-    def _add(self, out: Outgoing) -> None:
+    def _add(self, out: MirrorBatch) -> None:
         """Send a batch, unless it was found in the target's log."""
         if not self._found:
             self._waiting.append(out)
@@ -181,7 +181,7 @@ class Lane:
         if same and not out.is_rebuilt and first.payload_crc is not None:
             same = first.payload_crc == out.payload_crc
         if not same:
-            raise Stopped(
+            raise LaneStopped(
                 f"{self.target} holds other records at offset {first.base_offset} than {self.source} has at "
                 f"{out.runs[0].upstream}, though this mirror has written them: the source or the target was made "
                 "anew, compacted meanwhile, or restored from a copy. Delete the mirrored topic, or mirror it under "
@@ -190,8 +190,8 @@ class Lane:
         self._found.popleft()
         self._note(out, first.base_offset)
 
-    def _note(self, out: Outgoing, base_offset: int) -> None:
-        runs: list[tuple[Run, int]] = []
+    def _note(self, out: MirrorBatch, base_offset: int) -> None:
+        runs: list[tuple[SourceRun, int]] = []
         for run in out.runs:
             self.place.map.add(run.upstream, base_offset, run.count)
             runs.append((run, base_offset))
@@ -205,5 +205,5 @@ class Lane:
             self.place.upstream = self.position
 
 
-def _order(one: Outgoing, other: Outgoing) -> int:
+def _order(one: MirrorBatch, other: MirrorBatch) -> int:
     return one.next_offset - other.next_offset

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ottla.kernel.ids import TopicPartition
 from ottla.metrics.metric import Metric, Sample
-from ottla.mirror.copying import Copying
+from ottla.mirror.copying import LaneCopying
 from ottla.mirror.groups import Groups
 from ottla.mirror.lane import Copied
 from ottla.mirror.options import FlowSettings
@@ -28,11 +28,11 @@ class Measures:
     """Counts of all flows."""
 
     def __init__(self) -> None:
-        self._flows: dict[str, tuple[FlowSettings, Copying, Groups]] = {}
+        self._flows: dict[str, tuple[FlowSettings, LaneCopying, Groups]] = {}
         self._records: dict[_Place, int] = {}
         self._bytes: dict[_Place, int] = {}
 
-    def began(self, settings: FlowSettings, copying: Copying, groups: Groups) -> None:
+    def began(self, settings: FlowSettings, copying: LaneCopying, groups: Groups) -> None:
         """Show this attempt of a flow from now on."""
         self._flows[settings.name] = settings, copying, groups
 

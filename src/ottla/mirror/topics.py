@@ -16,7 +16,7 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_configs import DescribeConfigsResourceResult
-from ottla.mirror.notes import Notes, Origin, origins_of
+from ottla.mirror.notes import MirrorNotes, MirrorOrigin, origins_of
 from ottla.mirror.options import FlowSettings
 from ottla.mirror.policy import NameFilter
 from ottla.records.reader import read_run
@@ -63,17 +63,36 @@ def _own(configs: Iterable[DescribeConfigsResourceResult]) -> dict[str, str | No
     return {each.name: each.value for each in configs if each.config_source == own and not each.is_sensitive}
 
 
-class Topics:
+async def make_internal(cluster: Cluster, topic: str, factor: int) -> None:
+    """Create a topic of the mirror's own, compacted and with one partition, where it does not exist."""
+    made = await Admin(cluster=cluster).create_topics([NewTopic(topic, 1, factor, {"cleanup.policy": "compact"})])
+    outcome = made[topic]
+    if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise outcome
+
+
+async def factor_of(flow: FlowSettings, target: Cluster, name: str) -> int:
+    """A replication factor as it was given, else Kafka's default or the number of brokers, if that is less."""
+    given: int = flow.options[name]
+    if given:
+        return given
+    usual, brokers = KAFKAS_FACTORS.get(name, _OTHER_FACTOR), len(await target.brokers())
+    if brokers < usual:
+        log.info("%s: %s is %d, as there are no more brokers; Kafka's default is %d", flow.name, name, brokers, usual)
+    return min(usual, brokers)
+
+
+class MirroredTopics:
     """Keeps the target's topics in step."""
 
-    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, notes: Notes) -> None:
+    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, notes: MirrorNotes) -> None:
         self.flow, self.notes = flow, notes
         self.source, self.target = source, target
         self.source_cluster = self.target_cluster = ""
         """The ids of the clusters."""
         self._source_admin, self._target_admin = Admin(cluster=source), Admin(cluster=target)
         self._refused: set[str] = set()
-        self._origins: dict[str, Origin] = {}
+        self._origins: dict[str, MirrorOrigin] = {}
         """The origins of the source's topics."""
 
     async def meet(self) -> None:
@@ -86,25 +105,12 @@ class Topics:
                 "its own copies for ever. Give one of them the addresses of another cluster"
             )
 
-    async def factor(self, name: str) -> int:
-        """A replication factor as it was given, else Kafka's default or the number of brokers, if that is less."""
-        given: int = self.flow.options[name]
-        if given:
-            return given
-        usual = KAFKAS_FACTORS.get(name, _OTHER_FACTOR)
-        brokers = len(await self.target.brokers())
-        if brokers < usual:
-            log.info("%s: %s is %d, as there are no more brokers; Kafka's default is %d", self.flow.name, name,
-                     brokers, usual)  # fmt: skip
-        return min(usual, brokers)
-
-    async def ensure(self, cluster: Cluster, topic: str, *, partitions: int = 1, factor: int, compact: bool) -> None:
-        """Create a topic of the mirror's own where it does not exist."""
-        configs = {"cleanup.policy": "compact" if compact else "delete"}
-        made = await Admin(cluster=cluster).create_topics([NewTopic(topic, partitions, factor, configs)])
-        outcome = made[topic]
-        if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise outcome
+    async def ensure_checkpoints(self) -> None:
+        """Create the topic of checkpoints where it does not exist and checkpoints are written."""
+        if self.flow.options["emit.checkpoints.enabled"]:
+            factor = await factor_of(self.flow, self.target, "checkpoints.topic.replication.factor")
+            name = self.flow.policy.checkpoints_topic(self.flow.source.alias)
+            await make_internal(self.target, name, factor)
 
     async def refresh(self) -> dict[str, tuple[TopicView, TopicView]]:
         """Make topics and partitions that are missing; the views at the source and the target by the source's name."""
@@ -129,7 +135,7 @@ class Topics:
         return {name: (there[name], here[remote[name]]) for name in names if remote[name] in here}
 
     async def _create(self, new: list[str], remote: Mapping[str, str], there: Mapping[str, TopicView]) -> None:
-        factor = await self.factor("replication.factor")
+        factor = await factor_of(self.flow, self.target, "replication.factor")
         configs = await self._configs(self._source_admin, new)
         wanted = [
             NewTopic(
@@ -192,17 +198,17 @@ class Topics:
             )
         self._refused |= looping
         kept = [name for name in names if name not in looping]
-        new: dict[str, Origin] = {}
+        new: dict[str, MirrorOrigin] = {}
         for name in kept:
             came = self._origins[name].clusters if name in self._origins else ()
             remote = self.flow.policy.remote_topic(self.flow.source.alias, name)
-            new[remote] = Origin(name, (*came, self.source_cluster))
+            new[remote] = MirrorOrigin(name, (*came, self.source_cluster))
         await self.notes.keep_origins(new)
         return kept
 
-    async def _origins_at_source(self) -> dict[str, Origin]:
+    async def _origins_at_source(self) -> dict[str, MirrorOrigin]:
         """The origins of the source's topics, as the mirrors that write there have noted it."""
-        found: dict[str, Origin] = {}
+        found: dict[str, MirrorOrigin] = {}
         mark = self.flow.policy.map_topic("")[: -len(f"{self.flow.policy.internal_separator}internal")]
         for topic in await self.source.topics():
             if not topic.startswith(mark):

@@ -35,9 +35,9 @@ from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
 from ottla.server.connection_count import ConnectionCount
 from ottla.server.dialer import Dialer
-from ottla.server.entrance import look_at_listener, take_first_users
+from ottla.server.entrance import acls_limit, look_at_listener, take_first_users
 from ottla.server.freed_space import FreedSpace
-from ottla.server.kept_ports import PORT_FILE, address_of, parse_ports, port_of, write_ports
+from ottla.server.kept_ports import PORT_FILE, KeptPorts
 from ottla.server.links import about_link
 from ottla.server.listener import Listener
 from ottla.server.loop_delay import LoopDelay
@@ -115,7 +115,6 @@ class BrokerServer:
         self._coordination: Coordination | None = None
         self.node: Node | None = None
         self.warnings: list[str] = []
-        self._port_lost = False
         self.on_fatal: Callable[[], None] = _nothing
         self.fatal: str | None = None
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -294,8 +293,9 @@ class BrokerServer:
 
     def _open_listeners(self, pool: FramePool) -> None:
         count = ConnectionCount(self._connection_limits)
-        for said in self._config.listeners:
-            name, _, address = said.partition("://")
+        ports = None if self._memory else KeptPorts(self.directory, self.warnings.append)
+        for listed in self._config.listeners:
+            name, _, address = listed.partition("://")
             host, _, port_text = address.rpartition(":")
             port = int(port_text)
             security = self._security(name)
@@ -313,12 +313,13 @@ class BrokerServer:
                 logins=partial(self._login, security) if security.has_sasl else None,
                 most_bytes_unproven=security.most_bytes,
             )
-            bound = self._bind(listener, host, port)
+            bound = self._bind(listener, host, port, ports)
             self._listeners.append(listener)
             self.addresses[name] = bound
-            if port == 0:
-                self._keep_port(name, bound)
-            self.warnings += look_at_listener(name, bound, security, insecure=self._config.insecure)
+            if port == 0 and ports is not None:
+                ports.keep(name, bound)
+            said_so, limited = self._config.insecure, acls_limit(self._config)
+            self.warnings += look_at_listener(name, bound, security, insecure=said_so, limited=limited)
 
     def _security(self, name: str) -> ListenerSecurity:
         security, problems = listener_security(self._layers.static, name)
@@ -338,9 +339,9 @@ class BrokerServer:
         assert self.node is not None
         return self.node.gate.login(security)
 
-    def _bind(self, listener: Listener, host: str, port: int) -> tuple[str, int]:
+    def _bind(self, listener: Listener, host: str, port: int, ports: KeptPorts | None) -> tuple[str, int]:
         """Bind a listener; for port 0 to the kept port, else to the preferred one, else to a free one."""
-        kept = self._kept_port(listener.name) if port == 0 else None
+        kept = ports.port(listener.name) if port == 0 and ports is not None else None
         preferred = self._preferred_port if port == 0 else None
         wanted = kept or preferred or port
         try:
@@ -354,48 +355,15 @@ class BrokerServer:
         if kept is not None:
             return (
                 f"port {port}, which this directory was given before, is taken ({fault.strerror}); stop what uses it, "
-                f"or remove {self._port_path()} to be given another"
+                f"or remove {os.path.join(self.directory, PORT_FILE)} to be given another"
             )
         return f"cannot listen on {host or '*'}:{port}: {fault.strerror}; choose another with --port (0: a free one)"
-
-    def _port_path(self) -> str:
-        return os.path.join(self.directory, PORT_FILE)
-
-    def _kept_port(self, name: str) -> int | None:
-        """The free port that this directory was given before."""
-        address = None if self._memory else self._kept_ports().get(name)
-        return None if address is None else port_of(address)
-
-    def _kept_ports(self) -> dict[str, str]:
-        """Kept addresses, by listener. A damaged file loses them, with a warning; the next ports to keep replace it."""
-        try:
-            with open(self._port_path(), encoding="utf-8") as file:
-                return parse_ports(file.read())
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError) as fault:
-            why = str(fault)
-        if not self._port_lost:
-            self._port_lost = True
-            self.warnings.append(
-                f"{self._port_path()}, which keeps the ports that this directory was given, cannot be read ({why}): "
-                "a port is chosen anew"
-            )
-        return {}
-
-    def _keep_port(self, name: str, bound: tuple[str, int]) -> None:
-        if self._memory:
-            return
-        try:
-            write_ports(self.directory, {**self._kept_ports(), name: address_of(bound)})
-        except OSError as fault:
-            self.warnings.append(f"port {bound[1]} is not kept for the next start: {fault}")
 
     def _advertised(self) -> dict[str, tuple[str, int]]:
         """The addresses of advertised.listeners; without a host there it is this machine, with port 0 the bound one."""
         advertised = {}
-        for said in self._config.advertised_listeners:
-            name, _, address = said.partition("://")
+        for listed in self._config.advertised_listeners:
+            name, _, address = listed.partition("://")
             host, _, port = address.rpartition(":")
             if name in self.addresses:
                 advertised[name] = (host.strip("[]") or socket.gethostname(), int(port) or self.addresses[name][1])

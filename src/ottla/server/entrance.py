@@ -8,10 +8,11 @@ from ottla.access.first_users import parse_first_users
 from ottla.broker.node import Node
 from ottla.cluster.commands import AddFirstUsers
 from ottla.config.listeners import is_loopback
-from ottla.config.security import SASL_PLAINTEXT, SSL
+from ottla.config.security import PLAINTEXT, SASL_PLAINTEXT, SSL
 from ottla.kernel.errors import ApiError
 
 if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
     from ottla.config.security import ListenerSecurity
 
 
@@ -19,13 +20,18 @@ class Exposed(ValueError):
     """A listener that other machines reach and that asks nobody who they are."""
 
 
-def look_at_listener(name: str, bound: tuple[str, int], security: ListenerSecurity, *, insecure: bool) -> list[str]:
-    """The warnings about a listener; Exposed if it must not come up without `ottla.insecure`."""
+def look_at_listener(
+    name: str, bound: tuple[str, int], security: ListenerSecurity, *, insecure: bool, limited: bool
+) -> list[str]:
+    """The warnings about a listener; Exposed if it must not come up without `ottla.insecure`.
+
+    `limited`: ACLs say what somebody without a name may do.
+    """
     if is_loopback(bound[0]):
         return []
     where = f"{name} listens on {bound[0]}:{bound[1]}"
-    if security.asks_who:
-        if security.protocol == SASL_PLAINTEXT:
+    if security.asks_who or limited:
+        if security.protocol in (SASL_PLAINTEXT, PLAINTEXT):
             return [f"{where} and does not encrypt: everybody on the way reads records, and the passwords of PLAIN"]
         return []
     remedy = "set ssl.client.auth=required on it, or " if security.protocol == SSL else ""
@@ -37,6 +43,11 @@ def look_at_listener(name: str, bound: tuple[str, int], security: ListenerSecuri
         "passwords, in which `ottla start` runs; or, where everybody who reaches it may do everything, give "
         "--insecure (in a file ottla.insecure=true, in the environment KAFKA_OTTLA_INSECURE=true)"
     )
+
+
+def acls_limit(config: BrokerConfig) -> bool:
+    """True if nobody may do more than ACLs say, somebody without a name neither."""
+    return bool(config.authorizer_class_name) and not config.allow_everyone_if_no_acl_found
 
 
 async def take_first_users(node: Node, path: str) -> None:

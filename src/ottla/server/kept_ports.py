@@ -7,12 +7,50 @@ each follows. Older versions wrote only lines `NAME PORT`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 PORT_FILE = "port"
 USUAL_LISTENER = "PLAINTEXT"
 _MOST = 65535
 _HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class KeptPorts:
+    """The free ports that one data directory was given."""
+
+    def __init__(self, directory: str, warn: Callable[[str], None]) -> None:
+        self._directory, self._warn = directory, warn
+        self._lost = False
+
+    def port(self, listener: str) -> int | None:
+        """The port that a listener was given before."""
+        address = self._read().get(listener)
+        return None if address is None else port_of(address)
+
+    def keep(self, listener: str, bound: tuple[str, int]) -> None:
+        """Keep a port for the next start."""
+        try:
+            write_ports(self._directory, {**self._read(), listener: address_of(bound)})
+        except OSError as fault:
+            self._warn(f"port {bound[1]} is not kept for the next start: {fault}")
+
+    def _read(self) -> dict[str, str]:
+        """Kept addresses, by listener. A damaged file loses them, with a warning; the next ports to keep replace it."""
+        path = os.path.join(self._directory, PORT_FILE)
+        try:
+            with open(path, encoding="utf-8") as file:
+                return parse_ports(file.read())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as fault:
+            why = str(fault)
+        if not self._lost:
+            self._lost = True
+            self._warn(
+                f"{path}, which keeps the ports that this directory was given, cannot be read ({why}): "
+                "a port is chosen anew"
+            )
+        return {}
 
 
 def address_of(bound: tuple[str, int]) -> str:

@@ -42,9 +42,9 @@ from ottla.streams.naming import checked
 from ottla.streams.on_error import OnError
 from ottla.streams.pace import Pace
 from ottla.streams.restoring import TaskId, restore
-from ottla.streams.sending import Sending
+from ottla.streams.sending import BatchSending
 from ottla.streams.serdes import INT64
-from ottla.streams.served import QueryServer
+from ottla.streams.served import served
 from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
 from ottla.streams.topics import prepared
 from ottla.streams.values import Input, Place
@@ -106,7 +106,7 @@ def run(
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live, stores, max_poll_records)
-    with stopped_by_signals(stop), _served(live, where, query_host, query_port):
+    with stopped_by_signals(stop), served(live, where, query_host, query_port):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
@@ -139,16 +139,6 @@ class _Options:
     live: Live
     stores: str
     most_records: int
-
-
-@contextmanager
-def _served(live: Live, where: ClusterConnection, host: str, port: int | None) -> Iterator[None]:
-    if port is None:
-        yield
-        return
-    with closing(QueryServer(live, where, host=host, port=port)) as server:
-        _log.warning("queries are answered at %s", server.url)
-        yield
 
 
 class _Instance:
@@ -275,7 +265,7 @@ class _Instance:
         if not offsets and not made:
             return
         with self._producer.transaction():
-            sending = Sending(self._producer)
+            sending = BatchSending(self._producer)
             for task_id, results in made:
                 self._write(sending, task_id, results, now_ms)
             sending.send()
@@ -308,7 +298,7 @@ class _Instance:
             kept = f"kept in {self._options.dead_letter}" if faults[0].letter else "left out"
             _log.warning("%s%s; %s; %d so far", faults[0].reason, more, kept, failed)
 
-    def _write(self, sending: Sending, task_id: TaskId, results: Results, now_ms: int) -> None:
+    def _write(self, sending: BatchSending, task_id: TaskId, results: Results, now_ms: int) -> None:
         part, partition = task_id
         for fault in results.faults:
             if fault.letter and self._options.dead_letter is not None:

@@ -18,7 +18,7 @@ class _Lists:
     timestamps: list[int] = field(default_factory=list)
 
 
-class Sending:
+class BatchSending:
     """Takes records one by one; `send` hands them to the producer, those of a partition in their order."""
 
     def __init__(self, producer: RunProducer) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from ottla.tls.settings import TlsSettings
 from ottla.tls.stores import Key, StoreUnreadable, pem_key, pem_trusted, read_key, read_trusted
 
+TlsContext = ssl.SSLContext
+"""For rooms without sockets, which hand a context on."""
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 

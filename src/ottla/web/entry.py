@@ -5,18 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-import ssl
 from collections.abc import Mapping
 from typing import Protocol
 
-from ottla.tls.contexts import following_context
+from ottla.tls.contexts import TlsContext, following_context
 from ottla.tls.settings import tls_settings
 from ottla.web.exchange import Handler, HttpError, Request, Response
 
 log = logging.getLogger("ottla.web")
 
 
-def https_context(texts: Mapping[str, str], prefix: str = "listeners.https.") -> ssl.SSLContext:
+def https_context(texts: Mapping[str, str], prefix: str = "listeners.https.") -> TlsContext:
     """The context of `ssl.*` options; those that begin with `prefix` come first. ValueError says what is wrong.
 
     New connections have files that have changed.

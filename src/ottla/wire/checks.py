@@ -10,11 +10,11 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 
 
-class Scope(Enum):
+class CheckScope(Enum):
     """The part of an answer that a missing right changes."""
 
     REQUEST = "request"
@@ -60,10 +60,10 @@ class Check(NamedTuple):
     """One row: versions of an API, the resource and the operation that they take, when, and the answer else."""
 
     versions: str
-    resource: ResourceType | None
+    resource: ResourceKind | None
     name: str
     operation: Operation | tuple[Operation, ...] | None
-    scope: Scope
+    scope: CheckScope
     code: ErrorCode | None
     when: str
     answer: str
@@ -90,12 +90,12 @@ def steps(key: int, version: int) -> tuple[Check, ...]:
 
 
 @cache
-def asked(key: int) -> frozenset[tuple[Operation, ResourceType]]:
+def asked(key: int) -> frozenset[tuple[Operation, ResourceKind]]:
     """The rights that an API may ask for."""
-    found: set[tuple[Operation, ResourceType]] = set()
+    found: set[tuple[Operation, ResourceKind]] = set()
     for check in checks()[key]:
         operations = check.operation if isinstance(check.operation, tuple) else (check.operation,)
         found |= {(each, check.resource) for each in operations if each is not None and check.resource is not None}
         if check.step is not None and check.step.unless is not None:
-            found.add((check.step.unless, ResourceType.CLUSTER))
+            found.add((check.step.unless, ResourceKind.CLUSTER))
     return frozenset(found)

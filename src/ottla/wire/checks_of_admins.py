@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceType
+from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
-from ottla.wire.checks import Check, Each, Scope, Whole
+from ottla.wire.checks import Check, CheckScope, Each, Whole
 
-CLUSTER = ResourceType.CLUSTER
-GROUP = ResourceType.GROUP
-TOPIC = ResourceType.TOPIC
-TRANSACTION = ResourceType.TRANSACTIONAL_ID
+CLUSTER = ResourceKind.CLUSTER
+GROUP = ResourceKind.GROUP
+TOPIC = ResourceKind.TOPIC
+TRANSACTION = ResourceKind.TRANSACTIONAL_ID
 READ = Operation.READ
 CREATE = Operation.CREATE
 DELETE = Operation.DELETE
@@ -22,10 +22,10 @@ CLUSTER_ACTION = Operation.CLUSTER_ACTION
 DESCRIBE_CONFIGS = Operation.DESCRIBE_CONFIGS
 ALTER_CONFIGS = Operation.ALTER_CONFIGS
 GROUP_OPERATIONS = OPERATIONS_OF[GROUP]
-REQUEST = Scope.REQUEST
-ITEM = Scope.ITEM
-FILTER = Scope.FILTER
-FIELD = Scope.FIELD
+REQUEST = CheckScope.REQUEST
+ITEM = CheckScope.ITEM
+FILTER = CheckScope.FILTER
+FIELD = CheckScope.FIELD
 NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 NO_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceType
+from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
-from ottla.wire.checks import Check, Each, Scope, Whole
+from ottla.wire.checks import Check, CheckScope, Each, Whole
 
-CLUSTER = ResourceType.CLUSTER
-GROUP = ResourceType.GROUP
-TOPIC = ResourceType.TOPIC
-TRANSACTION = ResourceType.TRANSACTIONAL_ID
+CLUSTER = ResourceKind.CLUSTER
+GROUP = ResourceKind.GROUP
+TOPIC = ResourceKind.TOPIC
+TRANSACTION = ResourceKind.TRANSACTIONAL_ID
 READ = Operation.READ
 WRITE = Operation.WRITE
 CREATE = Operation.CREATE
@@ -23,11 +23,11 @@ CLUSTER_ACTION = Operation.CLUSTER_ACTION
 IDEMPOTENT_WRITE = Operation.IDEMPOTENT_WRITE
 TWO_PHASE_COMMIT = Operation.TWO_PHASE_COMMIT
 TOPIC_OPERATIONS = OPERATIONS_OF[TOPIC]
-REQUEST = Scope.REQUEST
-ITEM = Scope.ITEM
-FILTER = Scope.FILTER
-FIELD = Scope.FIELD
-NONE = Scope.NONE
+REQUEST = CheckScope.REQUEST
+ITEM = CheckScope.ITEM
+FILTER = CheckScope.FILTER
+FIELD = CheckScope.FIELD
+NONE = CheckScope.NONE
 NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 NO_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -75,7 +75,7 @@ def test_the_target_state_of_a_worker_older_than_stopped_is_read():
     ("key", "value", "said"),
     [
         (b"nonsense", b"{}", "none of Connect's"), (b"\xff", b"{}", "UTF-8"), (b"connector-a", b"{", "no JSON"),
-        (b"connector-a", b"[]", "no object"), (b"connector-a", b"{}", "no properties"),
+        (b"connector-a", b"[]", "no JSON object"), (b"connector-a", b"{}", "no properties"),
         (b"commit-a", b'{"tasks":"x"}', "'x'"), (b"target-state-a", b'{"state":"LOST"}', "LOST"),
     ],
 )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +135,24 @@ def test_the_row_that_a_walk_gave_last_may_be_removed(on_disk: bool) -> None:
             store.remove(key)
     assert seen == [number // 3 for number in range(1_000)]
     assert {time for time, _, _ in store.in_order()} == set(range(0, 334, 2))
+
+
+def files_without_names() -> set[str]:
+    """The files that SQLite has open and has deleted."""
+    opened = map(os.path.realpath, Path("/proc/self/fd").iterdir())
+    return {name for name in opened if "etilqs" in name and name.endswith(" (deleted)")}
+
+
+def test_rows_go_to_a_file_that_ends_with_the_process() -> None:
+    before = files_without_names()
+    kept = StoreDatabase(recent_rows=RECENT_ROWS)
+    kept.run("PRAGMA cache_size = 10")
+    store = KeyValueStore("s", TEXT, TEXT)
+    store.keep_in(kept)
+    for number in range(1_000):
+        store.put(str(number), "x" * 1_000, 0)
+    assert len(files_without_names() - before) == 1
+    kept.close()
 
 
 def test_a_disk_that_fails_is_said_with_the_place_of_the_stores() -> None:

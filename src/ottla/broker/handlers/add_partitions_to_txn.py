@@ -13,7 +13,7 @@ from ottla.broker.coordinators.transaction_coordinator import add_partitions, fe
 from ottla.broker.coordinators.verification import Question, refuse_missing
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.protection import INTERNAL_TOPICS
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.story import run_story
@@ -62,7 +62,7 @@ def _without_rights(call: Call, partitions: frozenset[TopicPartition]) -> Verifi
     denied = {
         name
         for name in sorted({each.topic for each in partitions})
-        if name in INTERNAL_TOPICS or not call.may(Operation.WRITE, ResourceType.TOPIC, name)
+        if name in INTERNAL_TOPICS or not call.may(Operation.WRITE, ResourceKind.TOPIC, name)
     }
     if not denied:
         return None

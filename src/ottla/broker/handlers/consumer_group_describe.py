@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.operations import allowed_operations
 from ottla.broker.waiting import A_TURN, next_turn
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -30,7 +30,7 @@ async def handle(call: Call, request: ConsumerGroupDescribeRequest) -> ConsumerG
             await next_turn(call.node.clock)
         group = await _describe(call, group_id)
         if request.include_authorized_operations and not group.error_code:
-            group.authorized_operations = allowed_operations(call, ResourceType.GROUP, group_id)
+            group.authorized_operations = allowed_operations(call, ResourceKind.GROUP, group_id)
         response.groups.append(group)
     return response
 
@@ -43,7 +43,7 @@ async def _describe(call: Call, group_id: str) -> DescribedGroup:
     )
     if isinstance(answer, ErrorCode):
         return DescribedGroup(group_id=group_id, error_code=answer)
-    if not all(call.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in sorted(_topics(answer))):
+    if not all(call.may(Operation.DESCRIBE, ResourceKind.TOPIC, name) for name in sorted(_topics(answer))):
         return DescribedGroup(
             group_id=group_id, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=_HIDDEN_TOPICS
         )

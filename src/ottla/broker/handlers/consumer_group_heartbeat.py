@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.group_coordinator import caller_of
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 async def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     if not call.node.has_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    if not call.may(Operation.READ, ResourceType.GROUP, request.group_id):
+    if not call.may(Operation.READ, ResourceKind.GROUP, request.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     names = request.subscribed_topic_names or ()
-    if not all(call.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names):
+    if not all(call.may(Operation.DESCRIBE, ResourceKind.TOPIC, name) for name in names):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     caller = caller_of(call)
     answer: ConsumerGroupHeartbeatResponse | ErrorCode = await call.node.groups.ask(

@@ -14,7 +14,7 @@ from ottla.cluster.decide import decide
 from ottla.cluster.topics import name_error
 from ottla.config.describe import describe_topic
 from ottla.config.resolve import topic_problems
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerId, TopicId, new_id
 from ottla.kernel.story import Slot
@@ -136,7 +136,7 @@ def _assignment(given: list[CreatableReplicaAssignment]) -> Assignment | ApiErro
 def _result(call: Call, command: CreateTopic, decided: list[Body] | ApiError) -> CreatableTopicResult:
     if isinstance(decided, ApiError):
         return _refused(command.name, decided)
-    if not call.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, command.name, told=False):
+    if not call.may(Operation.DESCRIBE_CONFIGS, ResourceKind.TOPIC, command.name, told=False):
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED if call.api_version >= _CONFIGS_SINCE else ErrorCode.NONE
         return CreatableTopicResult(
             name=command.name,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.requests.look_again import look_again
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.commands import DeleteTopic
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
 from ottla.kernel.story import Slot
@@ -78,7 +78,7 @@ def _within_rights(
     call: Call, states: Sequence[DeleteTopicState], response: DeleteTopicsResponse
 ) -> Sequence[DeleteTopicState]:
     """The topics that the caller may delete; the others are answered, before anything is said of what there is."""
-    if call.may(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME, told=False):
+    if call.may(Operation.DELETE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False):
         return states
     kept: list[DeleteTopicState] = []
     denied: dict[tuple[str | None, bytes], DeletableTopicResult] = {}
@@ -88,8 +88,8 @@ def _within_rights(
         if name is None:
             kept.append(state)  # an unknown id
             continue
-        sees = call.may(Operation.DESCRIBE, ResourceType.TOPIC, name, told=False)
-        if call.may(Operation.DELETE, ResourceType.TOPIC, name) and (sees or state.name is None):
+        sees = call.may(Operation.DESCRIBE, ResourceKind.TOPIC, name, told=False)
+        if call.may(Operation.DELETE, ResourceKind.TOPIC, name) and (sees or state.name is None):
             kept.append(state)
             continue
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.operations import allowed_operations
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
@@ -39,8 +39,8 @@ async def handle(call: Call, request: DescribeClusterRequest) -> DescribeCluster
     if request.include_fenced_brokers:
         response.brokers += _fenced(call)
     if request.include_cluster_authorized_operations:
-        may_describe = call.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, told=False)
-        response.cluster_authorized_operations = allowed_operations(call, ResourceType.CLUSTER) if may_describe else 0
+        may_describe = call.may(Operation.DESCRIBE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False)
+        response.cluster_authorized_operations = allowed_operations(call, ResourceKind.CLUSTER) if may_describe else 0
     return response
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.coordinators.group_coordinator import caller_of
 from ottla.broker.requests.operations import allowed_operations
 from ottla.broker.waiting import A_TURN, next_turn
-from ottla.kernel.acls import ResourceType
+from ottla.kernel.acls import ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -31,7 +31,7 @@ async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsRe
     if request.include_authorized_operations and call.api_version >= _OPERATIONS_SINCE:
         for group in described:
             if not group.error_code:
-                group.authorized_operations = allowed_operations(call, ResourceType.GROUP, group.group_id)
+                group.authorized_operations = allowed_operations(call, ResourceKind.GROUP, group.group_id)
     return DescribeGroupsResponse(groups=described)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -27,7 +27,7 @@ _ERROR_SINCE = 3
 
 
 async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    if not call.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):  # before version 3 nothing says so
+    if not call.may(Operation.DESCRIBE, ResourceKind.CLUSTER, CLUSTER_NAME):  # before version 3 nothing says so
         known = call.api_version >= _ERROR_SINCE
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED if known else ErrorCode.NONE
         return DescribeLogDirsResponse(error_code=error)

@@ -11,7 +11,7 @@ from ottla.broker.requests.operations import allowed_operations
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.protection import INTERNAL_TOPICS
 from ottla.cluster.topics import name_error
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.describe_topic_partitions import (
     Cursor,
@@ -37,7 +37,7 @@ async def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describ
         names = [
             topic.name
             for topic in metadata.visible_topics()
-            if call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, told=False)
+            if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name, told=False)
         ]
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
@@ -50,7 +50,7 @@ async def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Describ
         if room == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=first)
             break
-        if not call.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if not call.may(Operation.DESCRIBE, ResourceKind.TOPIC, name):
             response.topics.append(_hidden(name))
             continue
         described = _describe(call, name, first, room)
@@ -69,7 +69,7 @@ def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _describe(call: Call, name: str, first: int, room: int) -> DescribeTopicPartitionsResponseTopic:
-    metadata, operations = call.node.metadata, allowed_operations(call, ResourceType.TOPIC, name)
+    metadata, operations = call.node.metadata, allowed_operations(call, ResourceKind.TOPIC, name)
     described = DescribeTopicPartitionsResponseTopic(name=name, topic_authorized_operations=operations)
     topic = metadata.topic(name)
     if topic is None:

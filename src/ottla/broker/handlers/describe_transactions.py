@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.waiting import A_TURN, next_turn
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.shards import Moment, Ticket
 from ottla.messages.describe_transactions import (
@@ -36,7 +36,7 @@ async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTr
             answer.topics = [
                 topic
                 for topic in answer.topics
-                if call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, told=False)
+                if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.topic, told=False)
             ]
         if isinstance(answer, ErrorCode):
             answer = TransactionState(transactional_id=transactional_id, error_code=answer)

@@ -14,7 +14,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.throttle import Throttle, names
 from ottla.broker.requests.fetch_sessions import Session, Watch
 from ottla.broker.waiting import Deadline
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.replication.leader import FetchRefused, ReplicaKey
@@ -154,7 +154,7 @@ def _refusal(call: Call, watch: Watch) -> ErrorCode:
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         name = topic.name
-    may = call.may(Operation.READ, ResourceType.TOPIC, name)
+    may = call.may(Operation.READ, ResourceKind.TOPIC, name)
     return ErrorCode.NONE if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC
 from ottla.broker.waiting import A_TURN, next_turn
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId
 from ottla.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -27,13 +27,13 @@ _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _BATCHED_SINCE = 4
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
 _ASKS = {
-    _GROUP: (Operation.DESCRIBE, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    _GROUP: (Operation.DESCRIBE, ResourceKind.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     _TRANSACTION: (
         Operation.DESCRIBE,
-        ResourceType.TRANSACTIONAL_ID,
+        ResourceKind.TRANSACTIONAL_ID,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
-    _SHARE: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    _SHARE: (Operation.CLUSTER_ACTION, ResourceKind.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
 }
 _NO_TRANSACTIONS = "Not every broker of this cluster has transactions yet."
 
@@ -97,7 +97,7 @@ def _refusal(call: Call, key_type: int, key: str) -> ErrorCode:
     if asks is None:
         return ErrorCode.NONE
     operation, resource, error = asks
-    name = CLUSTER_NAME if resource is ResourceType.CLUSTER else key
+    name = CLUSTER_NAME if resource is ResourceKind.CLUSTER else key
     return ErrorCode.NONE if call.may(operation, resource, name) else error
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transaction_coordinator import fenced_as
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_PRODUCER_ID
 from ottla.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -63,14 +63,14 @@ def _without_right(call: Call, request: InitProducerIdRequest) -> ErrorCode:
     """NONE if the caller may have a producer id: for a transactional id by name, else with any topic to write to."""
     name, rights = request.transactional_id, call.node.rights
     if name is not None:
-        may = call.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name) and (
-            not request.enable2_pc or call.may(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, name)
+        may = call.may(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, name) and (
+            not request.enable2_pc or call.may(Operation.TWO_PHASE_COMMIT, ResourceKind.TRANSACTIONAL_ID, name)
         )
         return ErrorCode.NONE if may else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if call.may(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME, told=False):
+    if call.may(Operation.IDEMPOTENT_WRITE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False):
         return ErrorCode.NONE
     assert rights is not None
-    may = rights.may_on_any(call, Operation.WRITE, ResourceType.TOPIC)
+    may = rights.may_on_any(call, Operation.WRITE, ResourceKind.TOPIC)
     return ErrorCode.NONE if may else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 

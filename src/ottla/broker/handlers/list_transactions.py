@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.patterns import BadPattern, compile_pattern
 from ottla.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -41,7 +41,7 @@ async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactio
             response.transaction_states += [
                 each
                 for each in answer
-                if call.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id)
+                if call.may(Operation.DESCRIBE, ResourceKind.TRANSACTIONAL_ID, each.transactional_id)
             ]
     return response
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.requests.operations import allowed_operations
 from ottla.broker.waiting import A_TURN, next_turn
 from ottla.cluster.topics import name_error
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID, BrokerId
 from ottla.messages.metadata import (
@@ -52,7 +52,7 @@ async def handle(call: Call, request: MetadataRequest) -> list[Part]:
         fragments = [
             _topic(call, topic, with_operations=with_operations)
             for topic in metadata.visible_topics()
-            if call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, told=False)
+            if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name, told=False)
         ]
     else:
         may_create = node.config.auto_create_topics_enable and request.allow_auto_topic_creation
@@ -62,12 +62,12 @@ async def handle(call: Call, request: MetadataRequest) -> list[Part]:
             found: Topic | ErrorCode
             if asked.topic_id != NO_TOPIC_ID and version >= 12:
                 found = metadata.topic_by_id(asked.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
-                if isinstance(found, Topic) and not call.may(Operation.DESCRIBE, ResourceType.TOPIC, found.name):
+                if isinstance(found, Topic) and not call.may(Operation.DESCRIBE, ResourceKind.TOPIC, found.name):
                     found = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                     asked.name = None
             elif asked.name is None or asked.topic_id != NO_TOPIC_ID:
                 found = ErrorCode.INVALID_REQUEST  # versions 10 and 11 never took ids (KAFKA-10774)
-            elif not call.may(Operation.DESCRIBE, ResourceType.TOPIC, asked.name):
+            elif not call.may(Operation.DESCRIBE, ResourceKind.TOPIC, asked.name):
                 found = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             else:
                 found = metadata.topic(asked.name) or await _missing(call, asked.name, may_create=may_create)
@@ -77,8 +77,8 @@ async def handle(call: Call, request: MetadataRequest) -> list[Part]:
                 fragments.append(_refused(asked.name, asked.topic_id, found, version))
     cluster = _NOT_ASKED
     if request.include_cluster_authorized_operations:
-        may_describe = call.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, told=False)
-        cluster = allowed_operations(call, ResourceType.CLUSTER) if may_describe else 0
+        may_describe = call.may(Operation.DESCRIBE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False)
+        cluster = allowed_operations(call, ResourceKind.CLUSTER) if may_describe else 0
     return [_encode(call, fragments, cluster)]
 
 
@@ -86,7 +86,7 @@ def _topic(call: Call, topic: Topic, *, with_operations: bool) -> bytes:
     fragment = call.node.fragments.topic(call.node.metadata, topic, call.api_version)
     if not with_operations:
         return fragment
-    return _with_operations(fragment, call.api_version, allowed_operations(call, ResourceType.TOPIC, topic.name))
+    return _with_operations(fragment, call.api_version, allowed_operations(call, ResourceKind.TOPIC, topic.name))
 
 
 def _leaders(call: Call, request: MetadataRequest) -> Iterator[BrokerId]:
@@ -97,7 +97,7 @@ def _leaders(call: Call, request: MetadataRequest) -> Iterator[BrokerId]:
         return
     for asked in request.topics:
         topic = metadata.topic(asked.name) if asked.name else metadata.topic_by_id(asked.topic_id)
-        if topic is not None and call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, told=False):
+        if topic is not None and call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name, told=False):
             yield from {partition.leader for partition in topic.partitions}
 
 
@@ -117,8 +117,8 @@ async def _missing(call: Call, name: str, *, may_create: bool) -> Topic | ErrorC
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not may_create:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    may_create_any = call.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, told=False)
-    if not may_create_any and not call.may(Operation.CREATE, ResourceType.TOPIC, name):
+    may_create_any = call.may(Operation.CREATE, ResourceKind.CLUSTER, CLUSTER_NAME, told=False)
+    if not may_create_any and not call.may(Operation.CREATE, ResourceKind.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     error = await call.node.create_topic_as_configured(name)
     if error and error != ErrorCode.TOPIC_ALREADY_EXISTS:

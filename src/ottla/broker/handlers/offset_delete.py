@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -24,7 +24,7 @@ async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
     asked, request.topics = request.topics, []
     denied = False
     for topic in asked:
-        if not call.may(Operation.READ, ResourceType.TOPIC, topic.name):
+        if not call.may(Operation.READ, ResourceKind.TOPIC, topic.name):
             denied = True
             no = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answer = refused.setdefault(topic.name, OffsetDeleteResponseTopic(name=topic.name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.waiting import A_TURN, next_turn
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_TOPIC_ID
 from ottla.messages.offset_fetch import (
@@ -69,7 +69,7 @@ def _without_repeats(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchR
 
 
 async def _of_group(call: Call, group: OffsetFetchRequestGroup, *, require_stable: bool) -> OffsetFetchResponseGroup:
-    if not call.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+    if not call.may(Operation.DESCRIBE, ResourceKind.GROUP, group.group_id):
         return _refused(call, group, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     unknown = _name_topics(call, group) if call.api_version >= _TOPIC_IDS_SINCE else []
     unknown += _without_rights(call, group)
@@ -80,7 +80,7 @@ async def _of_group(call: Call, group: OffsetFetchRequestGroup, *, require_stabl
         return refused
     if group.topics is None:
         answer.topics = [
-            topic for topic in answer.topics if call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, told=False)
+            topic for topic in answer.topics if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name, told=False)
         ]
     if call.api_version >= _TOPIC_IDS_SINCE and group.topics is None:
         _find_ids(call, answer)
@@ -137,7 +137,7 @@ def _without_rights(call: Call, group: OffsetFetchRequestGroup) -> list[OffsetFe
     kept: list[OffsetFetchRequestTopics] = []
     denied: list[OffsetFetchRequestTopics] = []
     for topic in group.topics:
-        (kept if call.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name) else denied).append(topic)
+        (kept if call.may(Operation.DESCRIBE, ResourceKind.TOPIC, topic.name) else denied).append(topic)
     group.topics = kept
     return [_failed(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.group_coordinator import caller_of
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -24,7 +24,7 @@ async def handle(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     unnamed = request.protocol_type is None or request.protocol_name is None
     if unnamed and call.api_version >= _PROTOCOL_NAMED_SINCE:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if not call.may(Operation.READ, ResourceType.GROUP, request.group_id):
+    if not call.may(Operation.READ, ResourceKind.GROUP, request.group_id):
         return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     caller = caller_of(call)
     answer: SyncGroupResponse | ErrorCode = await call.node.groups.ask(

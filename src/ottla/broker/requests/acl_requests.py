@@ -13,7 +13,7 @@ from ottla.kernel.acls import (
     Operation,
     PatternType,
     Permission,
-    ResourceType,
+    ResourceKind,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
 
@@ -30,7 +30,7 @@ NO_AUTHORIZER = ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configur
 def acl_of(asked: AclCreation) -> Acl | ApiError:
     """The ACL of a request."""
     patterns = frozenset({PatternType.LITERAL, PatternType.PREFIXED})
-    if asked.resource_type not in frozenset(ResourceType):
+    if asked.resource_type not in frozenset(ResourceKind):
         return _wrong(f"Invalid resourceType {asked.resource_type}")
     if asked.resource_pattern_type not in patterns:
         return _wrong(f"Invalid patternType {asked.resource_pattern_type}: an ACL is literal (3) or prefixed (4)")
@@ -46,12 +46,12 @@ def acl_of(asked: AclCreation) -> Acl | ApiError:
             f"Could not parse principal from `{asked.principal}` (no colon is present separating the principal type "
             "from the principal name)"
         )
-    if asked.resource_type == ResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
+    if asked.resource_type == ResourceKind.CLUSTER and asked.resource_name != CLUSTER_NAME:
         return _wrong(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not asked.host:
         return _wrong("Host should not be empty: * is every host")
     return Acl(
-        ResourceType(asked.resource_type),
+        ResourceKind(asked.resource_type),
         asked.resource_name,
         PatternType(asked.resource_pattern_type),
         asked.principal,
@@ -64,7 +64,7 @@ def acl_of(asked: AclCreation) -> Acl | ApiError:
 def filter_of(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter | ApiError:
     """The filter of a request."""
     kinds: tuple[tuple[str, int, type[IntEnum]], ...] = (
-        ("resourceType", asked.resource_type_filter, ResourceType),
+        ("resourceType", asked.resource_type_filter, ResourceKind),
         ("patternType", asked.pattern_type_filter, PatternType),
         ("operation", asked.operation, Operation),
         ("permissionType", asked.permission_type, Permission),

@@ -12,8 +12,9 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.requests.refusals import refusal
+from ottla.broker.waiting import next_turn
 from ottla.cluster.topics import name_error
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 from ottla.wire.apis import APIS
 from ottla.wire.checks import Check, Each, Whole, steps
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
 _CREATE_TOPICS = 19
+_A_TURN = 500
+"""The items that are asked for in one turn of the loop."""
 _FAILED = "Authorization failed."
 """Kafka's text where an answer has one."""
 Handler = Callable[["Call", Any], Coroutine[Any, Any, Any]]
@@ -35,7 +38,7 @@ async def authorised(handler: Handler, call: Call, request: Any) -> Any:
             if (answer := _whole(call, request, check, check.step)) is not None:
                 return answer
         elif isinstance(check.step, Each) and (items := getattr(request, check.step.items)):
-            kept, denied = _sorted_out(call, check, check.step, items)
+            kept, denied = await _sorted_out(call, check, check.step, items)
             if denied:
                 refused.append((check.step.into, _answer_to(call, request, check, check.step, denied)))
                 setattr(request, check.step.items, kept)
@@ -59,15 +62,17 @@ def _whole(call: Call, request: Any, check: Check, step: Whole) -> Any:
     return APIS[call.api_key].response() if answer is None else answer
 
 
-def _sorted_out(call: Call, check: Check, step: Each, items: list[Any]) -> tuple[list[Any], list[Any]]:
+async def _sorted_out(call: Call, check: Check, step: Each, items: list[Any]) -> tuple[list[Any], list[Any]]:
     """The items that are left to the handler, and those that the caller may not ask for."""
-    if step.unless is not None and call.may(step.unless, ResourceType.CLUSTER, CLUSTER_NAME, told=False):
+    if step.unless is not None and call.may(step.unless, ResourceKind.CLUSTER, CLUSTER_NAME, told=False):
         return items, []
     named = [_name(item, step) for item in items]
     times = Counter(zip(named, (getattr(item, "resource_type", 0) for item in items), strict=True))
     kept: list[Any] = []
     denied: list[Any] = []
-    for item, name in zip(items, named, strict=True):
+    for number, (item, name) in enumerate(zip(items, named, strict=True), 1):
+        if number % _A_TURN == 0:
+            await next_turn(call.node.clock)
         kind = getattr(item, "resource_type", 0)
         left = (
             (step.types and kind not in step.types)
@@ -95,8 +100,8 @@ def _known_name(call: Call, name: Any, step: Each) -> str | None:
 def _may(call: Call, check: Check, name: str, unless: Operation | None = None) -> bool:
     assert isinstance(check.operation, Operation)
     assert check.resource is not None
-    cluster = check.resource is ResourceType.CLUSTER
-    if unless is not None and call.may(unless, ResourceType.CLUSTER, CLUSTER_NAME, told=False):
+    cluster = check.resource is ResourceKind.CLUSTER
+    if unless is not None and call.may(unless, ResourceKind.CLUSTER, CLUSTER_NAME, told=False):
         return True
     return call.may(check.operation, check.resource, CLUSTER_NAME if cluster else name)
 

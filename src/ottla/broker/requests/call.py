@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ottla.broker.requests.services import Services
-    from ottla.kernel.acls import Operation, ResourceType
+    from ottla.kernel.acls import Operation, ResourceKind
     from ottla.kernel.ids import BrokerId
     from ottla.wire.connection import Part, ServerConnection
 
@@ -53,7 +53,7 @@ class Call:
         broker = self.node.metadata.brokers.get(connection.peer)
         return connection.peer if broker is not None and broker.epoch == connection.peer_epoch else None
 
-    def may(self, operation: Operation, resource: ResourceType, name: str, *, told: bool = True) -> bool:
+    def may(self, operation: Operation, resource: ResourceKind, name: str, *, told: bool = True) -> bool:
         """True if the caller may do this with a resource; wire/checks.py lists what each API asks for.
 
         Everybody may without an authorizer, and so may brokers. `told` is False where a refusal only leaves something

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.kernel.acls import CLUSTER_NAME, OPERATIONS_OF, ResourceType
+from ottla.kernel.acls import CLUSTER_NAME, OPERATIONS_OF, ResourceKind
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _ALL = {resource: sum(1 << operation for operation in operations) for resource, operations in OPERATIONS_OF.items()}
 
 
-def allowed_operations(call: Call, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
+def allowed_operations(call: Call, resource: ResourceKind, name: str = CLUSTER_NAME) -> int:
     """The operations that the caller may do with a resource."""
     rights = call.node.rights
     if rights is None or call.peer is not None:

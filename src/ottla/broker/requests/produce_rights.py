@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.header import HEADER_SIZE
@@ -19,7 +19,7 @@ def within_rights(call: Call, request: Produce) -> tuple[Produce, list[ProducedT
     """The topics that the caller may write to, and the answers of the others."""
     if _is_transactional(request):
         transactional_id = request.transactional_id
-        if transactional_id is None or not call.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        if transactional_id is None or not call.may(Operation.WRITE, ResourceKind.TRANSACTIONAL_ID, transactional_id):
             no = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             return request._replace(topics=[]), [_refused(topic, no) for topic in request.topics]
     refused: list[ProducedTopic] = []
@@ -49,7 +49,7 @@ def _refusal(call: Call, name: str, topic_id: bytes) -> ErrorCode:
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         name = topic.name
-    may = call.may(Operation.WRITE, ResourceType.TOPIC, name)
+    may = call.may(Operation.WRITE, ResourceKind.TOPIC, name)
     return ErrorCode.NONE if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 

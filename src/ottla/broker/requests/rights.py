@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.access.rules import Decision, Rules
-from ottla.kernel.acls import Operation, ResourceType
+from ottla.kernel.acls import Operation, ResourceKind
 from ottla.wire.apis import APIS
 from ottla.wire.checks import asked
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.metadata.state import Metadata
 
-_MOST_KEPT = 100_000
-_Asked = tuple[str, str, Operation, ResourceType, str]
+_MOST_KEPT = 20_000
+_MOST_TOLD = 1000
+"""The most refusals of a client that the log tells one by one until an ACL changes."""
+_Asked = tuple[str, str, Operation, ResourceKind, str]
 
 log = logging.getLogger("ottla.rights")
 
@@ -37,8 +39,8 @@ class Rights:
         self._changes = 0
         self._rules = Rules(())
         self._kept: dict[_Asked, Decision] = {}
-        self._told: set[_Asked] = set()
-        """Refusals that the log has told since the last change."""
+        self._told: dict[tuple[str, str], set[_Asked]] = {}
+        """Refusals that the log has told since the last change, by principal and host."""
 
     def version(self) -> int:
         """A number that is another one after each change of an ACL."""
@@ -51,30 +53,40 @@ class Rights:
             self._told.clear()
         return self._changes
 
-    def may(self, call: Call, operation: Operation, resource: ResourceType, name: str, *, told: bool) -> bool:
+    def may(self, call: Call, operation: Operation, resource: ResourceKind, name: str, *, told: bool) -> bool:
         """True if the caller may do this. The log tells of a refusal once, unless it only leaves something out."""
         assert (operation, resource) in asked(call.api_key), f"{APIS[call.api_key]} may not ask for {operation!r}"
         question = (call.principal, call.connection.peer_host, operation, resource, name)
         decision = self.decide(*question)
-        if not decision.allowed and told and question not in self._told:
-            self._told.add(question)
-            log.info(
-                "%s of %.200r from %s is refused %s on %s %.200r: %s",
-                APIS[call.api_key].name, call.principal, call.connection.peer_host, operation.name, resource.name,
-                name, ascii(decision.why),
-            )  # fmt: skip
+        if not decision.allowed and told:
+            self._tell(call, question, decision)
         return decision.allowed
 
-    def may_on_any(self, call: Call, operation: Operation, resource: ResourceType) -> bool:
+    def _tell(self, call: Call, question: _Asked, decision: Decision) -> None:
+        """Log a refusal, each once: a client may ask for the same again and again, or for very many names."""
+        principal, host, operation, resource, name = question
+        told = self._told.setdefault((principal, host), set())
+        if question in told or len(told) > _MOST_TOLD:
+            return
+        told.add(question)
+        if len(told) > _MOST_TOLD:
+            log.info("further refusals of %.200r from %s are not logged until an ACL changes", principal, host)
+            return
+        log.info(
+            "%s of %.200r from %s is refused %s on %s %.200r: %s",
+            APIS[call.api_key].name, principal, host, operation.name, resource.name, name, ascii(decision.why),
+        )  # fmt: skip
+
+    def may_on_any(self, call: Call, operation: Operation, resource: ResourceKind) -> bool:
         """True if there may be a resource of this type with which the caller may do this."""
         self.version()
         return self._rules.decide_on_any(call.principal, call.connection.peer_host, operation, resource).allowed
 
     def seen_by(self, principal: str, host: str) -> Callable[[str], bool]:
         """Tells of a topic's name whether this client may know that there is such a topic."""
-        return lambda name: self.decide(principal, host, Operation.DESCRIBE, ResourceType.TOPIC, name).allowed
+        return lambda name: self.decide(principal, host, Operation.DESCRIBE, ResourceKind.TOPIC, name).allowed
 
-    def decide(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> Decision:
+    def decide(self, principal: str, host: str, operation: Operation, resource: ResourceKind, name: str) -> Decision:
         """The decision, with the ACL that made it."""
         self.version()
         question = (principal, host, operation, resource, name)

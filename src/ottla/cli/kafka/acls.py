@@ -20,22 +20,22 @@ from ottla.kernel.acls import (
     Operation,
     PatternType,
     Permission,
-    ResourceType,
+    ResourceKind,
 )
 from ottla.kernel.errors import ApiError
 
 _NAMED = {
-    "topic": ResourceType.TOPIC,
-    "group": ResourceType.GROUP,
-    "transactional-id": ResourceType.TRANSACTIONAL_ID,
-    "delegation-token": ResourceType.DELEGATION_TOKEN,
-    "user-principal": ResourceType.USER,
+    "topic": ResourceKind.TOPIC,
+    "group": ResourceKind.GROUP,
+    "transactional-id": ResourceKind.TRANSACTIONAL_ID,
+    "delegation-token": ResourceKind.DELEGATION_TOKEN,
+    "user-principal": ResourceKind.USER,
 }
 _OPERATIONS = {
     **OPERATIONS_OF,
-    ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
-    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+    ResourceKind.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
+    ResourceKind.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceKind.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
 _PATTERNS = {"any": ANY, "match": PatternType.MATCH, "literal": PatternType.LITERAL, "prefixed": PatternType.PREFIXED}
 _ACTIONS = ("add", "remove", "list")
@@ -68,7 +68,7 @@ PARSER = Parser(
         Option("force", "Assume Yes to all queries and do not prompt."),
     ],
 )
-Pattern = tuple[ResourceType, str]
+Pattern = tuple[ResourceKind, str]
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -146,23 +146,23 @@ def _roles(given: Given) -> dict[Pattern, list[Operation]]:
     for resource, name in _patterns(given):
         of_producer, of_consumer = "producer" in given, "consumer" in given
         operations: list[Operation] = []
-        if resource is ResourceType.TOPIC:
+        if resource is ResourceKind.TOPIC:
             operations += [Operation.WRITE, Operation.DESCRIBE, Operation.CREATE] if of_producer else []
             operations += [Operation.READ, Operation.DESCRIBE] if of_consumer else []
-        elif resource is ResourceType.TRANSACTIONAL_ID and of_producer:
+        elif resource is ResourceKind.TRANSACTIONAL_ID and of_producer:
             operations += [Operation.WRITE, Operation.DESCRIBE]
-        elif resource is ResourceType.GROUP and of_consumer:
+        elif resource is ResourceKind.GROUP and of_consumer:
             operations.append(Operation.READ)
         if operations:
             found[resource, name] = list(dict.fromkeys(operations))
     if "idempotent" in given:
-        found[ResourceType.CLUSTER, CLUSTER_NAME] = [Operation.IDEMPOTENT_WRITE]
+        found[ResourceKind.CLUSTER, CLUSTER_NAME] = [Operation.IDEMPOTENT_WRITE]
     return found
 
 
 def _entries(given: Given, pattern: Pattern, operations: Iterable[Operation]) -> Iterable[Acl]:
     kind = PatternType(max(_pattern(given), PatternType.MATCH))
-    kind = PatternType.LITERAL if pattern[0] is ResourceType.CLUSTER else kind
+    kind = PatternType.LITERAL if pattern[0] is ResourceKind.CLUSTER else kind
     for side, permission in (("allow", Permission.ALLOW), ("deny", Permission.DENY)):
         hosts = given.all(f"{side}-host") or [WILDCARD]
         for principal in given.all(f"{side}-principal"):
@@ -172,7 +172,7 @@ def _entries(given: Given, pattern: Pattern, operations: Iterable[Operation]) ->
                 yield from (Acl(*pattern, kind, principal.strip(), host, one, permission) for one in operations)
 
 
-def _operations(given: Given, resource: ResourceType) -> list[Operation]:
+def _operations(given: Given, resource: ResourceKind) -> list[Operation]:
     found = [Operation.ALL] if "operation" not in given else []
     possible = (Operation.ALL, *_OPERATIONS[resource])
     for text in given.all("operation"):
@@ -192,7 +192,7 @@ def _pattern(given: Given) -> int:
 
 def _patterns(given: Given) -> list[Pattern]:
     found = [(resource, name.strip()) for option, resource in _NAMED.items() for name in given.all(option)]
-    return found + ([(ResourceType.CLUSTER, CLUSTER_NAME)] if "cluster" in given else [])
+    return found + ([(ResourceKind.CLUSTER, CLUSTER_NAME)] if "cluster" in given else [])
 
 
 def _filters(given: Given) -> list[AclFilter]:
@@ -264,6 +264,6 @@ def _resource(acl: Acl) -> str:
     return _shown(acl.resource, acl.name, acl.pattern)
 
 
-def _shown(resource: ResourceType, name: str, pattern: int) -> str:
+def _shown(resource: ResourceKind, name: str, pattern: int) -> str:
     kind = "ANY" if pattern == ANY else PatternType(pattern).name
     return f"ResourcePattern(resourceType={resource.name}, name={name}, patternType={kind})"

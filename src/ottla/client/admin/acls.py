@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import refused
-from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceKind
 from ottla.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from ottla.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from ottla.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -85,4 +85,4 @@ async def delete_acls(plan: ClusterPlan, filters: Sequence[AclFilter]) -> list[A
 
 def _acl(resource: int, name: str, pattern: int, principal: str, host: str, operation: int, permission: int) -> Acl:
     kind, action, effect = PatternType(pattern), Operation(operation), Permission(permission)
-    return Acl(ResourceType(resource), name, kind, principal, host, action, effect)
+    return Acl(ResourceKind(resource), name, kind, principal, host, action, effect)

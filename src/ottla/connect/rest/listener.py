@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ottla.config.passwords import UsersFile
 from ottla.connect.errors import ConfigException
+from ottla.tls.contexts import TlsContext
 from ottla.web.entry import Asked, https_context
 from ottla.web.exchange import Handler
 
@@ -48,7 +48,7 @@ def address_of(worker: Mapping[str, str]) -> Address:
     return Address(host, _PORT if port is None else port, parts.hostname or "localhost", parts.scheme)
 
 
-def context_of(worker: Mapping[str, str]) -> ssl.SSLContext | None:
+def context_of(worker: Mapping[str, str]) -> TlsContext | None:
     """The context of TLS for an address of https, by ssl.* or listeners.https.ssl.*; ConfigException for wrong ones."""
     if address_of(worker).scheme != "https":
         return None

@@ -28,7 +28,7 @@ _WITHOUT_EFFECT: Final = (
 )  # fmt: skip
 _HTTPS: Final = "listeners.https."
 _CLIENT_AUTH: Final = "ssl.client.auth"
-"""Of the worker's own address; its clients have no use for it."""
+"""An option of the worker's own address; its clients have no use for it."""
 _FAMILIES: Final = (_HTTPS, "key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
                     "consumer.")  # fmt: skip
 _FAMILIES_WITHOUT_EFFECT: Final = ("admin.", "metrics.context.")

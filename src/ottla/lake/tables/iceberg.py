@@ -26,7 +26,7 @@ from ottla.lake.tables.iceberg_columns import IcebergColumns
 from ottla.lake.tables.iceberg_compact import Compaction
 from ottla.lake.tables.iceberg_expire import expire_snapshots, unreferenced
 from ottla.lake.tables.iceberg_files import read, tasks_of, write
-from ottla.lake.tables.iceberg_place import CatalogPlace, Change, told_apart
+from ottla.lake.tables.iceberg_place import CatalogPlace, IcebergTransaction, told_apart
 from ottla.lake.tables.keyed import ORDER, RoundChanges, overtaken, round_changes, staged_pieces
 from ottla.lake.tables.restoring import RestoredValues, warn_of_unavailable
 from ottla.lake.tables.rounds import (
@@ -79,7 +79,7 @@ class IcebergTopic:
         """Add a round's files in one snapshot."""
 
         def attempt(table: Table, token: str) -> None:
-            change = Change(table)
+            change = IcebergTransaction(table)
             properties = self._record(change, table, done, token)
             if done.files:
                 paths = [f"{self._place.lake}/{file.path}" for file in done.files]
@@ -104,7 +104,7 @@ class IcebergTopic:
                     yield from staged_pieces(source)
 
             changes = round_changes(staged, done.files, schema, key, done.unavailable)
-            change = Change(table)
+            change = IcebergTransaction(table)
             properties = self._record(change, table, done, token)
             with change.update_snapshot(snapshot_properties=properties).overwrite() as snapshot:
                 for old, new in _keyed_files(table, changes):
@@ -169,7 +169,7 @@ class IcebergTopic:
 
         return commit_once(self._place.name, reload, standing, lambda table: attempt(table, token), told_apart)
 
-    def _record(self, change: Change, table: Table, done: TableRound, token: str) -> dict[str, str]:
+    def _record(self, change: IcebergTransaction, table: Table, done: TableRound, token: str) -> dict[str, str]:
         """Put the guard into the transaction; returns the progress of all loaders in the snapshot."""
         after = standing_after(done)
         change.set_properties({GUARD + done.loader: standing_text(after)})

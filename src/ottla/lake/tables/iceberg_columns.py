@@ -18,7 +18,7 @@ from ottla.lake.columns.renamed import ColumnRename, moves, renamed_rows, rename
 from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TIME_UNITS
 from ottla.lake.tables.iceberg_files import file_schema, read, tasks_of, write
-from ottla.lake.tables.iceberg_place import CatalogPlace, Change
+from ottla.lake.tables.iceberg_place import CatalogPlace, IcebergTransaction
 from ottla.lake.tables.partitions import check_partition_by, time_unit
 
 _TRANSFORMS: dict[str, TimeTransform[Any]] = {"month": MonthTransform(), "day": DayTransform(), "hour": HourTransform()}
@@ -109,7 +109,7 @@ class IcebergColumns:
         A copy outlives a try that conflicts with another commit: the next one copies only the files that are new.
         """
         before = renamed_schema(plain_schema(table.schema().as_arrow()), self._wanted)
-        change = Change(table)
+        change = IcebergTransaction(table)
         if renamed:
             with change.update_schema() as update:
                 for each in renamed:

@@ -10,7 +10,7 @@ from pyiceberg.table import FileScanTask, Table
 
 from ottla.lake.tables.base import Compacted
 from ottla.lake.tables.iceberg_files import read, tasks_of, write
-from ottla.lake.tables.iceberg_place import Change
+from ottla.lake.tables.iceberg_place import IcebergTransaction
 
 
 class Compaction:
@@ -35,7 +35,7 @@ class Compaction:
             whole[names] = self._copies[names] = write(table, table.metadata, _rows(table, bin_))
         if not whole:
             return
-        change = Change(table)
+        change = IcebergTransaction(table)
         with change.update_snapshot(snapshot_properties={"ottla.compaction": "true"}).overwrite() as snapshot:
             for names, copy in whole.items():
                 for name in sorted(names):

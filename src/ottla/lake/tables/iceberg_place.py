@@ -99,7 +99,7 @@ def _opened(properties: dict[str, str]) -> Catalog:
     return catalog
 
 
-class Change(Transaction):
+class IcebergTransaction(Transaction):
     """A transaction that makes the metadata of its updates once.
 
     The library makes it anew at each of a dozen questions in a commit, with a deep copy of every snapshot.
