@@ -175,6 +175,7 @@ def test_unknown_parameters_are_refused_with_the_nearest_one(console_broker: Tes
     async def visit(one: Browser) -> None:
         assert "topic" in await one.page("messages", 400, topik="orders")
         assert "did you mean newest" in await one.page("messages", 400, topic="orders", **{"from": "newst"})
+        assert "q is given 2 times" in text_of(await one.ask("GET", "/topics?q=a&q=b"))
         assert "there are 0 to 2" in await one.page("messages", 400, topic="orders", partition=7)
 
     browsing(of(console_broker), visit)
