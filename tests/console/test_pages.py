@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -413,5 +415,38 @@ def test_a_partition_without_a_leader_is_told_and_the_others_are_searched(
         rows = (await one.json("topic", name="orders"))["partitions"]
         assert [row["fault"] for row in rows] == ["", "no leader", ""]
         assert [row["records"] for row in (await one.json("topics"))["topics"]] == [None]
+
+    browsing(setting, visit)
+
+
+def test_a_list_that_is_some_seconds_old_is_shown_at_once_and_asked_for_beside(
+    setting: ConsoleSetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def visit(one: Browser) -> None:
+        desk = await one.app.sessions.desk(None)  # type: ignore[arg-type]
+        assert desk is not None
+        first = await desk.topics()
+        answer = asyncio.Event()
+        asked: list[str] = []
+
+        async def list_topics() -> dict[str, TopicView]:
+            asked.append("asked")
+            await answer.wait()
+            return {}
+
+        monkeypatch.setattr(desk.admin, "list_topics", list_topics)
+        assert await desk.topics() is first
+        for age_s in (6.0, 6.0):
+            desk._topics_s = time.monotonic() - age_s
+            assert await desk.topics() is first
+            await asyncio.sleep(0)
+        assert asked == ["asked"], "one question is under way, not two"
+        answer.set()
+        while desk._asking is not None:
+            await asyncio.sleep(0)
+        assert await desk.topics() == {}
+        desk._topics_s = time.monotonic() - 60.0
+        await desk.topics()
+        assert asked == ["asked", "asked"]
 
     browsing(setting, visit)
