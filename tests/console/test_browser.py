@@ -62,6 +62,7 @@ def chromium() -> Iterator[Any]:
 def page(chromium: Any, console: str) -> Iterator[Any]:
     """A page whose errors, also those that the policy for contents reports, fail the test."""
     context = chromium.new_context(base_url=console)
+    context.set_default_timeout(90_000)  # two cores may be busy with other tests
     one = context.new_page()
     faults: list[str] = []
     one.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)

@@ -210,11 +210,15 @@ class ConsoleApp:
 
     async def _login_page(self, request: Request) -> Response:
         request.query(())
+        self._must_ask()
         return self._drawn(View("login.html", "Log in", {}), None, request)
 
-    async def _log_in(self, request: Request) -> Response:
+    def _must_ask(self) -> None:
         if not self.setting.login:
             raise HttpError(404, "nobody logs in to this console: it was started without --login")
+
+    async def _log_in(self, request: Request) -> Response:
+        self._must_ask()
         form = _form(request)
         name = await self.sessions.log_in(form.text("user"), form.given.get("password", ""))
         return _see("/", cookie(name, secure=self._secure))
@@ -254,7 +258,7 @@ class ConsoleApp:
 
 def guarded(app: ConsoleApp, hosts: Sequence[str] = ()) -> Handler:
     """The app behind the check of the name by which a browser calls it: other sites may neither read nor change."""
-    return Guarded(app, ("localhost", "127.0.0.1", "::1", *hosts))
+    return Guarded(app, ("localhost", "127.0.0.1", "::1", *(host.lower() for host in hosts)))
 
 
 def status_of(fault: Exception) -> int:
@@ -280,7 +284,7 @@ def _form(request: Request) -> PageQuery:
         given = parse_qs(request.body.decode(), keep_blank_values=True, errors="strict", max_num_fields=10_000)
     except ValueError as fault:
         raise HttpError(400, f"the form cannot be read: {fault}") from None
-    return PageQuery({name: values[-1] for name, values in given.items()})
+    return PageQuery.single(given)
 
 
 def _see(place: str, *headers: tuple[str, str]) -> Response:
