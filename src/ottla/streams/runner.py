@@ -97,8 +97,7 @@ def run(
     """
     checked(application_id)
     errors = choices(on_error, dead_letter)
-    stop = stop or threading.Event()
-    where = connection(bootstrap, kafka)
+    stop, where = stop or threading.Event(), connection(bootstrap, kafka)
     check_stores(stores)
     with where.admin() as admin:
         plan = prepared(admin, topology, application_id, replication_factor)
