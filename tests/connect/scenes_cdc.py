@@ -53,8 +53,14 @@ class Pipeline:
 
     def source(self):
         """The options of the source that another database has otherwise."""
-        return {"connector.class": "PostgresConnector", "database.user": "ottla", "database.dbname": f"{self.name}_a",
-                "slot.name": self.name, "table.include.list": r"public\\.item", "publication.name": self.name}  # fmt: skip
+        return {
+            "connector.class": "PostgresConnector",
+            "database.user": "ottla",
+            "database.dbname": f"{self.name}_a",
+            "slot.name": self.name,
+            "table.include.list": r"public\\.item",
+            "publication.name": self.name,
+        }
 
     def sink(self, server):
         """The options of the sink that another database has otherwise."""

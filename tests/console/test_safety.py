@@ -255,3 +255,30 @@ def test_users_log_in_as_users_of_the_brokers() -> None:
         browsing(ConsoleSetting(f"{host}:{port}", login="SCRAM-SHA-256"), visit)
         with Admin(broker.bootstrap_servers) as admin:
             assert "hers" in admin.list_topics()
+
+
+def test_acls_are_granted_listed_and_revoked() -> None:
+    options = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+
+    async def visit(one: Browser) -> None:
+        given = {"user": "anna", "operation": "read", "kind": "topic", "name": "orders-", "prefixed": "yes"}
+        question = await one.post("acl-grant", **given)
+        assert "ottla acl grant User:anna read --topic orders- --prefixed" in question
+        assert (await one.json("users"))["list"]["rows"] == []
+        await one.post("acl-grant", confirm="yes", **given)
+        [row] = (await one.json("users"))["list"]["rows"]
+        assert (row["principal"], row["operation"], row["resource"]) == ("User:anna", "read", "topic prefix orders-")
+        await one.post("acl-grant", 400, **{**given, "kind": "group", "operation": "write"})
+        await one.post("acl-grant", 400, **{**given, "name": "*"})
+        await one.post("acl-revoke", 400, **{**row["fields"], "deny": "yes"})
+        assert "ottla acl revoke User:anna read --topic orders- --prefixed" in await one.post(
+            "acl-revoke", **row["fields"]
+        )
+        await one.confirm("acl-revoke", **row["fields"])
+        assert (await one.json("users"))["list"]["rows"] == []
+
+    with TestBroker(options) as broker:
+        browsing(of(broker), visit)

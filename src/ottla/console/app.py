@@ -11,6 +11,7 @@ from ottla.client.errors import ClientError
 from ottla.client.registry_client import RegistryRefusal, RegistryUnavailable
 from ottla.config.option import ConfigError
 from ottla.console import (
+    access,
     connectors,
     group_changes,
     groups,
@@ -70,7 +71,7 @@ PAGES: dict[str, ServedPage] = {
     "letters": ServedPage(letters.letters, letters.PARAMETERS),
     "transactions": ServedPage(transactions.transactions, transactions.PARAMETERS),
     "transaction": ServedPage(transactions.transaction, ("id",)),
-    "users": ServedPage(transactions.users),
+    "users": ServedPage(access.users, access.PARAMETERS),
 }
 CHANGES: dict[str, Changing] = {
     "topic-create": topic_changes.create,
@@ -88,6 +89,8 @@ CHANGES: dict[str, Changing] = {
     "redrive": letters.redrive,
     "transaction-terminate": transactions.terminate,
     "transaction-abort": transactions.abort,
+    "acl-grant": access.grant,
+    "acl-revoke": access.revoke,
 }
 NAVIGATION = (
     ("", "Overview"),
@@ -97,7 +100,7 @@ NAVIGATION = (
     ("connectors", "Connectors"),
     ("letters", "Dead letters"),
     ("transactions", "Transactions"),
-    ("users", "Users"),
+    ("users", "Users and ACLs"),
 )
 _MISSING = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ottla.client.aio.admin import Admin
+from ottla.client.errors import refused
 from ottla.client.model import ClientSettings, TopicView
 from ottla.client.registry_client import RegistryClient
 from ottla.client.security import Security
@@ -15,9 +16,10 @@ from ottla.console.links import LinkedServer
 from ottla.console.masks import Masks
 from ottla.console.values import Decode, Viewer
 from ottla.console.watch import ClusterWatch
+from ottla.kernel.errors import ErrorCode
 from ottla.web.exchange import HttpError
 
-_FRESH_S = 1.0
+_FRESH_S = 5.0
 _MOST_SEARCHES = 50
 
 
@@ -64,10 +66,19 @@ class Desk:
         await self.admin.close()
 
     async def topics(self) -> dict[str, TopicView]:
-        """All topics, at most a second old."""
+        """All topics, at most five seconds old: with thousands of them each answer is work for the broker."""
         if time.monotonic() - self._topics_s > _FRESH_S:
             self._topics, self._topics_s = await self.admin.list_topics(), time.monotonic()
         return self._topics
+
+    async def topic(self, name: str) -> TopicView:
+        """One topic, which may have been made a moment ago; UNKNOWN_TOPIC_OR_PARTITION where there is none."""
+        if name not in await self.topics():
+            self.changed()
+        view = (await self.topics()).get(name)
+        if view is None or view.error:
+            raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+        return view
 
     def changed(self) -> None:
         """A change was made: what is known of topics is old."""

@@ -16,7 +16,6 @@ from ottla.console.scan import newest_or_oldest
 from ottla.console.search import PLACES, Search, as_row, search_of, spans_of
 from ottla.console.values import ShownRecord
 from ottla.console.view import PageQuery, View, wrong
-from ottla.kernel.errors import ErrorCode
 from ottla.web.exchange import HttpError, Response
 
 PARAMETERS = ("topic", "from", "offset", "since", "partition", "count", "committed", *conditions.PARAMETERS)
@@ -70,10 +69,7 @@ async def messages(desk: Desk, query: PageQuery) -> View:
 
 async def partitions_of(desk: Desk, topic: str) -> list[int]:
     """The partitions of a topic; UNKNOWN_TOPIC_OR_PARTITION where there is none of that name."""
-    view = (await desk.topics()).get(topic)
-    if view is None or view.error:
-        raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r}")
-    return sorted(view.partitions)
+    return sorted((await desk.topic(topic)).partitions)
 
 
 def chosen_of(query: PageQuery, partitions: list[int]) -> list[int]:
@@ -98,7 +94,9 @@ def _next(query: PageQuery, found: list[ShownRecord], chosen: list[int], *, newe
 
 def command(desk: Desk, topic: str, query: PageQuery, place: str) -> str:
     """The command that prints the same records."""
-    start = {"newest": f"-{query.text('count', '50')}", "oldest": "beginning", "live": "end"}.get(place)
+    is_search = any(query.given.get(name) for name in ("key", "text", "header", "where"))
+    newest = "beginning" if is_search else f"-{query.text('count', '50')}"
+    start = {"newest": newest, "oldest": "beginning", "live": "end"}.get(place)
     if start is None:
         start = query.text("offset", "0") if place == "offset" else query.text("since", "-1h")
     words = ["ottla", "consume", "-b", desk.setting.bootstrap, topic, "--from", start]

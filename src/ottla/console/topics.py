@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.client.admin.admin import ConfigSource, Resource, ResourceType
-from ottla.client.errors import UnsupportedVersion, refused
+from ottla.client.errors import UnsupportedVersion
 from ottla.client.model import EARLIEST, LATEST, OffsetAtTime, TopicView
 from ottla.console import lists
 from ottla.console.desk import Desk
 from ottla.console.lists import listing
 from ottla.console.sparkline import shown, size_shown, sparkline
 from ottla.console.view import PageQuery, View
-from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.quantities import moment_text
 
@@ -77,9 +77,7 @@ async def topic(desk: Desk, query: PageQuery) -> View:
     """One topic."""
     desk.watch.wanted()
     name = query.need("name")
-    view = (await desk.topics()).get(name)
-    if view is None or view.error:
-        raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+    view = await desk.topic(name)
     partitions, configs, groups, producers = await asyncio.gather(
         _partitions(desk, view), _configs(desk, name), _groups(desk, view), _producers(desk, view)
     )

@@ -90,15 +90,15 @@ def run(
     `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
     `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
     keeps them in the topic `dead_letter`; or a choice for each stage (`deserialization=skip,processing=dead-letter`).
-    `query_port`: answer queries of this instance's stores over HTTP, at `query_host`.
-    `stores`: memory, or disk for state that is larger. `kafka`: properties of the client, such as security.protocol.
-    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology that the
-    runner cannot run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
+    `query_port`: answer queries of this instance's stores over HTTP. `stores`: memory, or disk for larger state.
+    `kafka`: properties of the client, such as security.protocol.
+    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology or topics that
+    do not fit, `ApiError` and `ClientError` of the cluster.
     """
     checked(application_id)
-    errors = choices(on_error, dead_letter)
-    stop, where = stop or threading.Event(), connection(bootstrap, kafka)
+    errors, stop = choices(on_error, dead_letter), stop or threading.Event()
     check_stores(stores)
+    where = connection(bootstrap, kafka)
     with where.admin() as admin:
         plan = prepared(admin, topology, application_id, replication_factor)
         if dead_letter is not None:
