@@ -23,7 +23,7 @@ from ottla.streams.connection import ClusterConnection
 from ottla.streams.engine.task import Task
 from ottla.streams.layout import layout
 from ottla.streams.restoring import restore
-from ottla.streams.sending import Sending
+from ottla.streams.sending import BatchSending
 from ottla.streams.state.files import Step
 from ottla.streams.state.folder import NOTHING, StateFolder
 from ottla.streams.stores.disk import DISK, MEMORY, database
@@ -101,7 +101,7 @@ def write_changelog(address: str, keys: int) -> None:
         plan = prepared(admin, counting(), "app", -1)
     assert plan == layout(counting(), "app", {"a": 1})
     with RunProducer(address) as producer:
-        sending = Sending(producer)
+        sending = BatchSending(producer)
         for number in range(keys):
             sending.add(plan.changelog("counts"), b"key-%010d" % number, b"\0\0\0\0\0\0\0\1", number, partition=0)
         sending.send()
