@@ -36,6 +36,7 @@ MAY_PRINT = (
     "streams/command.py",
     "streams/state_command.py",
     "mirror/command.py",
+    "pipeline/command.py",
 )
 # protoc reads schemas from files alone; the handler of signals writes to stderr by a call that takes no lock.
 MAY_CALL_FILES = (
@@ -45,6 +46,7 @@ MAY_CALL_FILES = (
     "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py", "jobs/running.py", "streams/command.py",
     "connect/plugins", "connect/claims.py", "connect/starter", "connect/commands/new_plugin.py", "sinks",
     "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py", "tls",
+    "pipeline",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "lake/rounds/progress.py",
                     "spark/workers.py", "registry/server.py", "web/server.py", "tls",
@@ -53,7 +55,8 @@ MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.p
 MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
                  "web", "jobs/running.py", "rows/workers.py", "client/blocking/producer.py",
                  "client/blocking/topic_table.py", "connect/claims.py", "streams/engine/task.py", "connect/worker.py",
-                 "connect/testing", "connect/owning.py", "logging.py")  # fmt: skip
+                 "connect/testing", "connect/owning.py", "logging.py",
+                 "pipeline/check.py")  # fmt: skip
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
 SOCKET_MODULES = {"socket", "socketserver", "ssl", "selectors"}

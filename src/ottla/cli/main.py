@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mirror": ("ottla.mirror.command:command", "copy topics and groups from cluster to cluster, as MirrorMaker 2"),
     "streams": ("ottla.streams.command:command", "run and show topologies of Kafka Streams' operations"),
     "console": ("ottla.console.command:command", "look at a cluster in the browser, and change it"),
+    "pipeline": ("ottla.pipeline.command:command", "check, plan, run and draw a pipeline that one file declares"),
     "registry": ("ottla.cli.registry:command", "run a schema registry"),
     "profile": ("ottla.cli.profile:command", "give addresses of clusters and registries a name"),
     "schema": ("ottla.cli.schema:command", "list, show, register, check, compare schemas of a registry"),
