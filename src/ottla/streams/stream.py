@@ -16,9 +16,11 @@ from ottla.streams.serdes import Serde
 from ottla.streams.stores import JoinStore, OrderedStore
 from ottla.streams.table import GlobalTable, Table, source_table
 from ottla.streams.values import Record
+from ottla.streams.vectorised import Vectorised, together
 from ottla.streams.windows import JoinWindows
 
 KeyAndValue = Callable[[Any, Any], Any]
+"""Or a `Vectorised` function, where the operation takes columns."""
 
 
 class Stream:
@@ -31,16 +33,22 @@ class Stream:
 
     def filter(self, holds: KeyAndValue, *, name: str | None = None) -> Stream:
         """The records for which a condition holds."""
+        if isinstance(holds, Vectorised):
+            return self._columns("filter", "KSTREAM-FILTER-", name, holds, self.key, self.value, rekeyed=False)
         return self._same("KSTREAM-FILTER-", name, lambda r: (r,) if holds(r.key, r.value) else ())
 
     def filter_not(self, holds: KeyAndValue, *, name: str | None = None) -> Stream:
         """The records for which a condition does not hold."""
+        if isinstance(holds, Vectorised):
+            return self._columns("filter_not", "KSTREAM-FILTER-", name, holds, self.key, self.value, rekeyed=False)
         return self._same("KSTREAM-FILTER-", name, lambda r: () if holds(r.key, r.value) else (r,))
 
     def map(
         self, change: KeyAndValue, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
     ) -> Stream:
         """Another key and value, as a pair, for each record."""
+        if isinstance(change, Vectorised):
+            return self._columns("map", "KSTREAM-MAP-", name, change, key, value, rekeyed=True)
 
         def pair(r: Record) -> Iterable[Record]:
             new_key, new_value = change(r.key, r.value)
@@ -52,6 +60,8 @@ class Stream:
         self, change: Callable[[Any], Any], *, value: Serde | None = None, name: str | None = None
     ) -> Stream:
         """Another value for each record; the function takes the value."""
+        if isinstance(change, Vectorised):
+            return self._columns("map_values", "KSTREAM-MAPVALUES-", name, change, self.key, value, rekeyed=False)
         return self._new(
             "KSTREAM-MAPVALUES-", name, lambda r: (r.with_value(change(r.value)),), self.key, value, rekeyed=False
         )
@@ -77,6 +87,8 @@ class Stream:
 
     def select_key(self, choose: KeyAndValue, *, key: Serde | None = None, name: str | None = None) -> Stream:
         """The same records under other keys."""
+        if isinstance(choose, Vectorised):
+            return self._columns("select_key", "KSTREAM-KEY-SELECT-", name, choose, key, self.value, rekeyed=True)
 
         def chosen(r: Record) -> Iterable[Record]:
             return (r.with_key(choose(r.key, r.value)),)
@@ -293,6 +305,14 @@ class Stream:
         prefix = name + suffix if name else self.node
         source = self.draft.repartition(self.node, prefix, self.key, self.value, numbered=name is None)
         return Stream(self.draft, source, self.key, self.value)
+
+    def _columns(
+        self, operation: str, prefix: str, name: str | None, function: Vectorised, key: Serde | None,
+        value: Serde | None, *, rekeyed: bool,
+    ) -> Stream:  # fmt: skip
+        make = together(operation, function, self.key or self.draft.key, self.value or self.draft.value)
+        node = self.draft.processor(self.draft.numbers.node(prefix, name), (self.node,), make).name
+        return Stream(self.draft, node, key, value, rekeyed=self.rekeyed or rekeyed)
 
     def _same(self, prefix: str, name: str | None, make: Callable[[Record], Iterable[Record]]) -> Stream:
         return self._new(prefix, name, make, self.key, self.value, rekeyed=False)
