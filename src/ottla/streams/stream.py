@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.streams.draft import Draft
 from ottla.streams.engine.joins import Joiner, JoinWindow, StreamStreamJoin, StreamTableJoin
-from ottla.streams.engine.stateless import Branches, FixedKey, pass_on
+from ottla.streams.engine.stateless import Branches, FixedKey, pass_on, with_key
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import TopicOf
 from ottla.streams.grouped import GroupedStream
@@ -30,6 +30,7 @@ class Stream:
         self, draft: Draft, node: str, key: Serde | None, value: Serde | None, *, rekeyed: bool = False
     ) -> None:
         self.draft, self.node, self.key, self.value, self.rekeyed = draft, node, key, value, rekeyed
+        self._by_key: Stream | None = None
 
     def filter(self, holds: KeyAndValue, *, name: str | None = None) -> Stream:
         """The records for which a condition holds."""
@@ -121,7 +122,7 @@ class Stream:
         """The records of both streams; where their serdes differ, the builder's are used."""
         self.draft.shares(other.draft)
         node = self.draft.numbers.node("KSTREAM-MERGE-", name)
-        self.draft.processor(node, (self.node, other.node), pass_on)
+        self.draft.processor(node, dict.fromkeys((self.node, other.node)), pass_on)
         key, value = (self.key if self.key == other.key else None), (self.value if self.value == other.value else None)
         return Stream(self.draft, node, key, value, rekeyed=self.rekeyed or other.rekeyed)
 
@@ -133,12 +134,17 @@ class Stream:
         partitions: int | None = None,
         name: str | None = None,
     ) -> Stream:
-        """Send the records through a topic of the topology's own, so that equal keys come together."""
+        """Send the records through a topic of the topology's own, so that equal keys come together.
+
+        Records without a key are left out, as in Kafka.
+        """
         prefix = name or self.draft.numbers.number("KSTREAM-REPARTITION-")
         if name:
             self.draft.numbers.number("KSTREAM-REPARTITION-")
         key, value = key or self.key, value or self.value
-        source = self.draft.repartition(self.node, prefix, key, value, partitions=partitions, numbered=name is None)
+        source = self.draft.repartition(
+            self.node, prefix, key, value, partitions=partitions, numbered=name is None, filtered=with_key
+        )
         return Stream(self.draft, source, key, value)
 
     def to(
@@ -302,9 +308,15 @@ class Stream:
         """This stream, or its records from a repartition topic if their keys were changed."""
         if not self.rekeyed:
             return self
+        if name is None and self._by_key is not None:
+            self.draft.numbers.skip(3)  # as Kafka, which numbers nodes that it does not add
+            return self._by_key
         prefix = name + suffix if name else self.node
         source = self.draft.repartition(self.node, prefix, self.key, self.value, numbered=name is None)
-        return Stream(self.draft, source, self.key, self.value)
+        sent = Stream(self.draft, source, self.key, self.value)
+        if name is None:
+            self._by_key = sent
+        return sent
 
     def _columns(
         self, operation: str, prefix: str, name: str | None, function: Vectorised, key: Serde | None,
