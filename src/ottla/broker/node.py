@@ -40,6 +40,7 @@ from ottla.broker.replicas.reconcile import Care, Replicas
 from ottla.broker.replicas.repairs import Repairs
 from ottla.broker.replicas.scrubber import Scrubber, ScrubInTurns, ScrubWork
 from ottla.broker.replicas.throttle import throttles
+from ottla.broker.requests.client_quotas import ClientQuotas
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.endpoints import Endpoints
 from ottla.broker.requests.fetch_sessions import FetchSessions
@@ -129,6 +130,7 @@ class Node:
         self._rounds = Rounds(
             around, self.replicas, self.compactor, self.scrubber, elections, self._ages, self._clock_rounds
         )
+        self.quotas = ClientQuotas(self.around.deadlines)
         self.services = self._new_services()
         self.dispatch = Dispatch(self.services)
         self.gate = Gate(self.services, self.dispatch)
@@ -219,6 +221,7 @@ class Node:
             endpoints=self.endpoints,
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),
+            quotas=self.quotas,
             rights=_rights(around),
         )
 
@@ -355,6 +358,8 @@ class Node:
         self._take_configs(changes)
         if changes.everything or changes.features:
             self.transactions.take_features()
+        if changes.everything or changes.quotas:
+            self.quotas.reconcile(metadata)
         if changes.everything or changes.brokers:
             self.endpoints.recently_dead.reconcile(metadata)  # before answers that wait for doubts are released
             self.doubts.reconcile()

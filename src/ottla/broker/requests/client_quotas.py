@@ -1,0 +1,82 @@
+"""The quotas of clients here: their rates at this broker, and the connections that have to wait (KIP-13, KIP-219).
+
+A connection over its quota is answered at once, with the time for which it is not served after that. Brokers of the
+cluster have no quotas. Without a quota in the metadata a request costs one look-up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.access.quotas import Metered, QuotaMeter, Quotas
+from ottla.kernel.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+
+if TYPE_CHECKING:
+    from ottla.broker.waiting import Deadlines
+    from ottla.metadata.state import Metadata
+    from ottla.wire.connection import ServerConnection
+
+_SENT = Metered(True, 0)
+
+
+class ClientQuotas:
+    """Meters by the quotas of the metadata as it is now."""
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._deadlines = deadlines
+        self._quotas = Quotas()
+        self.on_produce = False
+        """True if anybody has a quota of produced bytes."""
+        self.on_fetch = False
+        """True if anybody has a quota of fetched bytes."""
+
+    def reconcile(self, metadata: Metadata) -> None:
+        """Take the quotas as they are now. A connection that waits already waits as long as it was told."""
+        self._quotas.reset(metadata.quotas)
+        self.on_produce = self._quotas.has(PRODUCER_BYTE_RATE)
+        self.on_fetch = self._quotas.has(CONSUMER_BYTE_RATE)
+
+    def producer(self, connection: ServerConnection) -> QuotaMeter | None:
+        """The meter of bytes that this client produces; None if it has no quota."""
+        return self._meter(PRODUCER_BYTE_RATE, connection) if self.on_produce else None
+
+    def consumer(self, connection: ServerConnection) -> QuotaMeter | None:
+        """The meter of bytes that this client fetches; None if it has no quota."""
+        return self._meter(CONSUMER_BYTE_RATE, connection) if self.on_fetch else None
+
+    def produced(self, connection: ServerConnection, count: int) -> int:
+        """Count bytes that a client has produced; the throttle time that the answer tells."""
+        meter = self.producer(connection)
+        if meter is None:
+            return 0
+        wait_ms = meter.take(count, self._deadlines.now_ms())
+        self._hold(connection, wait_ms)
+        return wait_ms
+
+    def fetched(self, connection: ServerConnection, count: int) -> Metered:
+        """Count bytes that a client is about to get, or hold them back."""
+        meter = self.consumer(connection) if count else None
+        if meter is None:
+            return _SENT
+        taken = meter.take_within(count, self._deadlines.now_ms())
+        self._hold(connection, taken.wait_ms)
+        return taken
+
+    def _meter(self, key: str, connection: ServerConnection) -> QuotaMeter | None:
+        if connection.peer is not None:
+            return None
+        user = connection.principal.removeprefix("User:")
+        return self._quotas.meter(key, user, connection.client_id or "", self._deadlines.now_ms())
+
+    def _hold(self, connection: ServerConnection, wait_ms: int) -> None:
+        """Serve no request of the connection for this time; the answer to the one at hand leaves."""
+        if wait_ms <= 0 or connection.closed:
+            return
+        connection.mute()
+
+        def let_go() -> None:
+            connection.on_close.remove(deadline.cancel)
+            connection.unmute()
+
+        deadline = self._deadlines.after(wait_ms, let_go)
+        connection.on_close.append(deadline.cancel)
