@@ -7,9 +7,9 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Some images switch bytecode off: then every process compiles all that it imports, and starts three times slower.
 unexport PYTHONDONTWRITEBYTECODE
 
-TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible spark-archive kafka-archive
+TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible browser-if-possible spark-archive kafka-archive
 
-.PHONY: help demo test test-parts check compat debezium-events fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench pictures wheels image deb monitoring format clean
+.PHONY: help demo test test-parts check compat debezium-events debezium-events-mariadb fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench pictures wheels image deb monitoring format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
 	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
 	@echo 'make debezium-events  the events of change capture beside those of Debezium on a stock worker, recorded anew'
+	@echo 'make debezium-events-mariadb  the same for MariaDB'
 	@echo 'make fuzz    the compiled part under sanitizers, then mutated input against a live broker'
 	@echo 'make sim     three and four brokers in virtual time from 250 seeds; make sim ARGS="--seeds 500" for one broker'
 	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
@@ -56,6 +57,10 @@ compat:
 debezium-events:
 	@tools/setup.sh test java kafka debezium-jars postgres-if-possible
 	@$(PYTHON) -m tests.connect.plugins.capture.stock
+
+debezium-events-mariadb:
+	@tools/setup.sh test java kafka debezium-mariadb-jars mariadb-if-possible
+	@$(PYTHON) -m tests.connect.plugins.binlog.stock
 
 fuzz:
 	@tools/setup.sh test

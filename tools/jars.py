@@ -58,6 +58,11 @@ SETS = {
         "debezium-connector-postgres-3.6.1.Final.jar",
         "OTTLA_DEBEZIUM_JARS",
     ),
+    "debezium-mariadb": JarSet(
+        ("io.debezium:debezium-connector-mariadb:3.5.0.Final",),
+        "debezium-connector-mariadb-3.5.0.Final.jar",
+        "OTTLA_DEBEZIUM_MARIADB_JARS",
+    ),
     "zookeeper": JarSet(
         (
             "org.apache.zookeeper:zookeeper:3.9.4",

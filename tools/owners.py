@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,10 +43,16 @@ class Attributes(NamedTuple):
     others: frozenset[str]
 
 
+@lru_cache(maxsize=1)
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """The nodes of a file, walked once for all rules."""
+    return tuple(ast.walk(tree))
+
+
 def foreign_assignments(module: str, tree: ast.Module, attributes: Attributes) -> Iterator[Finding]:
     """Assignments in a module (`storage/log.py`) to attributes that another module owns."""
     names = frozenset().union(*attributes.owned.values())
-    if not any(is_foreign(target, names) for node in ast.walk(tree) for target in stored(node)):
+    if not any(is_foreign(target, names) for node in nodes(tree) for target in stored(node)):
         return  # most modules: the scopes need no look
     for scope, parents in scopes(tree):
         targets = [target for node in own_nodes(scope) for target in stored(node) if is_foreign(target, names)]

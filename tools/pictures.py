@@ -1,7 +1,8 @@
 """Makes the pictures of docs/pictures: `make pictures`.
 
 Four are drawn here. The lake's is the page that `ottla lake picture` writes after the commands of
-docs/guide/topic-to-table.md; the demo's is the one that `make demo` left behind.
+docs/guide/topic-to-table.md; the demo's is the one that `make demo` left behind. The console's needs Chromium
+(`tools/setup.sh browser-if-possible`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
@@ -133,7 +139,7 @@ def main() -> int:
     """Write the pictures; an argument names a single one."""
     made = {
         "system.svg": drawn_system, "load.svg": drawn_load, "logs.svg": drawn_logs, "mail.svg": drawn_mail,
-        "lake.svg": lake, "demo.png": demo,
+        "lake.svg": lake, "demo.png": demo, "console.png": console,
     }  # fmt: skip
     wanted = sys.argv[1:] or [*made]
     if unknown := [name for name in wanted if name not in made]:
@@ -245,8 +251,44 @@ def demo() -> bytes:
         sys.exit(f"{DEMO.relative_to(ROOT)} is not there: run make demo first")
     with Image.open(DEMO) as picture:
         smaller = picture.convert("RGB").resize((1000, round(1000 * picture.height / picture.width)))
+    return in_few_colours(smaller)
+
+
+def console() -> bytes:
+    """A search in the console, as Chromium shows it."""
+    from PIL import Image
+
+    from ottla.client import Producer
+    from ottla.testing import TestBroker
+
+    sys.path.append(str(ROOT / ".cache" / "browser"))
+    from playwright.sync_api import sync_playwright
+
+    with TestBroker() as broker, sync_playwright() as playwright:
+        with Producer(broker.bootstrap_servers) as producer:
+            for at in range(20_000):
+                value = f'{{"order": {at}, "amount": {at * 37 % 500}, "customer": "{("anna", "bo", "cem")[at % 3]}"}}'
+                producer.produce("orders", value, f"customer-{at % 700}", headers=[("trace", f"{at:06x}")])
+        command = [sys.executable, "-m", "ottla", "console", "-b", broker.bootstrap_servers, "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            url = running.stdout.readline().split(" ready: ")[1].split(" ")[0]
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1100, "height": 640})
+            page.goto(f"{url}/messages?topic=orders&where=value.order+%3D+12345+or+value.order+%3D+777")
+            page.get_by_text("All was looked at").wait_for()
+            page.locator("#records summary").first.click()
+            shot = page.screenshot()
+            browser.close()
+            running.terminate()
+    with Image.open(io.BytesIO(shot)) as picture:
+        return in_few_colours(picture.convert("RGB"))
+
+
+def in_few_colours(picture: Image) -> bytes:
+    """A picture as a small PNG."""
     written = io.BytesIO()
-    smaller.quantize(48).save(written, "PNG", optimize=True)
+    picture.quantize(48).save(written, "PNG", optimize=True)
     return written.getvalue()
 
 

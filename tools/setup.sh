@@ -10,6 +10,7 @@
 #   hdfs-if-possible      Apache Hadoop's HDFS for tests, as jars under .cache
 #   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
 #   opensearch-if-possible OpenSearch for tests (60 MB), as jars under .cache
+#   browser-if-possible   Chromium and Playwright (170 MB) for tests of the console
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
@@ -189,6 +190,22 @@ need_mariadb() {
     [ -x /usr/sbin/mariadbd ] || command -v mariadbd >/dev/null || apt mariadb-server -- "MariaDB, for the tests of connectors"
 }
 
+need_chromium() {
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null ||
+        apt chromium fonts-dejavu-core -- "Chromium, for the tests of the console"
+}
+
+need_playwright() {
+    local want=playwright==1.65.2
+    stamped .cache/browser/stamp "$want" && return
+    say "Playwright"
+    rm -rf .cache/browser
+    mkdir -p .cache/browser
+    .venv/bin/python -m pip install -q --disable-pip-version-check --target .cache/browser "$want" >.cache/browser.log 2>&1 ||
+        return 1
+    echo "$want" >.cache/browser/stamp
+}
+
 need_maven() { command -v mvn >/dev/null || apt maven -- "Maven, which fetches jars"; }
 
 # jars NAME: see tools/jars.py; in `make test` a machine without Maven and without root goes on, saying so.
@@ -264,7 +281,14 @@ python_lane() {
     local part extras=()
     for part in "$@"; do case "$part" in demo | test) extras+=("$part") ;; esac; done
     if [ ${#extras[@]} != 0 ]; then need_packages "${extras[@]}"; fi
-    for part in "$@"; do case "$part" in spark42) need_spark42 ;; go) need_go ;; zig) need_zig ;; esac; done
+    for part in "$@"; do
+        case "$part" in
+            spark42) need_spark42 ;;
+            go) need_go ;;
+            zig) need_zig ;;
+            browser-if-possible) need_playwright || say "going on without Playwright: the tests of the console in a browser are skipped" ;;
+        esac
+    done
 }
 
 system_lane() {
@@ -279,6 +303,7 @@ system_lane() {
             opensearch-if-possible) (need_jars opensearch) || say "going on without OpenSearch: the tests that need it are skipped" ;;
             postgres-if-possible) (need_postgres) || say "going on without PostgreSQL: the tests that need it are skipped" ;;
             mariadb-if-possible) (need_mariadb) || say "going on without MariaDB: the tests that need it are skipped" ;;
+            browser-if-possible) (need_chromium) || say "going on without Chromium: the tests of the console in a browser are skipped" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
             mirror-jars) need_jars mirror ;;
@@ -305,7 +330,8 @@ for part in "$@"; do
         demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus) ;;
         spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
-        postgres-if-possible | mariadb-if-possible | opensearch-if-possible | spark-archive | kafka-archive) ;;
+        postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;
+        browser-if-possible | spark-archive | kafka-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done

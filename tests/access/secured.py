@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.access.certificates import Authority, authority
@@ -19,7 +19,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 class Secured:
     """A broker with a listener of each protocol."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, more: Mapping[str, str] | None = None) -> None:
         self.authority: Authority = authority()
         self.stranger: Authority = authority("strangers")
         self.directory = directory
@@ -39,7 +39,7 @@ class Secured:
             for mechanism in ("scram-sha-256", "scram-sha-512"):
                 options[f"listener.name.{listener}.{mechanism}.sasl.jaas.config"] = SCRAM
         options["listener.name.sasl_plaintext.plain.connections.max.reauth.ms"] = "60000"
-        self.broker = TestBroker(options)
+        self.broker = TestBroker({**options, **(more or {})})
 
     def address(self, listener: str) -> tuple[str, int]:
         return self.broker._running().addresses[listener]

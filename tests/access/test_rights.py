@@ -9,20 +9,26 @@ from typing import Any
 
 import pytest
 from tests.access.limited import Limited
-from tests.access.rights_requests import GROUP, TOPIC, acl, answer, batch, request_of
+from tests.access.rights_requests import GROUP, TOPIC, TRANSACTION, acl, answer, batch, request_of
 from tests.access.secured import Raw
 
+from ottla.broker.requests import produce_rights
 from ottla.kernel.acls import OPERATIONS_OF, Operation, ResourceKind
+from ottla.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from ottla.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.messages.create_acls import CreateAclsRequest
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.messages.describe_acls import DescribeAclsRequest
+from ottla.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.messages.describe_groups import DescribeGroupsRequest
 from ottla.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from ottla.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.messages.init_producer_id import InitProducerIdRequest
 from ottla.messages.list_groups import ListGroupsRequest
+from ottla.messages.list_transactions import ListTransactionsRequest
 from ottla.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,6 +37,7 @@ from ottla.messages.offset_commit import (
 )
 from ottla.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.schema.codec import decode, encode
 from ottla.testing import TestBroker
 from ottla.wire.apis import APIS
@@ -100,6 +107,21 @@ def test_a_right_that_goes_between_two_like_requests_is_missed_by_the_second(lim
         assert [produce(raw) for _ in range(2)] == [NO_TOPIC, NO_TOPIC]
         limited.grant(acl("bob", WRITE, TOPIC_KIND, TOPIC[:2], prefixed=True))
         assert [produce(raw) for _ in range(2)] == [0, 0]
+
+
+def test_like_requests_are_not_asked_again_while_no_acl_changes(
+    limited: Limited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    real = produce_rights.within_rights
+    monkeypatch.setattr(produce_rights, "within_rights", lambda *said: asked.append(said) or real(*said))
+    limited.grant(acl("bob", WRITE, TOPIC_KIND, TOPIC))
+    with limited.user("bob") as raw:
+        assert [produce(raw) for _ in range(5)] == [0] * 5
+        assert len(asked) == 1
+        limited.grant(acl("bob", READ, TOPIC_KIND, TOPIC))
+        assert [produce(raw) for _ in range(5)] == [0] * 5
+        assert len(asked) == 2
 
 
 def test_a_fetch_that_waits_gives_no_records_once_the_right_is_gone(limited: Limited) -> None:
@@ -318,3 +340,40 @@ def test_many_items_of_a_request_are_sorted_out_and_each_is_answered(limited: Li
     assert {name for name, error in errors.items() if error != 30} == {
         name for name in errors if name.startswith("g-1")
     }
+
+
+def test_a_refusal_says_why_where_the_answer_has_a_place_for_it(limited: Limited) -> None:
+    asked = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=2, resource_name=SECRET)])
+    (refused,) = limited.ask("bob", 32, 4, asked).results
+    assert (refused.error_code, refused.error_message) == (NO_TOPIC, "Not authorized for this topic.")
+    told = limited.ask("bob", 64, 0, UnregisterBrokerRequest(broker_id=99))
+    assert (told.error_code, told.error_message) == (31, "Not authorized for this cluster.")
+
+
+def test_transactions_and_their_topics_are_left_out(limited: Limited) -> None:
+    begun = limited.ask(
+        "root", 22, 4, InitProducerIdRequest(transactional_id=TRANSACTION, transaction_timeout_ms=60_000)
+    )
+    assert begun.error_code == 0
+    adding = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=TRANSACTION,
+        v3_and_below_producer_id=begun.producer_id,
+        v3_and_below_producer_epoch=begun.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in (TOPIC, SECRET)],
+    )
+    refused = limited.ask("bob", 24, 3, adding).results_by_topic_v3_and_below
+    assert {each.partition_error_code for topic in refused for each in topic.results_by_partition} == {53}
+    limited.grant(acl("bob", WRITE, ResourceKind.TRANSACTIONAL_ID, TRANSACTION), acl("bob", WRITE, TOPIC_KIND, TOPIC))
+    partly = limited.ask("bob", 24, 3, adding).results_by_topic_v3_and_below
+    codes = {topic.name: topic.results_by_partition[0].partition_error_code for topic in partly}
+    assert codes == {TOPIC: 55, SECRET: NO_TOPIC}
+    added = limited.ask("root", 24, 3, adding).results_by_topic_v3_and_below
+    assert {each.partition_error_code for topic in added for each in topic.results_by_partition} == {0}
+    asked = DescribeTransactionsRequest(transactional_ids=[TRANSACTION])
+    (seen,) = limited.ask("bob", 65, 0, asked).transaction_states
+    assert [topic.topic for topic in seen.topics] == [TOPIC]
+    listed = {
+        user: [each.transactional_id for each in limited.ask(user, 66, 0, ListTransactionsRequest()).transaction_states]
+        for user in ("bob", "eve")
+    }
+    assert listed == {"bob": [TRANSACTION], "eve": []}

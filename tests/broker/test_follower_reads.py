@@ -6,7 +6,7 @@ import pytest
 from one_topic import create, produce, replica, state
 from sim_cluster import SimCluster
 
-from ottla.config.broker import RACK_AWARE
+from ottla.config.broker_checks import RACK_AWARE
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.story import run_story
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic

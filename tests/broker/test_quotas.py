@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from plain_requests import a_produce
@@ -21,6 +22,7 @@ from ottla.messages.describe_client_quotas import ClientQuotaComponent, Describe
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.schema.codec import decode, encode
 from ottla.wire.apis import APIS
+from ottla.wire.connection import ServerConnection
 
 _HEAD = Struct(">hhih")
 PRODUCE, FETCH = 0, 1
@@ -205,6 +207,15 @@ def test_a_session_that_would_begin_with_an_empty_answer_does_not_begin(place: S
     held = client.fetched()[1]
     assert (held.session_id, held.responses, held.throttle_time_ms > 0) == (0, [], True)
     assert len(place.here.node.fetch_sessions) == kept
+
+
+def test_brokers_have_no_quotas(place: SimBroker) -> None:
+    assert alter(place, {"client-id": None}, producer_byte_rate=100, consumer_byte_rate=100) == OK
+    quotas = place.here.node.services.quotas
+    client = cast("ServerConnection", SimpleNamespace(peer=None, principal="User:ANONYMOUS", client_id="broker-2"))
+    broker = cast("ServerConnection", SimpleNamespace(peer=2, principal="User:ANONYMOUS", client_id="broker-2"))
+    assert (quotas.producer(client) is None, quotas.consumer(client) is None) == (False, False)
+    assert (quotas.producer(broker), quotas.consumer(broker)) == (None, None)
 
 
 def test_quotas_are_described_by_filters(place: SimBroker) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.access.rules import Rules
 from ottla.cluster import acls
 from ottla.cluster.commands import CreateAcls, DeleteAcls
 from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceKind
@@ -66,3 +70,39 @@ def test_many_acls_are_split_into_entries_that_the_store_takes():
     runs = list(split_acls(long))
     assert len(runs) > 1
     assert sum(map(len, runs)) == 600
+
+
+SOME = st.builds(acl, st.sampled_from(["a", "ab", "*"]), st.sampled_from(["bob", "eve"]))
+FILTERS = st.builds(
+    AclFilter,
+    resource=st.just(ResourceKind.TOPIC),
+    name=st.sampled_from([None, "a", "abc"]),
+    pattern=st.sampled_from([1, PatternType.MATCH, PatternType.PREFIXED]),
+    principal=st.sampled_from([None, "User:bob"]),
+)
+EDITS = st.one_of(
+    st.builds(CreateAcls, st.lists(SOME, max_size=3).map(tuple)),
+    st.builds(DeleteAcls, st.lists(FILTERS, max_size=2).map(tuple)),
+    st.just("failover"),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(EDITS, max_size=8))
+def test_after_any_edits_and_failovers_the_acls_are_those_of_a_plain_set(edits):
+    """A broker that comes up begins with a snapshot: nothing is lost in it, and nothing comes back."""
+    state, model = state_with(), set()
+    for edit in edits:
+        if edit == "failover":
+            state = load_snapshot(take_snapshot(state))
+        elif isinstance(edit, CreateAcls):
+            apply(state, acls.create(edit, state))
+            model |= set(edit.acls)
+        else:
+            apply(state, acls.delete(edit, state))
+            model = {one for one in model if not any(each.takes(one) for each in edit.filters)}
+        assert set(state.acls) == model
+        rules = Rules(state.acls)
+        for name in ("a", "abc", "b"):
+            allowed = rules.decide("User:bob", "10.0.0.1", Operation.READ, ResourceKind.TOPIC, name).allowed
+            assert allowed == any(one.fits(name) and one.principal == "User:bob" for one in model)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.config.broker import RACK_AWARE, BrokerConfig
+from ottla.config.broker import BrokerConfig
+from ottla.config.broker_checks import RACK_AWARE
 from ottla.config.group import GroupConfig
 from ottla.config.known import broker_options
 from ottla.config.option import ConfigError, Option, OptionKind, OptionStatus, nearest

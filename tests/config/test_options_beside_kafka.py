@@ -25,6 +25,7 @@ OURS = {
     "write.caching",
     "log.stray.retention.ms",
     "zookeeper.digest",
+    "ottla.audit.log",
     "ottla.first.users",
     "ottla.http.host",
     "ottla.http.tls",

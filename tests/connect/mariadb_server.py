@@ -18,7 +18,7 @@ _START_S = 100
 SETTINGS = {
     "log-bin": "binlog", "server-id": 7, "binlog-format": "ROW", "binlog-row-metadata": "FULL",
     "default-time-zone": "+09:00", "innodb-buffer-pool-size": "16M", "innodb-log-file-size": "4M",
-    "innodb-flush-log-at-trx-commit": 0, "bind-address": "127.0.0.1", "character-set-server": "utf8mb4",
+    "innodb-flush-log-at-trx-commit": 2, "bind-address": "127.0.0.1", "character-set-server": "utf8mb4",
 }  # fmt: skip
 
 

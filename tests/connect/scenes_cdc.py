@@ -27,14 +27,12 @@ class Pipeline:
         self.name = name
         self.here, self.there = server.database(f"{name}_a"), server.database(f"{name}_b")
         source = {
-            "name": f"{name}-in", "connector.class": "PostgresConnector", "topic.prefix": name,
-            "database.hostname": "127.0.0.1", "database.port": server.port, "database.user": "ottla",
-            "database.dbname": f"{name}_a", "slot.name": name, "table.include.list": r"public\\.item",
-            "status.update.interval.ms": 100, "publication.name": name, "decimal.handling.mode": "precise",
+            "name": f"{name}-in", "topic.prefix": name, "database.hostname": "127.0.0.1",
+            "database.port": server.port, "status.update.interval.ms": 100, "decimal.handling.mode": "precise",
+            **self.source(),
         }  # fmt: skip
         sink = {
-            "name": f"{name}-out", "connector.class": "JdbcSink", "topics": f"{name}.public.item",
-            "connection.url": f"jdbc:postgresql://127.0.0.1:{server.port}/{name}_b?user=ottla",
+            "name": f"{name}-out", "connector.class": "JdbcSink", **self.sink(server),
             "insert.mode": "upsert", "pk.mode": "record_key", "delete.enabled": "true", "table.name.format": "item",
             "transforms": "row", "transforms.row.type": "io.debezium.transforms.ExtractNewRecordState",
             "retry.backoff.ms": 100, "max.retries": 1000,
@@ -53,6 +51,26 @@ class Pipeline:
         self.offsets = folder / "offsets"
         self.process = None
 
+    def source(self):
+        """The options of the source that another database has otherwise."""
+        return {
+            "connector.class": "PostgresConnector", "database.user": "ottla", "database.dbname": f"{self.name}_a",
+            "slot.name": self.name, "table.include.list": r"public\\.item", "publication.name": self.name,
+        }  # fmt: skip
+
+    def sink(self, server):
+        """The options of the sink that another database has otherwise."""
+        url = f"jdbc:postgresql://127.0.0.1:{server.port}/{self.name}_b?user=ottla"
+        return {"connection.url": url, "topics": f"{self.name}.public.item"}
+
+    def ask(self, database, *statements):
+        """The rows of the last statement."""
+        return ask(database, *statements)
+
+    def change(self, draw, count):
+        """Change the first table."""
+        change(self.here, draw, count)
+
     def start(self):
         """Start the worker."""
         command = [sys.executable, "-m", "ottla.cli.main", "connect", "start", *self._files]
@@ -69,15 +87,15 @@ class Pipeline:
         return self._log.read_text()
 
 
-def rows(database):
-    """All rows; none while the server is away."""
-    return ask(database, "SELECT * FROM item ORDER BY id")
+def rows(pipeline, database):
+    """All rows."""
+    return pipeline.ask(database, "SELECT * FROM item ORDER BY id")
 
 
 def until_equal(pipeline):
     """Wait until both tables are the same."""
     end = time.monotonic() + 90
-    while (left := rows(pipeline.here)) != (right := rows(pipeline.there)):
+    while (left := rows(pipeline, pipeline.here)) != (right := rows(pipeline, pipeline.there)):
         assert pipeline.process.poll() is None, pipeline.log()
         assert "in-0: failed" not in pipeline.log(), pipeline.log()
         assert time.monotonic() < end, [pair for pair in zip(left, right, strict=False) if pair[0] != pair[1]]
@@ -86,9 +104,9 @@ def until_equal(pipeline):
 
 def until_seen(pipeline, key):
     """Wait until a new row is in the other table: both connectors are at work."""
-    ask(pipeline.here, f"INSERT INTO item VALUES ({key}, 0)")
+    pipeline.ask(pipeline.here, f"INSERT INTO item (id, n) VALUES ({key}, 0)")
     end = time.monotonic() + 90
-    while not ask(pipeline.there, f"SELECT 1 FROM item WHERE id = {key}"):
+    while not pipeline.ask(pipeline.there, f"SELECT 1 FROM item WHERE id = {key}"):
         assert pipeline.process.poll() is None, pipeline.log()
         assert time.monotonic() < end, pipeline.log()
         time.sleep(0.05)
@@ -139,12 +157,12 @@ def captured(server, pipeline, *, kills, seed=7, kill_broker=None):
     Each kill falls into a burst of changes, once both connectors are at work. In the end both tables are equal.
     """
     draw = random.Random(seed)
-    change(pipeline.here, draw, 60)
+    pipeline.change(draw, 60)
     pipeline.start()
     for number in range(kills):
         until_seen(pipeline, 1000 + number)
         for _ in range(5):
-            change(pipeline.here, draw, draw.randrange(1, 20))
+            pipeline.change(draw, draw.randrange(1, 20))
         if kill_broker is not None and number % 3 == 2:
             kill_broker()
         elif number % 2:
@@ -152,7 +170,7 @@ def captured(server, pipeline, *, kills, seed=7, kill_broker=None):
             server.start()
         else:
             pipeline.kill()
-            change(pipeline.here, draw, 10)
+            pipeline.change(draw, 10)
             pipeline.start()
     until_equal(pipeline)
-    assert rows(pipeline.here)
+    assert rows(pipeline, pipeline.here)

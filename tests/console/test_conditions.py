@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +14,7 @@ from ottla.console.conditions import Matcher, Wanted, wanted
 from ottla.console.masks import STARS, mask
 from ottla.console.values import Viewer
 from ottla.console.view import PageQuery
+from ottla.records.batch import Batch
 from ottla.web.exchange import HttpError
 
 RECORDS = batch(
@@ -23,8 +27,8 @@ RECORDS = batch(
 )
 
 
-def offsets(wish: Wanted, viewer: Viewer | None = None) -> list[int]:
-    return [each.offset for each in Matcher(wish, viewer or Viewer(), 0).look(0, RECORDS, 0, 100).hits]
+def offsets(wish: Wanted, viewer: Viewer | None = None, records: Batch = RECORDS) -> list[int]:
+    return [each.offset for each in Matcher(wish, viewer or Viewer(), 0).look(0, records, 0, 100).hits]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,44 @@ def test_the_look_at_bytes_leaves_out_no_hit(needle: str, value: str, exact: boo
     wish = Wanted(text=needle, exact_case=exact)
     slow = Viewer(masks=[mask("t:header.other")])
     assert Matcher(wish, Viewer(), 0).look(0, one, 0, 9) == Matcher(wish, slow, 0).look(0, one, 0, 9)
+
+
+WORDS = ["anna", "Anna", "\u212aanna", "a/b", "\\", "x anna"]
+SCALARS = st.one_of(st.sampled_from(WORDS), st.integers(-2_000, 2_000), st.floats(), st.booleans())
+EXPRESSIONS = [
+    "value.a = 1000",
+    "value.a = 'anna'",
+    "value ~ 'anna'",
+    "value.a ~ 'ANNA' and value.anna",
+    "key ~ 'kan'",
+    "value.a = 1500 or value.a = 'anna'",
+    "not value.a = 'anna'",
+    "(value.a = 'anna') and key",
+]
+
+
+@given(st.dictionaries(st.sampled_from(["a", "anna"]), SCALARS), st.sampled_from(EXPRESSIONS), st.booleans())
+def test_the_look_at_bytes_leaves_out_no_hit_of_an_expression(
+    document: dict[str, Any], where: str, escapes: bool
+) -> None:
+    one = batch([(b"K\xe2\x84\xaaanna", json.dumps(document, ensure_ascii=escapes).encode(), ())])
+    slow = Viewer(masks=[mask("t:header.other")])
+    wish = Wanted(where=where)
+    assert offsets(wish, Viewer(), one) == offsets(wish, slow, one)
+
+
+@pytest.mark.parametrize("number", [b"1e3", b"1000.0", b"10E+2", b"999.99999999999999999999", b"0.1e4"])
+def test_a_number_is_found_however_it_is_written(number: bytes) -> None:
+    assert offsets(Wanted(where="value.a = 1000"), Viewer(), batch([(None, b'{"a": %s}' % number, ())])) == [0]
+
+
+@pytest.mark.parametrize("where", ["value.a = 123456", "value.name = 'nowhere'", "value ~ 'nowhere' and partition = 3"])
+def test_batches_without_the_bytes_of_an_expression_are_not_opened(where: str) -> None:
+    class Unread(Viewer):
+        def shown(self, *_: object) -> list[Any]:
+            raise AssertionError("a record was read")
+
+    assert offsets(Wanted(where=where), Unread(), batch([(b"k", b'{"a": 12345, "name": "anna"}', ())])) == []
 
 
 def test_a_search_does_not_find_what_a_mask_hides() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from tests.console.conftest import ORDERS
 
 from ottla.cli.main import main
 from ottla.client import Admin, CommittedOffset, Producer, TopicPartition
+from ottla.client.errors import RequestTimedOut
+from ottla.client.model import TopicView
 from ottla.console.desk import ConsoleSetting
 from ottla.testing import TestBroker
 
@@ -360,4 +364,89 @@ def test_a_console_lists_five_thousand_topics_by_the_page(
         assert asked == [50, 50]
 
     monkeypatch.setattr(Desk, "topics", topics)
+    browsing(setting, visit)
+
+
+def test_a_failure_ends_a_search_with_its_reason_and_it_can_go_on(
+    setting: ConsoleSetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object, **__: object) -> None:
+        raise RequestTimedOut("no answer from broker 1")
+
+    async def visit(one: Browser) -> None:
+        found = await one.json("messages", topic="orders", text="anna")
+        desk = await one.app.sessions.desk(None)  # type: ignore[arg-type]
+        assert desk is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(desk.admin.cluster, "fetch", away)
+            told = [each async for each in one.events(f"/live/search?id={found['search']}")]
+            assert told == [("refused", {"message": "no answer from broker 1"})]
+            lost = [each async for each in one.events(f"/live/search?id={found['search']}")]
+            assert lost == told
+        again = [each async for each in one.events(f"/live/search?id={found['search']}")]
+        assert (again[-1][0], again[-1][1]["hits"]) == ("end", 3)
+
+    browsing(setting, visit)
+
+
+def test_a_partition_without_a_leader_is_told_and_the_others_are_searched(
+    setting: ConsoleSetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def visit(one: Browser) -> None:
+        desk = await one.app.sessions.desk(None)  # type: ignore[arg-type]
+        assert desk is not None
+        view = (await desk.topics())["orders"]
+        parts = {**view.partitions, 1: view.partitions[1]._replace(leader=-1)}
+
+        async def list_topics() -> dict[str, TopicView]:
+            return {"orders": view._replace(partitions=parts)}
+
+        monkeypatch.setattr(desk.admin, "list_topics", list_topics)
+        desk.changed()
+        page = await one.json("messages", topic="orders")
+        assert page["faults"] == ["orders-1: it has no leader"]
+        assert {each["partition"] for each in page["records"]} == {0, 2}
+        found = await one.json("messages", topic="orders", text="anna")
+        told = [each async for each in one.events(f"/live/search?id={found['search']}")]
+        assert told[-1][1]["faults"] == ["orders-1: it has no leader"]
+        lines = await one.ask("GET", "/export?topic=orders&text=nowhere")
+        assert not isinstance(lines.body, bytes)
+        assert [json.loads(piece) async for piece in lines.body] == [{"not_looked_at": "orders-1: it has no leader"}]
+        rows = (await one.json("topic", name="orders"))["partitions"]
+        assert [row["fault"] for row in rows] == ["", "no leader", ""]
+        assert [row["records"] for row in (await one.json("topics"))["topics"]] == [None]
+
+    browsing(setting, visit)
+
+
+def test_a_list_that_is_some_seconds_old_is_shown_at_once_and_asked_for_beside(
+    setting: ConsoleSetting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def visit(one: Browser) -> None:
+        desk = await one.app.sessions.desk(None)  # type: ignore[arg-type]
+        assert desk is not None
+        first = await desk.topics()
+        answer = asyncio.Event()
+        asked: list[str] = []
+
+        async def list_topics() -> dict[str, TopicView]:
+            asked.append("asked")
+            await answer.wait()
+            return {}
+
+        monkeypatch.setattr(desk.admin, "list_topics", list_topics)
+        assert await desk.topics() is first
+        for age_s in (6.0, 6.0):
+            desk._topics_s = time.monotonic() - age_s
+            assert await desk.topics() is first
+            await asyncio.sleep(0)
+        assert asked == ["asked"], "one question is under way, not two"
+        answer.set()
+        while desk._asking is not None:
+            await asyncio.sleep(0)
+        assert await desk.topics() == {}
+        desk._topics_s = time.monotonic() - 60.0
+        await desk.topics()
+        assert asked == ["asked", "asked"]
+
     browsing(setting, visit)

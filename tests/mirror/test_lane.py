@@ -12,7 +12,6 @@ from ottla.client.model import AbortedRange
 from ottla.kernel.errors import ApiError
 from ottla.mirror.batches import MirrorBatch
 from ottla.mirror.lane import Lane, LaneState, LaneStopped
-from ottla.mirror.offset_map import OffsetMap
 from ottla.records.batch import Batch, check_batch
 from ottla.records.compression import Codec
 from ottla.records.control import Marker, build_marker
@@ -106,9 +105,9 @@ def test_a_damaged_batch_is_never_copied() -> None:
         a_lane().take(piece(0, bytes(damaged)))
 
 
-def test_a_restart_at_any_step_of_1000_runs_with_lost_answers_doubles_nothing_and_loses_nothing() -> None:
+def test_a_restart_at_any_step_of_300_runs_with_lost_answers_doubles_nothing_and_loses_nothing() -> None:
     dice = random.Random(4)
-    for _ in range(1_000):
+    for _ in range(300):
         log, offset = [], 0
         for _ in range(dice.randrange(1, 12)):
             count = dice.randrange(1, 4)
@@ -160,9 +159,7 @@ def _answer(dice: random.Random, lane: Lane, out: MirrorBatch, target: Target) -
 
 
 def _copy(place: LaneState) -> LaneState:
-    known = place.map
-    ends = {"upstream_end": known.upstream_end, "downstream_end": known.downstream_end}
-    return replace(place, map=OffsetMap(known.breaks, **ends))
+    return replace(place, map=place.map.copy())
 
 
 def test_a_target_that_holds_other_records_than_the_source_stops_the_partition() -> None:

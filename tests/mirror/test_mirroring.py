@@ -87,7 +87,7 @@ def test_topics_records_groups_and_configurations_are_at_the_target_as_they_are_
             f"group-{group}": {
                 each: CommittedOffset(dice.randrange(first(source, each), end + 1)) for each, end in ends.items()
             }
-            for group in range(334)
+            for group in range(40)
         }
         for group, offsets in asked.items():
             cluster.commit_offsets(group, offsets)
@@ -132,7 +132,7 @@ def the_syncs_and_checkpoints_are_true(
     assert {each.partition for each in syncs} == {0, 1, 2}
     assert all(places[each.partition, each.upstream] == mirrored[each.partition, each.downstream] for each in syncs)
     written = [Checkpoint.read(each.key or b"", each.value or b"") for each in eu.records("us.checkpoints.internal")]
-    assert {each.group for each in written} == {f"group-{group}" for group in range(334)}
+    assert {each.group for each in written} == {f"group-{group}" for group in range(40)}
     assert {each.topic for each in written} == {"us.orders"}
 
 
@@ -246,3 +246,62 @@ def test_a_gap_and_a_topic_made_anew_stop_one_partition_and_are_passed_where_tha
             wait_for_copy(eu, "us.logs", 16)
     values = [each.value for each in eu.records("us.logs")]
     assert values == [f"{number}".encode() for number in (*range(10), *range(15, 20))] + [b"anew"]
+
+
+def test_the_activity_of_two_sites_comes_together_in_one_topic_and_a_site_that_was_away_catches_up(
+    sites: tuple[TestBroker, TestBroker],
+) -> None:
+    us, eu = sites
+    with TestBroker() as everywhere:
+        given = {
+            "clusters": "us, eu, all",
+            "us.bootstrap.servers": us.bootstrap_servers,
+            "eu.bootstrap.servers": eu.bootstrap_servers,
+            "all.bootstrap.servers": everywhere.bootstrap_servers,
+            "us->all.enabled": "true",
+            "topics": "activity",
+            "replication.policy.class": "IdentityReplicationPolicy",
+            "emit.heartbeats.enabled": "false",
+            "refresh.topics.interval.seconds": "1",
+        }
+        for site, broker in (("us", us), ("eu", eu)):
+            with Producer(broker.bootstrap_servers, linger_ms=0) as producer:
+                for number in range(600):
+                    producer.produce("activity", f"{site}-{number}", partition=0)
+                    if number % 7 == 0:
+                        producer.flush()
+        with mirroring(given):  # eu is away
+            wait_for_copy(everywhere, "activity", 600)
+            with Producer(us.bootstrap_servers) as producer:
+                producer.produce("activity", "us-600", partition=0)
+            wait_for_copy(everywhere, "activity", 601)
+        with mirroring(given | {"eu->all.enabled": "true"}):
+            with Producer(us.bootstrap_servers) as producer:
+                producer.produce("activity", "us-601", partition=0)
+            together = wait_for_copy(everywhere, "activity", 1_202)
+    for site, count in (("us", 602), ("eu", 600)):
+        mine = [each.value for each in together if (each.value or b"").startswith(site.encode())]
+        assert mine == [f"{site}-{number}".encode() for number in range(count)]
+
+
+def test_a_circle_of_three_clusters_is_closed_by_none_of_them(sites: tuple[TestBroker, TestBroker]) -> None:
+    us, eu = sites
+    with TestBroker() as asia:
+        places = {"us": us, "eu": eu, "asia": asia}
+        given = {
+            "clusters": "us, eu, asia",
+            "topics": "circle",
+            "replication.policy.class": "IdentityReplicationPolicy",
+            "emit.heartbeats.enabled": "false",
+            **{f"{name}.bootstrap.servers": broker.bootstrap_servers for name, broker in places.items()},
+        }
+        with Producer(us.bootstrap_servers) as producer:
+            producer.produce("circle", "once", partition=0).result()
+        with mirroring(given | {"us->eu.enabled": "true"}):
+            wait_for_copy(eu, "circle", 1)
+        with mirroring(given | {"eu->asia.enabled": "true"}):
+            wait_for_copy(asia, "circle", 1)
+        with mirroring(given | {"asia->us.enabled": "true"}) as closing:
+            us.wait_for(lambda: closing.flows[0].status.state is JobState.RUNNING)
+            assert not [each for each in closing.samples() if each.metric is STOPPED]  # no partition is copied
+    assert [each.value for each in us.records("circle")] == [b"once"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ottla.mirror.offset_map import OffsetMap, SyncRule
+from ottla.mirror.offset_map import CHUNK, OffsetMap, SyncRule
 
 
 def test_any_offset_is_translated_to_the_next_record_that_was_copied_for_1000_random_logs() -> None:
@@ -48,7 +48,21 @@ def test_a_log_without_gaps_has_one_break_and_each_gap_adds_one() -> None:
     assert known.add(0, 0, 76)
     assert not known.add(76, 76, 76)
     assert known.add(153, 152, 10)
-    assert len(known.breaks) == 2
+    assert len(known) == 2
+
+
+def test_breaks_of_records_that_the_source_has_deleted_are_dropped_by_chunks_and_the_rest_translates_on() -> None:
+    known = OffsetMap()
+    for number in range(3 * CHUNK):
+        known.add(3 * number, 2 * number, 2)
+    truth = [known.translate(offset) for offset in range(9 * CHUNK)]
+    known.forget_below(3 * 2 * CHUNK + 1)
+    assert (known.dropped, len(known)) == (2 * CHUNK, 3 * CHUNK)
+    assert known.translate(6 * CHUNK - 1) is None
+    assert [known.translate(offset) for offset in range(6 * CHUNK, 9 * CHUNK)] == truth[6 * CHUNK :]
+    again = OffsetMap(upstream_end=known.upstream_end, downstream_end=known.downstream_end, dropped=known.dropped)
+    again.take_chunk(known.chunk(2), 3 * CHUNK)
+    assert again.translate(8 * CHUNK) == truth[8 * CHUNK]
 
 
 def test_offsets_are_told_of_first_after_gaps_and_as_often_as_the_lag_allows() -> None:

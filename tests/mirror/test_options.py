@@ -41,6 +41,8 @@ def test_clients_have_the_options_of_their_cluster_and_their_side() -> None:
     [flow] = mirrors_of(given).flows
     assert (flow.source.client.client_id, flow.target.client.client_id) == ("m", "ottla-mirror")
     assert (flow.start, flow.fetch.min_bytes) == ("latest", 9)
+    [flow] = mirrors_of(FILE | {"us->eu.source.consumer.auto.offset.reset": "latest"}).flows
+    assert flow.start == "latest"
 
 
 @pytest.mark.parametrize(
@@ -65,8 +67,14 @@ def test_what_is_wrong_is_refused_with_a_remedy(wrong: dict[str, str], says: str
 
 
 def test_known_options_without_effect_are_named() -> None:
-    given = FILE | {"tasks.max": "4", "us.producer.linger.ms": "5", "sync.topic.acls.enabled": "false"}
-    assert sorted(mirrors_of(given).without_effect) == ["sync.topic.acls.enabled", "tasks.max", "us.producer.linger.ms"]
+    without = {"tasks.max": "4", "us.producer.linger.ms": "5", "sync.topic.acls.enabled": "false",
+               "us->eu.target.producer.acks": "1", "us.consumer.security.protocol": "SSL"}  # fmt: skip
+    assert sorted(mirrors_of(FILE | without).without_effect) == sorted(without)
+
+
+def test_an_option_of_a_client_that_is_nearly_one_is_named_with_the_one_that_is_meant() -> None:
+    [told] = mirrors_of(FILE | {"us.security.protocl": "SSL"}).without_effect
+    assert told == "us.security.protocl (did you mean security.protocol?)"
 
 
 def test_the_same_names_both_ways_are_refused_before_anything_runs() -> None:

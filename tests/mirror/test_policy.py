@@ -19,7 +19,7 @@ def test_a_mirror_is_called_by_its_source_and_its_name_tells_both_again() -> Non
 
 def test_the_identity_policy_keeps_all_names_but_those_of_heartbeats() -> None:
     assert IDENTITY.remote_topic("us", "orders") == "orders"
-    assert IDENTITY.remote_topic("us", "heartbeats") == "heartbeats"
+    assert IDENTITY.remote_topic("us", "heartbeats") == "us.heartbeats"
     assert IDENTITY.remote_topic("eu", "us.heartbeats") == "eu.us.heartbeats"
 
 

@@ -32,7 +32,8 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 def answers(url: str, path: str = "subjects") -> bool:
     try:
         with urllib.request.urlopen(f"{url}/{path}", timeout=60) as answer:
-            return json.load(answer) in ([], {"users": [], "fault": ""})
+            found = json.load(answer)
+            return found == [] or (isinstance(found, dict) and found["users"] == [])
     except (urllib.error.URLError, ConnectionError):
         return False
 

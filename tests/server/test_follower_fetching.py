@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.ports import free_port
 
-from ottla.config.broker import RACK_AWARE
+from ottla.config.broker_checks import RACK_AWARE
 
 RECORDS, SIZE = 500, 1000
 

@@ -47,8 +47,6 @@ def test_options_of_one_way_to_run_are_refused_with_the_other(capsys: pytest.Cap
     run = ["streams", "run", str(EXAMPLE), "--application-id", "a"]
     assert main([*run, "--checkpoint", "here"]) == 2
     assert "--checkpoint is for --on spark" in capsys.readouterr().err
-    assert main([*run, "--on", "spark", "--query-port", "1"]) == 2
-    assert "--query-port is for a run in this process" in capsys.readouterr().err
 
 
 def test_an_option_that_run_does_not_have_is_refused_with_the_nearest() -> None:

@@ -7,6 +7,7 @@ unless `allow.everyone.if.no.acl.found` opens resources that no ACL of anybody i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
@@ -46,7 +47,7 @@ class Rules:
         sizes: dict[ResourceKind, set[int]] = {}
         for acl in acls:
             of_pattern = self._by_pattern.setdefault((acl.resource, acl.pattern, acl.name), {})
-            of_pattern.setdefault(acl.principal, []).append(acl._replace(host=address_of(acl.host)))
+            of_pattern.setdefault(acl.principal, []).append(acl)
             if acl.pattern is PatternType.PREFIXED:
                 sizes.setdefault(acl.resource, set()).add(len(acl.name))
         for resource, found in sizes.items():
@@ -62,7 +63,7 @@ class Rules:
         for by_principal in self._patterns(resource, name):
             about = True
             for acl in (*by_principal.get(principal, ()), *by_principal.get(EVERYBODY, ())):
-                if acl.host not in (WILDCARD, address):
+                if acl.host != WILDCARD and address_of(acl.host) != address:
                     continue
                 if acl.permission is Permission.DENY:
                     if acl.operation in (operation, Operation.ALL):
@@ -88,7 +89,7 @@ class Rules:
             for (kind, _, _), by_principal in self._by_pattern.items()
             if kind is resource
             for acl in (*by_principal.get(principal, ()), *by_principal.get(EVERYBODY, ()))
-            if acl.host in (WILDCARD, address)
+            if acl.host == WILDCARD or address_of(acl.host) == address
         ]
         denied = [
             acl for acl in own if acl.permission is Permission.DENY and acl.operation in (operation, Operation.ALL)
@@ -126,6 +127,7 @@ def _covered(acl: Acl, denied: Iterable[Acl]) -> bool:
     return False
 
 
+@lru_cache(maxsize=4096)
 def address_of(host: str) -> str:
     """An address in one form: Java writes IPv6 in full, a socket gives IPv4 as part of IPv6. Other text stays."""
     if host == WILDCARD:

@@ -6,7 +6,7 @@ server/broker_server.py and sim/ build one over their own seams. No part made he
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.broker_time import BrokerTime, Uptime, no_uptime
@@ -91,12 +91,13 @@ class Node:
         network: Network | None = None,
         needed_directory: str | None = None,
         uptime: Callable[[], Uptime | None] = no_uptime,
+        audit: Callable[[Mapping[str, object]], None] | None = None,
     ) -> None:
         """`needed_directory`: the log directory that holds the store, without which this broker cannot go on.
 
-        `uptime`: how long the machine has been up, which measures time across restarts of the broker.
+        `uptime`: how long the machine is up, which measures time across restarts. `audit`: takes events, never waits.
         """
-        self._coordination = coordination
+        self._coordination, self._audit = coordination, audit
         options = BrokerOptions(layers)
         self.time = BrokerTime(clock, lambda: options.config, uptime)
         self.around = self._new_environment(options, clock, entropy, syncer, on_fatal)
@@ -130,7 +131,6 @@ class Node:
         self._rounds = Rounds(
             around, self.replicas, self.compactor, self.scrubber, elections, self._ages, self._clock_rounds
         )
-        self.quotas = ClientQuotas(self.around.deadlines)
         self.services = self._new_services()
         self.dispatch = Dispatch(self.services)
         self.gate = Gate(self.services, self.dispatch)
@@ -221,8 +221,9 @@ class Node:
             endpoints=self.endpoints,
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),
-            quotas=self.quotas,
-            rights=_rights(around),
+            quotas=ClientQuotas(around.deadlines),
+            rights=_rights(around, self._audit),
+            audit=self._audit,
         )
 
     # Calls for parts that are built before the part they call.
@@ -359,7 +360,7 @@ class Node:
         if changes.everything or changes.features:
             self.transactions.take_features()
         if changes.everything or changes.quotas:
-            self.quotas.reconcile(metadata)
+            self.services.quotas.reconcile(metadata)
         if changes.everything or changes.brokers:
             self.endpoints.recently_dead.reconcile(metadata)  # before answers that wait for doubts are released
             self.doubts.reconcile()
@@ -398,13 +399,13 @@ class Node:
                     self.replicas.configure(replica, partition, config)
 
 
-def _rights(around: Environment) -> Rights | None:
+def _rights(around: Environment, audit: Callable[[Mapping[str, object]], None] | None) -> Rights | None:
     """The part that limits clients, where `authorizer.class.name` asks for it."""
     if not around.config.authorizer_class_name:
         return None
     from ottla.broker.requests.rights import Rights
 
-    return Rights(around.config, lambda: around.metadata)
+    return Rights(around.config, lambda: around.metadata, audit)
 
 
 def _upkeep(config: BrokerConfig) -> Upkeep:

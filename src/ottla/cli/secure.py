@@ -94,9 +94,15 @@ def _add_user(given: Given, folder: SecureFolder, user: str) -> int:
 
 def _rotate_user(given: Given, folder: SecureFolder, user: str) -> int:
     making.address_of(folder, user)  # its files are here
-    password = making.new_password()
-    _ask_cluster(given, folder, lambda admin: admin.set_password(user, password, MECHANISM))
+    password, spare = making.new_password(), folder.user_path(user, f"{CLIENT}.next")
+    making.set_password(folder, user, password, client_to=spare)
+    try:
+        _ask_cluster(given, folder, lambda admin: admin.set_password(user, password, MECHANISM))
+    except Exception as fault:
+        fault.add_note(f"; if the cluster took the new password all the same, it is in {spare}")
+        raise
     making.set_password(folder, user, password)
+    os.unlink(spare)
     where = folder.path("users", user)
     return _said(given, {"user": user}, f"{user} has another password, in {where}; open connections go on")
 

@@ -105,8 +105,12 @@ def add_first_user(folder: SecureFolder, user: str, password: str) -> None:
     folder.replace(path, first_users_text(users), SECRET)
 
 
-def set_password(folder: SecureFolder, user: str, password: str) -> None:
-    """Put another password into a user's files."""
+def set_password(folder: SecureFolder, user: str, password: str, *, client_to: str | None = None) -> None:
+    """Put another password into a user's files, or, with `client_to`, into a copy of the first of them alone."""
+    if client_to is not None:
+        folder.replace(client_to, text_of(folder.user_path(user, CLIENT)), SECRET)
+        _change_line(folder, client_to, texts.jaas_line(user, password))
+        return
     for file, line in ((CLIENT, texts.jaas_line(user, password)), (LIBRDKAFKA, texts.password_line(password))):
         _change_line(folder, folder.user_path(user, file), line)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.config.broker import STANDARD_AUTHORIZER
+from ottla.config.broker_checks import STANDARD_AUTHORIZER
 
 SECURE_MARK = "# Written by `ottla secure init`. `ottla start` in this folder takes it."
 """The first line of a server.properties that `ottla start` takes without --config."""

@@ -2,82 +2,23 @@
 
 from __future__ import annotations
 
+from ottla.config import broker_checks as checks
 from ottla.config.option import (
     OptionKind,
     OptionSet,
     OptionStatus,
     Scope,
-    Value,
     at_least,
     between,
-    one_of,
     option,
     positive,
-    some_of,
 )
 from ottla.config.topic import DAY_MS, LONG_MAX, MiB
 
 INT_MAX = (1 << 31) - 1
 _HOURS_MOST = 1_000_000
 """114 years."""
-RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 PLAIN_MAP = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-_OLD_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
-
-
-_ASSIGNORS = some_of("uniform", "range")
-_MIGRATION_POLICIES = one_of("bidirectional", "upgrade", "downgrade", "disabled")
-
-
-def _assignors(value: Value) -> str | None:
-    return _ASSIGNORS(value) if value else "At least one assignor must be named"
-
-
-def _migration_policy(value: Value) -> str | None:
-    return _MIGRATION_POLICIES(value.lower()) if isinstance(value, str) else None
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 65536
-
-
-def _listener_addresses(value: Value) -> str | None:
-    for listener in value if isinstance(value, tuple) else ():
-        name, separator, address = listener.partition("://")
-        host, colon, port = address.rpartition(":")
-        if not (name and separator and colon and _is_port(port) and " " not in host):
-            return f"{listener} is not NAME://HOST:PORT"
-    return None
-
-
-def _authorizer(value: Value) -> str | None:
-    """Kafka's own names alone: a class from a configuration is never loaded."""
-    if value in ("", STANDARD_AUTHORIZER):
-        return None
-    if value == _OLD_AUTHORIZER:
-        return f"it kept its ACLs in ZooKeeper, and Kafka 4 has it no more; set {STANDARD_AUTHORIZER}"
-    return f"there is only {STANDARD_AUTHORIZER}"
-
-
-def _principals(value: Value) -> str | None:
-    for principal in str(value).split(";"):
-        kind, colon, name = principal.strip().partition(":")
-        if principal.strip() and not (kind and colon and name):
-            return f"{principal.strip()} is not User:NAME; semicolons stand between principals"
-    return None
-
-
-def _user_and_password(value: Value) -> str | None:
-    if isinstance(value, str) and not all(value.partition(":")):
-        return "it is not USER:PASSWORD"
-    return None
-
-
-def _selector(value: Value) -> str | None:
-    if value not in (None, RACK_AWARE):
-        return f"there is no replica selector {value} here, only {RACK_AWARE}"
-    return None
 
 
 class BrokerConfig(OptionSet):
@@ -98,11 +39,11 @@ class BrokerConfig(OptionSet):
         doc="ottla's own: the machine of this broker, by default its host name; replicas are spread over machines.",
     )
     listeners: tuple[str, ...] = option(
-        "listeners", ("PLAINTEXT://127.0.0.1:9092",), OptionKind.LIST, check=_listener_addresses,
+        "listeners", ("PLAINTEXT://127.0.0.1:9092",), OptionKind.LIST, check=checks.listener_addresses,
         doc="Where to listen, as NAME://HOST:PORT; port 0 takes a free one.",
     )
     advertised_listeners: tuple[str, ...] = option(
-        "advertised.listeners", (), OptionKind.LIST, check=_listener_addresses,
+        "advertised.listeners", (), OptionKind.LIST, check=checks.listener_addresses,
         doc="The addresses clients are told, by listener name; empty: the address on which the client came.",
     )
     listener_security_protocol_map: str = option(
@@ -240,7 +181,7 @@ class BrokerConfig(OptionSet):
         doc="How long a group of the consumer protocol waits at least between two new targets.",
     )
     group_consumer_assignors: tuple[str, ...] = option(
-        "group.consumer.assignors", ("uniform", "range"), OptionKind.LIST, check=_assignors,
+        "group.consumer.assignors", ("uniform", "range"), OptionKind.LIST, check=checks.assignors,
         doc="The assignors that members may name; the first is for groups in which nobody names one.",
     )
     group_consumer_heartbeat_interval_ms: int = option(
@@ -264,7 +205,7 @@ class BrokerConfig(OptionSet):
         doc="The most members of one group of the consumer protocol.",
     )
     group_consumer_migration_policy: str = option(
-        "group.consumer.migration.policy", "bidirectional", OptionKind.STRING, check=_migration_policy,
+        "group.consumer.migration.policy", "bidirectional", OptionKind.STRING, check=checks.migration_policy,
         doc="Whether a group with members may go over to the consumer protocol (upgrade), back to the classic one "
         "(downgrade), both or neither.",
     )
@@ -324,7 +265,7 @@ class BrokerConfig(OptionSet):
         "Kafka's default is 9000.",
     )
     zookeeper_digest: str | None = option(
-        "zookeeper.digest", None, OptionKind.PASSWORD, check=_user_and_password,
+        "zookeeper.digest", None, OptionKind.PASSWORD, check=checks.user_and_password,
         doc="ottla's own: USER:PASSWORD by which the brokers keep their nodes in ZooKeeper to themselves.",
     )
     first_users: str | None = option(
@@ -381,9 +322,9 @@ class BrokerConfig(OptionSet):
         doc="A leader that has not answered a fetch for this long is taken to be lost.",
     )
     replica_selector_class: str | None = option(
-        "replica.selector.class", None, OptionKind.STRING, check=_selector,
+        "replica.selector.class", None, OptionKind.STRING, check=checks.replica_selector,
         doc="Where consumers that name their rack (client.rack) are sent to read. "
-        f"{RACK_AWARE}: to an in-sync replica in that rack. Unset: always to the leader.",
+        f"{checks.RACK_AWARE}: to an in-sync replica in that rack. Unset: always to the leader.",
     )
     leader_replication_throttled_rate: int = option(
         "leader.replication.throttled.rate", LONG_MAX, OptionKind.LONG, check=at_least(0), scope=Scope.CLUSTER_WIDE,
@@ -463,17 +404,21 @@ class BrokerConfig(OptionSet):
         doc="Forget a transactional id that nobody has used for this long.",
     )
     authorizer_class_name: str = option(
-        "authorizer.class.name", "", OptionKind.STRING, check=_authorizer,
-        doc=f"{STANDARD_AUTHORIZER} limits clients by ACLs, which are kept in the metadata; empty: everybody may do "
+        "authorizer.class.name", "", OptionKind.STRING, check=checks.authorizer,
+        doc=f"{checks.STANDARD_AUTHORIZER} limits clients by ACLs, which are kept in the metadata; empty: all may do "
         "everything.",
     )
     super_users: str = option(
-        "super.users", "", OptionKind.STRING, check=_principals,
+        "super.users", "", OptionKind.STRING, check=checks.principals,
         doc="Users that may do everything, as User:NAME with semicolons between.",
     )
     allow_everyone_if_no_acl_found: bool = option(
         "allow.everyone.if.no.acl.found", False, OptionKind.BOOLEAN,
         doc="Open every resource that no ACL is about.",
+    )
+    audit_log: str | None = option(
+        "ottla.audit.log", None, OptionKind.STRING,
+        doc="ottla's own: the file for logins, refusals and changes; `ottla audit-log verify` checks it.",
     )
     # What would change who may do what is refused rather than ignored.
     config_providers: tuple[str, ...] = option(

@@ -11,7 +11,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ottla.config.broker import STANDARD_AUTHORIZER, BrokerConfig
+from ottla.config.broker import BrokerConfig
+from ottla.config.broker_checks import STANDARD_AUTHORIZER
 from ottla.config.group import GroupConfig
 from ottla.config.listeners import (
     listeners_at_odds,

@@ -11,6 +11,7 @@ from ottla.client.errors import ClientError
 from ottla.client.registry_client import RegistryRefusal, RegistryUnavailable
 from ottla.config.option import ConfigError
 from ottla.console import (
+    access,
     connectors,
     group_changes,
     groups,
@@ -70,7 +71,7 @@ PAGES: dict[str, ServedPage] = {
     "letters": ServedPage(letters.letters, letters.PARAMETERS),
     "transactions": ServedPage(transactions.transactions, transactions.PARAMETERS),
     "transaction": ServedPage(transactions.transaction, ("id",)),
-    "users": ServedPage(transactions.users),
+    "users": ServedPage(access.users, access.PARAMETERS),
 }
 CHANGES: dict[str, Changing] = {
     "topic-create": topic_changes.create,
@@ -88,6 +89,8 @@ CHANGES: dict[str, Changing] = {
     "redrive": letters.redrive,
     "transaction-terminate": transactions.terminate,
     "transaction-abort": transactions.abort,
+    "acl-grant": access.grant,
+    "acl-revoke": access.revoke,
 }
 NAVIGATION = (
     ("", "Overview"),
@@ -97,7 +100,7 @@ NAVIGATION = (
     ("connectors", "Connectors"),
     ("letters", "Dead letters"),
     ("transactions", "Transactions"),
-    ("users", "Users"),
+    ("users", "Users and ACLs"),
 )
 _MISSING = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -207,11 +210,15 @@ class ConsoleApp:
 
     async def _login_page(self, request: Request) -> Response:
         request.query(())
+        self._must_ask()
         return self._drawn(View("login.html", "Log in", {}), None, request)
 
-    async def _log_in(self, request: Request) -> Response:
+    def _must_ask(self) -> None:
         if not self.setting.login:
             raise HttpError(404, "nobody logs in to this console: it was started without --login")
+
+    async def _log_in(self, request: Request) -> Response:
+        self._must_ask()
         form = _form(request)
         name = await self.sessions.log_in(form.text("user"), form.given.get("password", ""))
         return _see("/", cookie(name, secure=self._secure))
@@ -251,7 +258,7 @@ class ConsoleApp:
 
 def guarded(app: ConsoleApp, hosts: Sequence[str] = ()) -> Handler:
     """The app behind the check of the name by which a browser calls it: other sites may neither read nor change."""
-    return Guarded(app, ("localhost", "127.0.0.1", "::1", *hosts))
+    return Guarded(app, ("localhost", "127.0.0.1", "::1", *(host.lower() for host in hosts)))
 
 
 def status_of(fault: Exception) -> int:
@@ -277,7 +284,7 @@ def _form(request: Request) -> PageQuery:
         given = parse_qs(request.body.decode(), keep_blank_values=True, errors="strict", max_num_fields=10_000)
     except ValueError as fault:
         raise HttpError(400, f"the form cannot be read: {fault}") from None
-    return PageQuery({name: values[-1] for name, values in given.items()})
+    return PageQuery.single(given)
 
 
 def _see(place: str, *headers: tuple[str, str]) -> Response:

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from ottla.cli.command import Command, registry_address
 from ottla.cli.connect import client_settings, read_properties
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option
 from ottla.client.security import MECHANISMS
 from ottla.console.desk import ConsoleSetting, links
@@ -39,9 +39,9 @@ def _start(given: Given) -> int:
         sys.stderr.write(f"ottla console: needs {', '.join(missing)}: pip install 'ottla[{extras}]'\n")
         return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
-    setting = _setting(given)
+    setting, tls = _setting(given), _tls(given)
     try:
-        asyncio.run(_serve(setting, given))
+        asyncio.run(_serve(setting, given, tls))
     except (OSError, ValueError) as fault:
         sys.stderr.write(f"ottla console: cannot start: {fault}\n")
         return 1
@@ -83,25 +83,40 @@ def _setting(given: Given) -> ConsoleSetting:
     )
 
 
-async def _serve(setting: ConsoleSetting, given: Given) -> None:
+def _tls(given: Given) -> dict[str, str] | None:
+    """The ssl.* options of a file: that of a broker or a worker will do."""
+    path = given.text("ssl-config")
+    if path is None:
+        return None
+    found = {name: text for name, text in read_properties(path).items() if name.startswith("ssl.")}
+    if not found:
+        raise BadInput(f"{path} has no option ssl.*: HTTPS needs ssl.keystore.location at the least")
+    return found
+
+
+async def _serve(setting: ConsoleSetting, given: Given, tls: dict[str, str] | None) -> None:
     from ottla.console.app import ConsoleApp, guarded
     from ottla.jobs.parent import parent_watched
+    from ottla.web.entry import https_context
     from ottla.web.server import listening, serving, url_of
 
     stop, host = asyncio.Event(), given.need("host")
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    context = None if tls is None else https_context(tls)
     try:
         bound = listening(host, given.count("port"))
     except OSError as fault:
         free = "; choose another with --port (0: a free one)" if fault.errno == errno.EADDRINUSE else ""
         raise OSError(f"{fault.strerror}{free}") from fault
-    app = ConsoleApp(setting)
+    app = ConsoleApp(setting, secure=context is not None)
+    url = url_of(host, bound, scheme="http" if context is None else "https")
+    parent = parent_watched(stop) if "with-parent" in given else nullcontext()
     with bound:
         handler = guarded(app, [*given.all("name"), host])
-        async with parent_watched(stop) if "with-parent" in given else nullcontext(), serving(handler, bound):
-            sys.stdout.write(f"ottla console ready: {url_of(host, bound)} on {setting.bootstrap}\n")
+        async with parent, serving(handler, bound, ssl_context=context):
+            sys.stdout.write(f"ottla console ready: {url} on {setting.bootstrap}\n")
             sys.stdout.flush()
             if host not in LOOPBACK and not setting.login:
                 sys.stderr.write("ottla console: warning: anybody who reaches it may use it; --login asks for users\n")
@@ -129,6 +144,7 @@ COMMAND = Command(
             "MECHANISM",
             choices=MECHANISMS,
         ),
+        Option("ssl-config", "Serve HTTPS by the ssl.* options in this file, a server.properties too.", "FILE"),
         Option("with-parent", "End when standard input does.", hidden=True),
     ],
     has_json=False,

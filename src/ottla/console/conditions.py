@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.client.produce.partitioners import PARTITIONERS
-from ottla.console.expression import Test, WrongExpression, expression
+from ottla.console.expression import Test, WrongExpression, expression, holds_whatever_case
 from ottla.console.values import ShownRecord, Viewer
 from ottla.console.view import PageQuery, wrong
 from ottla.records.batch import Batch
@@ -16,9 +16,6 @@ from ottla.records.reader import Record, read_records
 PARAMETERS = ("key", "text", "header", "where", "case", "partitioner")
 ANYWHERE = "any"
 PARTITIONER_CHOICES = ("murmur2", "consistent", ANYWHERE)
-
-_TURN_INTO_ASCII = ("\u212a".encode(), "\u0130".encode())
-"""The sign for Kelvin and the dotted I: in lower case they hold k and i."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class Matcher:
 
     def __init__(self, wanted: Wanted, viewer: Viewer, now_ms: int) -> None:
         self._viewer = viewer
-        self._needles = _needles(wanted) if viewer.sees_bytes else []
+        self._needles = _needles(wanted, now_ms) if viewer.sees_bytes else []
         self._tests = _tests(wanted, now_ms)
 
     @property
@@ -102,14 +99,15 @@ class Matcher:
         return [each for each in shown if all(test(each) for test in self._tests)]
 
 
-def _needles(wanted: Wanted) -> list[Callable[[bytes], bool]]:
+def _needles(wanted: Wanted, now_ms: int) -> list[Callable[[bytes], bool]]:
     """Tests of a whole batch that are true wherever a hit is: the bytes of a text stand in it as they are."""
     needles = [_holds(text.encode()) for text in (wanted.key, wanted.header.partition("=")[0]) if text]
     if wanted.text and wanted.exact_case:
         needles.append(_holds(wanted.text.encode()))
     elif wanted.text and wanted.text.isascii():
-        lower = wanted.text.lower().encode()
-        needles.append(lambda payload: lower in payload.lower() or any(sign in payload for sign in _TURN_INTO_ASCII))
+        needles.append(lambda payload: holds_whatever_case(payload, wanted.text))
+    if wanted.where and (needle := expression(wanted.where, now_ms).needle) is not None:
+        needles.append(needle)
     return needles
 
 
@@ -127,7 +125,7 @@ def _tests(wanted: Wanted, now_ms: int) -> list[Test]:
         name, equals, text = wanted.header.partition("=")
         tests.append(lambda record: any(key == name and (not equals or it == text) for key, it in record.headers))
     if wanted.where:
-        tests.append(expression(wanted.where, now_ms))
+        tests.append(expression(wanted.where, now_ms).test)
     return tests
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ottla.client.aio.admin import Admin
+from ottla.client.errors import ClientError, refused
 from ottla.client.model import ClientSettings, TopicView
 from ottla.client.registry_client import RegistryClient
 from ottla.client.security import Security
@@ -15,9 +17,10 @@ from ottla.console.links import LinkedServer
 from ottla.console.masks import Masks
 from ottla.console.values import Decode, Viewer
 from ottla.console.watch import ClusterWatch
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.web.exchange import HttpError
 
-_FRESH_S = 1.0
+_FRESH_S, _OLD_S = 5.0, 30.0
 _MOST_SEARCHES = 50
 
 
@@ -29,7 +32,6 @@ class ConsoleSetting:
     client: ClientSettings = field(default_factory=lambda: ClientSettings(client_id="ottla-console"))
     registry: RegistryClient | None = None
     connect: tuple[LinkedServer, ...] = ()
-    streams: tuple[LinkedServer, ...] = ()
     read_only: bool = False
     shows_records: bool = True
     masks: Masks = field(default_factory=Masks)
@@ -56,22 +58,53 @@ class Desk:
         self.searches: dict[str, object] = {}
         self.used_s = time.monotonic()
         self._topics: dict[str, TopicView] = {}
-        self._topics_s = 0.0
+        self._topics_s = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
         """Close the connections."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.wait({self._asking})
         await self.watch.close()
         await self.admin.close()
 
     async def topics(self) -> dict[str, TopicView]:
-        """All topics, at most a second old."""
-        if time.monotonic() - self._topics_s > _FRESH_S:
-            self._topics, self._topics_s = await self.admin.list_topics(), time.monotonic()
+        """All topics, as they were some seconds ago: with thousands of them a page does not wait for the answer.
+
+        They are asked for again after five seconds, beside the page; after half a minute the page waits.
+        """
+        age_s = time.monotonic() - self._topics_s
+        if age_s > _OLD_S:
+            await self._ask_topics()
+        elif age_s > _FRESH_S and self._asking is None:
+            self._asking = asyncio.create_task(self._ask_beside())
         return self._topics
+
+    async def _ask_topics(self) -> None:
+        self._topics, self._topics_s = await self.admin.list_topics(), time.monotonic()
+
+    async def _ask_beside(self) -> None:
+        try:
+            await self._ask_topics()
+        except (ApiError, ClientError):
+            self.changed()  # the next page asks itself, and shows the error
+        finally:
+            self._asking = None
+
+    async def topic(self, name: str) -> TopicView:
+        """One topic, which may have been made a moment ago; UNKNOWN_TOPIC_OR_PARTITION where there is none."""
+        known = (await self.topics()).get(name)
+        if known is None or any(part.leader < 0 for part in known.partitions.values()):
+            self.changed()
+        view = (await self.topics()).get(name)
+        if view is None or view.error:
+            raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+        return view
 
     def changed(self) -> None:
         """A change was made: what is known of topics is old."""
-        self._topics_s = 0.0
+        self._topics_s = float("-inf")
 
     def viewer(self, topic: str) -> Viewer:
         """Reads records of a topic; HttpError 403 where the console shows none."""

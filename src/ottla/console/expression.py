@@ -18,13 +18,14 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.config.option import nearest
 from ottla.console.values import ShownRecord
 from ottla.kernel.quantities import moment_ms
 
 Test = Callable[[ShownRecord], bool]
+Needle = Callable[[bytes], bool]
 FIELDS = ("key", "value", "header", "partition", "offset", "time", "size")
 _NUMBERS = ("partition", "offset", "time", "size")
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -32,12 +33,29 @@ _ORDER: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 _SIGNS = ("=", "!=", "~", "!~", *_ORDER)
 _DEEPEST = 50
+_PLAIN_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}")
+_OTHER_DIGITS = re.compile(rb"[0-9.][eE][+-]?[0-9]|\.[0-9]{12}")
+"""Numbers that may be equal to one of other digits."""
+_LEAST_NUMBER = 100
+"""Smaller numbers stand in nearly every batch."""
+TURN_INTO_ASCII = ("\u212a".encode(), "\u0130".encode())
+"""The sign for Kelvin and the dotted I: in lower case they hold k and i."""
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"""
     r"""|(?P<sign>==|!=|<=|>=|!~|&&|\|\||[=<>~!()])|(?P<step>\[\*\]|\[\d+\]|\[(?:"[^"]*"|'[^']*')\])"""
     r"""|(?P<name>\$|\.?[^\W\d][\w-]*))"""
 )
 _WORDS = {"&&": "and", "||": "or", "!": "not"}
+
+
+class Expression(NamedTuple):
+    """A test of records, and one of a batch's bytes that is true wherever a record of it passes; None: they do not say.
+
+    A text may stand in JSON with escapes, a number with other digits: records of such bytes are read.
+    """
+
+    test: Test
+    needle: Needle | None = None
 
 
 class WrongExpression(ValueError):
@@ -51,13 +69,13 @@ class _Token:
     at: int
 
 
-def expression(text: str, now_ms: int) -> Test:
-    """The test that an expression stands for."""
+def expression(text: str, now_ms: int) -> Expression:
+    """The tests that a text stands for."""
     parser = _Parser(text, list(_tokens(text)), now_ms)
-    test = parser.either(0)
+    found = parser.either(0)
     if parser.next is not None:
         raise parser.wrong(f"{parser.next.text!r} is one too many: write and, or")
-    return test
+    return found
 
 
 def _tokens(text: str) -> Iterator[_Token]:
@@ -86,32 +104,45 @@ class _Parser:
     def wrong(self, sentence: str) -> WrongExpression:
         return WrongExpression(f"{self._text!r}: {sentence}")
 
-    def either(self, depth: int) -> Test:
-        return self._joined("or", any, lambda: self._joined("and", all, lambda: self._factor(depth)))
+    def either(self, depth: int) -> Expression:
+        parts = self._joined("or", lambda: self._both(depth))
+        needles = [part.needle for part in parts]
+        if len(parts) == 1:
+            return parts[0]
+        known = [needle for needle in needles if needle is not None]
+        needle = (lambda payload: any(each(payload) for each in known)) if len(known) == len(needles) else None
+        return Expression(lambda record: any(part.test(record) for part in parts), needle)
 
-    def _joined(self, word: str, join: Callable[[Iterator[bool]], bool], part: Callable[[], Test]) -> Test:
-        tests = [part()]
+    def _both(self, depth: int) -> Expression:
+        parts = self._joined("and", lambda: self._factor(depth))
+        known = [part.needle for part in parts if part.needle is not None]
+        needle = (lambda payload: all(each(payload) for each in known)) if known else None
+        return Expression(lambda record: all(part.test(record) for part in parts), needle)
+
+    def _joined(self, word: str, part: Callable[[], Expression]) -> list[Expression]:
+        parts = [part()]
         while self._took(word):
-            tests.append(part())
-        return tests[0] if len(tests) == 1 else lambda record: join(test(record) for test in tests)
+            parts.append(part())
+        return parts
 
-    def _factor(self, depth: int) -> Test:
+    def _factor(self, depth: int) -> Expression:
         if depth > _DEEPEST:
             raise self.wrong("it is nested too deeply")
         if self._took("not"):
-            test = self._factor(depth + 1)
-            return lambda record: not test(record)
+            test = self._factor(depth + 1).test
+            return Expression(lambda record: not test(record))
         if self._took("("):
-            test = self.either(depth + 1)
+            found = self.either(depth + 1)
             if not self._took(")"):
                 raise self.wrong("a ) is missing")
-            return test
+            return found
         field, path = self._field()
         sign = self.next
         if sign is None or sign.kind != "sign" or sign.text not in _SIGNS:
-            return lambda record: any(found is not None for found in _found(record, field, path))
+            return Expression(lambda record: any(found is not None for found in _found(record, field, path)))
         self._at += 1
-        return _comparison(field, path, sign.text, self._literal(field))
+        literal = self._literal(field)
+        return Expression(_comparison(field, path, sign.text, literal), _needle(field, sign.text, literal))
 
     def _field(self) -> tuple[str, tuple[str | int | None, ...]]:
         token = self.next
@@ -178,6 +209,26 @@ def _comparison(field: str, path: tuple[str | int | None, ...], sign: str, liter
         return _comparable(found, literal) and _ORDER[sign](found, literal)
 
     return lambda record: any(holds(found) for found in _found(record, field, path))
+
+
+def _needle(field: str, sign: str, literal: Any) -> Needle | None:
+    """The bytes that a record holds for which a comparison is true."""
+    if field in _NUMBERS or sign not in ("=", "~"):
+        return None
+    if isinstance(literal, int) and not isinstance(literal, bool) and literal >= _LEAST_NUMBER and sign == "=":
+        digits = str(literal).encode()
+        return lambda payload: digits in payload or _OTHER_DIGITS.search(payload) is not None
+    if not isinstance(literal, str) or not _PLAIN_WORD.fullmatch(literal):
+        return None
+    if sign == "=":
+        word = literal.encode()
+        return lambda payload: word in payload or b"\\" in payload
+    return lambda payload: b"\\" in payload or holds_whatever_case(payload, literal)
+
+
+def holds_whatever_case(payload: bytes, text: str) -> bool:
+    """True if bytes may hold a text of ASCII in upper or lower case."""
+    return text.lower().encode() in payload.lower() or any(sign in payload for sign in TURN_INTO_ASCII)
 
 
 def _same(found: Any, literal: Any) -> bool:

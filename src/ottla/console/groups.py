@@ -51,10 +51,18 @@ async def group(desk: Desk, query: PageQuery) -> View:
     committed = await desk.admin.committed_offsets(name)
     owners = {place: member["id"] for member in found["members"] for place in member["places"]}
     places = sorted({*committed, *owners})
-    ends = await desk.admin.list_offsets(dict.fromkeys(places, LATEST))
+    views = await desk.topics()
+    led = [
+        place
+        for place in places
+        if place.topic in views
+        and place.partition in views[place.topic].partitions
+        and views[place.topic].partitions[place.partition].leader >= 0
+    ]
+    ends = await desk.admin.list_offsets(dict.fromkeys(led, LATEST))
     rows = []
     for place in places:
-        end, at = ends[place], committed.get(place)
+        end, at = ends.get(place), committed.get(place)
         end_offset = end.offset if isinstance(end, OffsetAtTime) else None
         lag = None if at is None or end_offset is None or at.offset < 0 else max(0, end_offset - at.offset)
         rows.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,8 +16,7 @@ from ottla.console.desk import Desk
 from ottla.console.scan import newest_or_oldest
 from ottla.console.search import PLACES, Search, as_row, search_of, spans_of
 from ottla.console.values import ShownRecord
-from ottla.console.view import PageQuery, View, wrong
-from ottla.kernel.errors import ErrorCode
+from ottla.console.view import PageQuery, Values, View, wrong
 from ottla.web.exchange import HttpError, Response
 
 PARAMETERS = ("topic", "from", "offset", "since", "partition", "count", "committed", *conditions.PARAMETERS)
@@ -49,10 +49,11 @@ async def messages(desk: Desk, query: PageQuery) -> View:
         values["live"] = "live/tail?" + urlencode({name: text for name, text in query.given.items() if name != "from"})
         return View("messages.html", topic, values)
     only = wish.partition(len(partitions)) if len(chosen) > 1 else None
-    spans = await spans_of(desk, topic, place, query, chosen if only is None else [only])
+    spans, faults = await spans_of(desk, topic, place, query, chosen if only is None else [only])
     newest = place == "newest"
     if wish.is_search:
         scan = search_of(desk, topic, wish, spans, newest=newest, committed=query.flag("committed"))
+        scan.progress.faults += faults
         values["search"] = desk.keep(Search(scan, only))
         values["only_partition"] = only
     else:
@@ -63,17 +64,14 @@ async def messages(desk: Desk, query: PageQuery) -> View:
         found = await newest_or_oldest(scans, count)
         values["records"] = [as_row(each) for each in found]
         values["kept"] = sum(scan.progress.total for scan in scans)
-        values["faults"] = [fault for scan in scans for fault in scan.progress.faults]
+        values["faults"] = faults + [fault for scan in scans for fault in scan.progress.faults]
         values["next"] = _next(query, found, chosen, newest=newest)
     return View("messages.html", topic, values)
 
 
 async def partitions_of(desk: Desk, topic: str) -> list[int]:
     """The partitions of a topic; UNKNOWN_TOPIC_OR_PARTITION where there is none of that name."""
-    view = (await desk.topics()).get(topic)
-    if view is None or view.error:
-        raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r}")
-    return sorted(view.partitions)
+    return sorted((await desk.topic(topic)).partitions)
 
 
 def chosen_of(query: PageQuery, partitions: list[int]) -> list[int]:
@@ -98,7 +96,9 @@ def _next(query: PageQuery, found: list[ShownRecord], chosen: list[int], *, newe
 
 def command(desk: Desk, topic: str, query: PageQuery, place: str) -> str:
     """The command that prints the same records."""
-    start = {"newest": f"-{query.text('count', '50')}", "oldest": "beginning", "live": "end"}.get(place)
+    is_search = any(query.given.get(name) for name in ("key", "text", "header", "where"))
+    newest = "beginning" if is_search else f"-{query.text('count', '50')}"
+    start = {"newest": newest, "oldest": "beginning", "live": "end"}.get(place)
     if start is None:
         start = query.text("offset", "0") if place == "offset" else query.text("since", "-1h")
     words = ["ottla", "consume", "-b", desk.setting.bootstrap, topic, "--from", start]
@@ -137,27 +137,38 @@ async def _raw(desk: Desk, topic: str, partition: int, offset: int) -> tuple[byt
 
 
 async def export(desk: Desk, query: PageQuery) -> Response:
-    """Records as JSON, a line each: all hits of a search, or all records from a place on, at most `count`."""
+    """The records of a page as JSON, a line each, or all hits of a search; then the places that were not looked at."""
     topic = query.need("topic")
     place = query.choice("from", PLACES, "newest")
     wish = wanted(query, int(time.time() * 1000))
     partitions = await partitions_of(desk, topic)
     chosen = chosen_of(query, partitions)
     only = wish.partition(len(partitions)) if len(chosen) > 1 else None
-    spans = await spans_of(desk, topic, place, query, chosen if only is None else [only])
-    scan = search_of(desk, topic, wish, spans, newest=place == "newest", committed=query.flag("committed"))
-    most = query.count("count", 10_000, least=1, most=1_000_000)
+    spans, faults = await spans_of(desk, topic, place, query, chosen if only is None else [only])
+    options: dict[str, bool] = {"newest": place == "newest", "committed": query.flag("committed")}
+    if wish.is_search:
+        scans = [search_of(desk, topic, wish, spans, **options)]
+        found = scans[0].steps()
+    else:
+        scans = [search_of(desk, topic, wish, [span], **options) for span in spans]
+        found = _one_piece(await newest_or_oldest(scans, query.count("count", 50, least=1, most=_MOST_PAGE)))
 
-    async def lines() -> Any:
-        left = most
-        async for hits in scan.steps():
-            for each in hits[:left]:
-                yield (json.dumps(_line(each), ensure_ascii=False) + "\n").encode()
-            left -= len(hits)
-            if left <= 0:
-                return
+    async def lines() -> AsyncGenerator[bytes, None]:
+        async for hits in found:
+            if hits:
+                yield b"".join(_as_line(_line(each)) for each in hits)
+        for fault in [*faults, *(fault for scan in scans for fault in scan.progress.faults)]:
+            yield _as_line({"not_looked_at": fault})
 
     return download(lines(), f"{topic}.jsonl", "application/x-ndjson")
+
+
+async def _one_piece(records: list[ShownRecord]) -> AsyncIterator[list[ShownRecord]]:
+    yield records
+
+
+def _as_line(value: Values) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, default=str) + "\n").encode()
 
 
 def _line(record: ShownRecord) -> dict[str, Any]:

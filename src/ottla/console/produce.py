@@ -48,14 +48,16 @@ async def produce(desk: Desk, query: PageQuery) -> AskedChange:
             placed = await future
         return f"The record is in {topic}-{placed.partition} at offset {placed.offset:,}."
 
-    words = ["ottla", "produce", topic, *(["--tombstone"] if tombstone else ["--values", text])]
+    words = ["ottla", "produce", topic]
+    words += [] if schema else ["--tombstone"] if tombstone else ["--values", text]
     words += ["-k", key] if key else []
     words += [word for name, content in headers for word in ("-H", f"{name}={content}")]
     words += ["-p", str(partition)] if partition is not None else []
     words += ["--input", "jsonl", "--schema", schema] if schema else []
+    line = f"echo {shlex.quote(json.dumps(json.loads(text), ensure_ascii=False))} | " if schema else ""
     size = "no value (a tombstone)" if value is None else f"a value of {len(value):,} bytes"
     lines = [f"Key: {'none' if key is None else key}; {size}; {len(headers)} headers."]
-    command = shlex.join([*words, "-b", desk.setting.bootstrap])
+    command = line + shlex.join([*words, "-b", desk.setting.bootstrap])
     back = url("messages", topic=topic)
     return AskedChange(f"Write a record to {topic}", command, carry_out, back, lines)
 

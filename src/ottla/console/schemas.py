@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import shlex
 from typing import Any
 from urllib.parse import quote
 
@@ -103,7 +104,7 @@ async def register(desk: Desk, form: PageQuery) -> AskedChange:
         answer = await asyncio.to_thread(registry.ask, "POST", path, body)
         return f"The schema is registered in {subject} with the id {answer['id']}."
 
-    command = f"ottla schema register {subject} FILE --registry {registry.urls[0]}"
+    command = f"ottla schema register {shlex.quote(subject)} FILE --type {kind} --registry {registry.urls[0]}"
     lines = ["The registry says that it is compatible."]
     return AskedChange(f"Register in {subject}", command, carry_out, url("schema", subject=subject), lines)
 

@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.aio.consumer import Consumer
-from ottla.client.model import EARLIEST, LATEST, IsolationLevel
+from ottla.client.errors import ClientError
+from ottla.client.model import EARLIEST, LATEST, ConsumedRecord, IsolationLevel
+from ottla.client.registry_client import RegistryRefusal, RegistryUnavailable
 from ottla.console.conditions import Matcher, Wanted
 from ottla.console.desk import Desk
 from ottla.console.scan import OffsetSpan, Progress, TopicScan
 from ottla.console.values import ShownRecord
 from ottla.console.view import PageQuery, wrong
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.quantities import moment_ms, moment_text
+from ottla.records.faults import CorruptRecords
 from ottla.records.reader import Record
 from ottla.web.events import event
 
@@ -26,6 +30,7 @@ AT_ONCE = 4
 """Searches that read at the same time."""
 _TELL_S = 0.5
 _MOST_A_SECOND = 200
+FAULTS = (ApiError, ClientError, CorruptRecords, RegistryUnavailable, RegistryRefusal)
 PLACES = ("newest", "oldest", "offset", "time")
 
 
@@ -46,9 +51,13 @@ class SearchTurns:
         self.places = asyncio.Semaphore(AT_ONCE)
 
 
-async def spans_of(desk: Desk, topic: str, place: str, query: PageQuery, partitions: Sequence[int]) -> list[OffsetSpan]:
-    """The offsets of each partition to look at: from a place on, or for the newest all that there are."""
-    places = [TopicPartition(topic, index) for index in partitions]
+async def spans_of(
+    desk: Desk, topic: str, place: str, query: PageQuery, partitions: Sequence[int]
+) -> tuple[list[OffsetSpan], list[str]]:
+    """The offsets of each partition to look at, from a place on or all; and the partitions that cannot be."""
+    view = await desk.topic(topic)
+    places = [TopicPartition(topic, index) for index in partitions if view.partitions[index].leader >= 0]
+    faults = [f"{topic}-{index}: it has no leader" for index in partitions if view.partitions[index].leader < 0]
     cluster = desk.admin.cluster
     first, last = await asyncio.gather(cluster.list_offsets(places, EARLIEST), cluster.list_offsets(places, LATEST))
     starts = {each: first[each].offset for each in places}
@@ -64,7 +73,9 @@ async def spans_of(desk: Desk, topic: str, place: str, query: PageQuery, partiti
             raise wrong(f"since: {fault}") from None
         found = await cluster.list_offsets(places, since_ms)
         starts = {each: found[each].offset if found[each].offset >= 0 else ends[each] for each in places}
-    return [OffsetSpan(each.partition, starts[each], ends[each]) for each in places if starts[each] < ends[each]]
+    return [
+        OffsetSpan(each.partition, starts[each], ends[each]) for each in places if starts[each] < ends[each]
+    ], faults
 
 
 def search_of(
@@ -87,6 +98,8 @@ async def events_of(desk: Desk, search: Search, turns: SearchTurns) -> AsyncGene
         async with turns.places:
             async for told in _told(desk, search):
                 yield told
+    except FAULTS as fault:
+        yield event({"message": str(fault)}, name="refused")
     finally:
         search.runs = False
 
@@ -140,32 +153,53 @@ def as_row(record: ShownRecord) -> dict[str, Any]:
 
 async def tail(desk: Desk, topic: str, wish: Wanted, partitions: Sequence[int]) -> AsyncGenerator[bytes, None]:
     """Records from now on, at most some a second; the others are counted."""
-    viewer = desk.viewer(topic)
-    matcher = Matcher(wish, viewer, int(time.time() * 1000))
+    matcher = Matcher(wish, desk.viewer(topic), int(time.time() * 1000))
     places = [TopicPartition(topic, index) for index in partitions]
+    pace = _Pace()
     consumer = Consumer(desk.setting.bootstrap, settings=desk.client, isolation_level=IsolationLevel.READ_COMMITTED)
-    async with consumer:
-        ends = await consumer.cluster.list_offsets(places, LATEST)
-        consumer.assign(places)
-        for place, end in ends.items():
-            consumer.seek(place, end.offset)
-        yield event({"sentence": "waiting for records"}, name="progress")
-        second, shown, seen, left_out = 0, 0, 0, 0
-        while True:
-            records = await consumer.poll(1_000, 1_000)
-            desk.used_s = time.monotonic()
-            if int(time.monotonic()) != second:
-                second, shown = int(time.monotonic()), 0
-            hits = []
-            for each in records:
-                one = Record(each.offset, each.timestamp, each.key, each.value, each.headers)
-                hits += matcher.hits(each.partition, [one])
-            seen += len(hits)
-            room = _MOST_A_SECOND - shown
-            left_out += max(0, len(hits) - room)
-            shown += min(len(hits), room)
-            if hits[:room]:
-                yield event({"records": [as_row(each) for each in hits[:room]]}, name="rows")
-            if records:
-                more = f", {left_out:,} of them not shown: at most {_MOST_A_SECOND} a second are" if left_out else ""
-                yield event({"sentence": f"{seen:,} records came{more}"}, name="progress")
+    try:
+        async with consumer:
+            ends = await consumer.cluster.list_offsets(places, LATEST)
+            consumer.assign(places)
+            for place, end in ends.items():
+                consumer.seek(place, end.offset)
+            yield event({"sentence": "waiting for records"}, name="progress")
+            while True:
+                records = await consumer.poll(1_000, 1_000)
+                desk.used_s = time.monotonic()
+                hits = await asyncio.to_thread(_hits, matcher, records) if matcher.may_wait else _hits(matcher, records)
+                if rows := pace.taken(hits):
+                    yield event({"records": [as_row(each) for each in rows]}, name="rows")
+                if records:
+                    yield event({"sentence": pace.sentence}, name="progress")
+    except FAULTS as fault:
+        yield event({"message": str(fault)}, name="refused")
+
+
+def _hits(matcher: Matcher, records: Sequence[ConsumedRecord]) -> list[ShownRecord]:
+    found: list[ShownRecord] = []
+    for each in records:
+        one = Record(each.offset, each.timestamp, each.key, each.value, each.headers)
+        found += matcher.hits(each.partition, [one])
+    return found
+
+
+class _Pace:
+    """Lets a number of rows through in each second."""
+
+    def __init__(self) -> None:
+        self._second = self._shown = self._seen = self._left_out = 0
+
+    def taken(self, hits: list[ShownRecord]) -> list[ShownRecord]:
+        if int(time.monotonic()) != self._second:
+            self._second, self._shown = int(time.monotonic()), 0
+        room = _MOST_A_SECOND - self._shown
+        self._seen += len(hits)
+        self._left_out += max(0, len(hits) - room)
+        self._shown += min(len(hits), room)
+        return hits[:room]
+
+    @property
+    def sentence(self) -> str:
+        more = f", {self._left_out:,} of them not shown: at most {_MOST_A_SECOND} a second are"
+        return f"{self._seen:,} records came{more if self._left_out else ''}"

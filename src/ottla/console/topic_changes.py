@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 from ottla.client.admin.admin import ConfigOperation, NewTopic, Resource, ResourceType
 from ottla.client.model import EARLIEST, LATEST
 from ottla.console.change import AskedChange, assignments, command, raise_faults
@@ -36,7 +39,7 @@ async def create(desk: Desk, form: PageQuery) -> AskedChange:
 
 
 async def delete(desk: Desk, form: PageQuery) -> AskedChange:
-    """A topic less, with all its records. Its name is typed to confirm."""
+    """A topic less, with all its records."""
     name = form.need("topic")
     count = len(await partitions_of(desk, name))
     internal = (await desk.topics())[name].is_internal
@@ -111,7 +114,9 @@ async def delete_records(desk: Desk, form: PageQuery) -> AskedChange:
         (place.partition, first[place].offset, at, max(0, at - first[place].offset)) for place, at in before.items()
     ]
     settled = {f"before-{place.partition}": str(at) for place, at in before.items()}
-    words = f"kafka-delete-records --bootstrap-server {desk.setting.bootstrap} --offset-json-file FILE"
+    asked = [{"topic": name, "partition": place.partition, "offset": at} for place, at in before.items()]
+    document = shlex.quote(json.dumps({"partitions": asked, "version": 1}))
+    words = f"kafka-delete-records --bootstrap-server {desk.setting.bootstrap} --offset-json-file <(echo {document})"
     return AskedChange(
         f"Delete the records of {name}",
         f"ottla {words}",

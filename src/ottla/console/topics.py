@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.client.admin.admin import ConfigSource, Resource, ResourceType
-from ottla.client.errors import UnsupportedVersion, refused
+from ottla.client.errors import UnsupportedVersion
 from ottla.client.model import EARLIEST, LATEST, OffsetAtTime, TopicView
 from ottla.console import lists
 from ottla.console.desk import Desk
 from ottla.console.lists import listing
 from ottla.console.sparkline import shown, size_shown, sparkline
 from ottla.console.view import PageQuery, View
-from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.quantities import moment_text
 
@@ -58,7 +58,12 @@ async def topics(desk: Desk, query: PageQuery) -> View:
 async def _counts(desk: Desk, names: list[str]) -> dict[str, int]:
     """The offsets between the first and the end of topics; a topic that cannot be asked is left out."""
     known = await desk.topics()
-    places = [TopicPartition(name, index) for name in names for index in known[name].partitions]
+    places = [
+        TopicPartition(name, index)
+        for name in names
+        if all(part.leader >= 0 for part in known[name].partitions.values())
+        for index in known[name].partitions
+    ]
     first, last = await asyncio.gather(
         desk.admin.list_offsets(dict.fromkeys(places, EARLIEST)), desk.admin.list_offsets(dict.fromkeys(places, LATEST))
     )
@@ -77,9 +82,7 @@ async def topic(desk: Desk, query: PageQuery) -> View:
     """One topic."""
     desk.watch.wanted()
     name = query.need("name")
-    view = (await desk.topics()).get(name)
-    if view is None or view.error:
-        raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r}")
+    view = await desk.topic(name)
     partitions, configs, groups, producers = await asyncio.gather(
         _partitions(desk, view), _configs(desk, name), _groups(desk, view), _producers(desk, view)
     )
@@ -100,9 +103,10 @@ async def topic(desk: Desk, query: PageQuery) -> View:
 
 async def _partitions(desk: Desk, view: TopicView) -> list[dict[str, Any]]:
     places = [TopicPartition(view.name, index) for index in sorted(view.partitions)]
+    led = [place for place in places if view.partitions[place.partition].leader >= 0]
     first, last, logs = await asyncio.gather(
-        desk.admin.list_offsets(dict.fromkeys(places, EARLIEST)),
-        desk.admin.list_offsets(dict.fromkeys(places, LATEST)),
+        desk.admin.list_offsets(dict.fromkeys(led, EARLIEST)),
+        desk.admin.list_offsets(dict.fromkeys(led, LATEST)),
         desk.admin.describe_log_dirs(None, places),
     )
     sizes: dict[tuple[int, int], int] = {}
@@ -113,7 +117,8 @@ async def _partitions(desk: Desk, view: TopicView) -> list[dict[str, Any]]:
                     sizes[broker, part.partition_index] = part.partition_size
     rows = []
     for place in places:
-        part, begin, end = view.partitions[place.partition], first[place], last[place]
+        part, begin, end = view.partitions[place.partition], first.get(place), last.get(place)
+        why = "no leader" if part.leader < 0 else str(begin if isinstance(begin, Exception) else end)
         known = isinstance(begin, OffsetAtTime) and isinstance(end, OffsetAtTime)
         rows.append(
             {
@@ -124,7 +129,7 @@ async def _partitions(desk: Desk, view: TopicView) -> list[dict[str, Any]]:
                 "lacking": sorted(set(part.replicas) - set(part.isr)),
                 "first": begin.offset if isinstance(begin, OffsetAtTime) and known else None,
                 "end": end.offset if isinstance(end, OffsetAtTime) and known else None,
-                "fault": "" if known else str(begin if isinstance(begin, Exception) else end),
+                "fault": "" if known else why,
                 "size": size_shown(sizes.get((part.leader, place.partition))),
             }
         )
@@ -160,7 +165,8 @@ def source_name(source: int) -> str:
 async def _groups(desk: Desk, view: TopicView) -> list[dict[str, Any]]:
     """The groups with offsets in the topic."""
     places = [TopicPartition(view.name, index) for index in view.partitions]
-    ends = await desk.admin.list_offsets(dict.fromkeys(places, LATEST))
+    led = [place for place in places if view.partitions[place.partition].leader >= 0]
+    ends = await desk.admin.list_offsets(dict.fromkeys(led, LATEST))
     known: Mapping[TopicPartition, int] = {
         place: end.offset for place, end in ends.items() if isinstance(end, OffsetAtTime)
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.client.errors import UnsupportedVersion
 from ottla.client.model import ProducerIdentity
 from ottla.console import lists
 from ottla.console.change import AskedChange, command
@@ -111,13 +110,3 @@ async def abort(desk: Desk, form: PageQuery) -> AskedChange:
     back = url("transactions", hanging="yes")
     lines = ["Readers of committed records go on; the records of the transaction are not delivered to them."]
     return AskedChange(f"Abort in {place}", command(desk, *words), carry_out, back, lines, is_loss=True)
-
-
-async def users(desk: Desk, query: PageQuery) -> View:
-    """The users with passwords, and the mechanisms by which they log in."""
-    try:
-        found = await desk.admin.describe_users()
-    except (ApiError, UnsupportedVersion) as fault:
-        return View("users.html", "Users", {"users": [], "fault": str(fault)})
-    rows = [{"name": each.name, "mechanisms": ", ".join(sorted(each.mechanisms))} for each in found]
-    return View("users.html", "Users", {"users": rows, "fault": ""})

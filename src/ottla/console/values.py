@@ -16,6 +16,7 @@ from ottla.records.reader import Record
 MOST_SHOWN = 64 << 10
 """Characters of a value on a page; the rest is a download."""
 _MOST_BYTES = 256
+_JSON_STARTS = '{["-0123456789tfnNI \t\r\n'
 _KEY_HEADER, _VALUE_HEADER = "__key_schema_id", "__value_schema_id"
 _NOTHING: Any = object()
 Decode = Callable[[Sequence[bytes | None], Sequence[bytes | None]], list[Any]]
@@ -153,10 +154,12 @@ def shown(content: bytes | None, decoded: Any = _NOTHING) -> ShownPart:
         text = content.decode()
     except UnicodeDecodeError:
         return ShownPart("bytes", _plain(content), size, _number(content), None, content)
-    try:
-        return ShownPart("json", text, size, "", json.loads(text))
-    except (ValueError, RecursionError):
-        return ShownPart("text", text, size, _number(content) if "\0" in text else "")
+    if text[:1] in _JSON_STARTS:  # a refusal by the parser costs three times as much
+        try:
+            return ShownPart("json", text, size, "", json.loads(text))
+        except (ValueError, RecursionError):
+            pass
+    return ShownPart("text", text, size, _number(content) if "\0" in text else "")
 
 
 def _plain(content: bytes) -> str:

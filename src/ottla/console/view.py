@@ -34,8 +34,16 @@ class PageQuery:
 
     @classmethod
     def of(cls, request: Request, known: Collection[str]) -> PageQuery:
-        """The parameters in a URL; one that is not known is refused by name."""
-        return cls({name: values[-1] for name, values in request.query(known).items()})
+        """The parameters in a URL; one that is not known, or given twice, is refused by name."""
+        return cls.single(request.query(known))
+
+    @classmethod
+    def single(cls, given: Mapping[str, list[str]]) -> PageQuery:
+        """Parameters that were read as lists."""
+        for name, values in given.items():
+            if len(values) > 1:
+                raise wrong(f"{name} is given {len(values)} times")
+        return cls({name: values[0] for name, values in given.items()})
 
     def text(self, name: str, default: str = "") -> str:
         """A text without blanks at its ends; the default where it is empty."""

@@ -14,7 +14,13 @@ WILDCARD = "*"
 EVERYBODY = "User:*"
 
 
-class Operation(IntEnum):
+class _Number(IntEnum):
+    """Hashed as a number, in C: rights are looked up by these with every request."""
+
+    __hash__ = int.__hash__
+
+
+class Operation(_Number):
     """Operations on a resource."""
 
     ALL = 2
@@ -33,7 +39,7 @@ class Operation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class ResourceKind(IntEnum):
+class ResourceKind(_Number):
     """Types of resources."""
 
     TOPIC = 2
@@ -52,7 +58,7 @@ OPERATIONS_OF: dict[ResourceKind, tuple[Operation, ...]] = {
 """The operations that answers name as allowed (KIP-430)."""
 
 
-class PatternType(IntEnum):
+class PatternType(_Number):
     """Ways to compare the name of an ACL. MATCH stands in filters only: every pattern that fits the name."""
 
     MATCH = 2
@@ -60,7 +66,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class Permission(IntEnum):
+class Permission(_Number):
     DENY = 2
     ALLOW = 3
 

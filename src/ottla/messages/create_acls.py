@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.kernel.errors import ErrorCode
 from ottla.schema.message import field, message, struct
 from ottla.schema.types import Array, Int8, Int16, Int32, String
 
@@ -35,5 +36,5 @@ class CreateAclsResponse:
 
 
 def refusal(request: CreateAclsRequest, error: int, version: int) -> CreateAclsResponse | None:
-    results = [AclCreationResult(error_code=error, error_message=None) for _ in request.creations]
+    results = [AclCreationResult(error_code=error, error_message=ErrorCode(error).message) for _ in request.creations]
     return CreateAclsResponse(results=results) if results else None

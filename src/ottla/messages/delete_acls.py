@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.kernel.errors import ErrorCode
 from ottla.schema.message import field, message, struct
 from ottla.schema.types import Array, Int8, Int16, Int32, String
 
@@ -49,5 +50,7 @@ class DeleteAclsResponse:
 
 
 def refusal(request: DeleteAclsRequest, error: int, version: int) -> DeleteAclsResponse | None:
-    results = [DeleteAclsFilterResult(error_code=error, error_message=None) for _ in request.filters]
+    results = [
+        DeleteAclsFilterResult(error_code=error, error_message=ErrorCode(error).message) for _ in request.filters
+    ]
     return DeleteAclsResponse(filter_results=results) if results else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.kernel.errors import ErrorCode
 from ottla.schema.message import field, message, struct
 from ottla.schema.types import Array, Int8, Int16, Int32, String
 
@@ -42,4 +43,4 @@ class DescribeAclsResponse:
 
 
 def refusal(request: DescribeAclsRequest, error: int, version: int) -> DescribeAclsResponse:
-    return DescribeAclsResponse(error_code=error, error_message=None)
+    return DescribeAclsResponse(error_code=error, error_message=ErrorCode(error).message)

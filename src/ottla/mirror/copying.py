@@ -63,7 +63,7 @@ class _Fetcher(Fetcher):
 
 
 class LaneCopying:
-    """The lanes between two clusters, copied until `run` is cancelled or `ending` is set."""
+    """The lanes between two clusters, copied while `run` is under way."""
 
     def __init__(
         self,
@@ -189,6 +189,11 @@ class LaneCopying:
             return None
         return max(0, reading.last_stable_offset - self.lanes[partition].place.upstream)
 
+    def log_start(self, partition: TopicPartition) -> int:
+        """The first offset of the source when it was last heard of; -1 where it is not known."""
+        reading = self._fetcher.readings.get(partition)
+        return -1 if reading is None else reading.log_start_offset
+
     # To the target.
 
     async def _send(self) -> None:
@@ -199,16 +204,20 @@ class LaneCopying:
             except TimeoutError:
                 pass
             self._wake.clear()
-            ready = [lane for lane in self.lanes.values() if lane.recovers and lane.stopped is None]
-            await self._recover([lane for lane in ready if not lane.in_flight])
+            await self._recover([lane for lane in self.lanes.values() if self._may_recover(lane)])
             await self._find_leaders(self._target, {lane.target: lane for lane in self.lanes.values()})
             self._send_ready()
+
+    def _may_recover(self, lane: Lane) -> bool:
+        """True for a lane that waits for it, unless `begin` or `on_lost` is at work on it."""
+        others = lane.source not in self._fetcher.readings or lane.source in self._adrift
+        return lane.recovers and lane.stopped is None and not lane.in_flight and not others
 
     def _send_ready(self) -> None:
         by_leader: dict[Broker, list[Lane]] = {}
         for lane in self.lanes.values():
             leader = self._target.plan.metadata.leader(*lane.target)
-            if leader is None or lane.stopped is not None or lane.source in self._adrift:
+            if leader is None or lane.recovers or lane.stopped is not None or lane.source in self._adrift:
                 continue
             if self._is_at_target(lane):
                 by_leader.setdefault(leader, []).append(lane)
@@ -288,7 +297,10 @@ class LaneCopying:
                         fault)  # fmt: skip
             lane.recover()
         elif not may_retry(fault):
-            self.stop(lane.source, fault.message if isinstance(fault, ApiError) else str(fault))
+            reason = fault.message if isinstance(fault, ApiError) else str(fault)
+            too_large = isinstance(fault, ApiError) and fault.code is ErrorCode.MESSAGE_TOO_LARGE
+            remedy = f". Raise max.message.bytes of {lane.target.topic} at the target, and start the mirror again"
+            self.stop(lane.source, reason + remedy if too_large else reason)
 
     # Restarts.
 

@@ -22,7 +22,7 @@ from ottla.kernel.ids import TopicPartition
 from ottla.mirror.connect_offsets import ConnectOffsets
 from ottla.mirror.copying import LaneCopying
 from ottla.mirror.formats import Heartbeat, OffsetSync
-from ottla.mirror.groups import OWN_GROUPS, Groups
+from ottla.mirror.groups import OWN_GROUPS, Groups, Round
 from ottla.mirror.lane import Lane, LaneState, LaneStopped
 from ottla.mirror.measures import Measures
 from ottla.mirror.notes import MirrorNotes
@@ -31,7 +31,7 @@ from ottla.mirror.options import FlowSettings
 from ottla.mirror.policy import HEARTBEATS
 from ottla.mirror.putting import put
 from ottla.mirror.starting import Present, producer_id, settled
-from ottla.mirror.topics import MirroredTopics
+from ottla.mirror.topics import MirroredTopics, factor_of, make_internal
 
 _TICK_S: Final = 1.0
 """The time between two notes of how far the copies are."""
@@ -42,9 +42,15 @@ log = logging.getLogger("ottla.mirror")
 class Flow:
     """The work of one flow. `run` is one attempt."""
 
-    def __init__(self, settings: FlowSettings, measures: Measures, one_by_one: asyncio.Lock) -> None:
-        """`one_by_one` is held while topics are chosen: two flows that face each other look one after the other."""
+    def __init__(
+        self, settings: FlowSettings, measures: Measures, one_by_one: asyncio.Lock, *, with_groups: bool = True
+    ) -> None:
+        """`one_by_one` is held while topics are chosen: two flows that face each other look one after the other.
+
+        `with_groups`: whether this process translates the groups, too.
+        """
         self.settings, self.measures = settings, measures
+        self.with_groups = with_groups
         self._one_by_one = one_by_one
 
     async def run(self, run: AsyncJobRun) -> None:
@@ -104,12 +110,10 @@ class _Attempt:
         self.taken_over = await self.connect_offsets.read()
         options, topics = self.options, self.topics
         if options["emit.offset-syncs.enabled"]:
-            factor = await topics.factor("offset-syncs.topic.replication.factor")
-            await topics.ensure(self._syncs, self._syncs_topic, factor=factor, compact=True)
-        if options["emit.checkpoints.enabled"]:
-            factor = await topics.factor("checkpoints.topic.replication.factor")
-            name = self.settings.policy.checkpoints_topic(self.settings.source.alias)
-            await topics.ensure(self.target, name, factor=factor, compact=True)
+            factor = await factor_of(self.settings, self._syncs, "offset-syncs.topic.replication.factor")
+            await make_internal(self._syncs, self._syncs_topic, factor)
+        if self.flow.with_groups:
+            await topics.ensure_checkpoints()
         await self.refresh()
         self.flow.measures.began(self.settings, self.copying, self.groups)
 
@@ -117,12 +121,11 @@ class _Attempt:
         """Everything side by side, until cancelled or the first error."""
         options = self.options
         groups = self.groups
-        rounds: list[tuple[bool, float, Callable[[], Awaitable[None]]]] = [
+        rounds: list[Round] = [
             (True, _TICK_S, self.tick),
             (options["refresh.topics.enabled"], options["refresh.topics.interval.seconds"], self.refresh),
             (options["sync.topic.configs.enabled"], options["sync.topic.configs.interval.seconds"], self.sync_configs),
-            (options["emit.checkpoints.enabled"], options["emit.checkpoints.interval.seconds"], groups.emit),
-            (options["sync.group.offsets.enabled"], options["sync.group.offsets.interval.seconds"], groups.sync),
+            *(groups.rounds() if self.flow.with_groups else ()),
         ]
         try:
             async with asyncio.TaskGroup() as together:
@@ -165,6 +168,7 @@ class _Attempt:
         """Keep places, and tell of offsets and of lag."""
         changed: dict[TopicPartition, LaneState] = {}
         for partition, lane in self.copying.lanes.items():
+            lane.place.map.forget_below(self.copying.log_start(partition))
             state = (lane.place.upstream, lane.place.downstream, lane.place.copied)
             if self._kept.get(partition) != state:
                 changed[partition] = lane.place
@@ -289,7 +293,7 @@ class _Attempt:
         lane.place = place
 
 
-class Beats:
+class Heartbeats:
     """Writes the heartbeats of one pair of clusters."""
 
     def __init__(self, settings: FlowSettings) -> None:
@@ -299,11 +303,8 @@ class Beats:
         """Beat until `run.ending` is set."""
         settings = self._settings
         async with Cluster(settings.target.bootstrap, settings=settings.target.client) as target:
-            brokers = len(await target.brokers())
-            factor = settings.options["heartbeats.topic.replication.factor"] or min(3, brokers)
-            await MirroredTopics(settings, target, target, MirrorNotes(target, "")).ensure(
-                target, HEARTBEATS, factor=factor, compact=True
-            )
+            factor = await factor_of(settings, target, "heartbeats.topic.replication.factor")
+            await make_internal(target, HEARTBEATS, factor)
             run.began()
             while not run.ending.is_set():
                 beat = Heartbeat(settings.source.alias, settings.target.alias, int(time.time() * 1000))

@@ -7,7 +7,7 @@ only by what is not copied yet.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from ottla.client.admin.groups import list_groups
 from ottla.client.aio.cluster import Cluster
@@ -23,6 +23,8 @@ from ottla.mirror.putting import put
 OWN_GROUPS = "ottla-mirror-"
 """Groups under which mirrors commit at their sources how far they are, so that tools show their lag."""
 _WITHOUT_MEMBERS = ("Empty", "Dead")
+Round = tuple[bool, float, Callable[[], Awaitable[None]]]
+"""Work that is done again and again: whether, after how many seconds, and what."""
 log = logging.getLogger("ottla.mirror")
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -60,6 +62,14 @@ class Groups:
         self._busy: set[str] = set()
         self.with_members = 0
         """Groups that were passed over at the last look, since they have members at the target."""
+
+    def rounds(self) -> list[Round]:
+        """Both works of groups, as the options want them."""
+        options = self._flow.options
+        return [
+            (options["emit.checkpoints.enabled"], options["emit.checkpoints.interval.seconds"], self.emit),
+            (options["sync.group.offsets.enabled"], options["sync.group.offsets.interval.seconds"], self.sync),
+        ]
 
     async def emit(self) -> None:
         """Write the checkpoints that are new."""

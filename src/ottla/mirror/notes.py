@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from struct import Struct
 from typing import Any, Final
 
 from ottla.client.aio.cluster import Cluster
@@ -18,11 +17,8 @@ from ottla.jobs.state_topic import Pair, StateTopic
 from ottla.jobs.state_topic_setup import UnusableTopic, Words
 from ottla.kernel.ids import TopicPartition
 from ottla.mirror.lane import LaneState
-from ottla.mirror.offset_map import Break, OffsetMap
+from ottla.mirror.offset_map import CHUNK, OffsetMap
 
-_PAIR: Final = Struct(">qq")
-_CHUNK: Final = 256
-"""Breaks in one record."""
 _AT_ONCE: Final = 200
 """Records in one append: a chunk has 4 KiB, a batch may have 1 MiB."""
 _WORDS: Final = Words(
@@ -49,9 +45,9 @@ class MirrorNotes:
         self.origins: dict[str, MirrorOrigin] = {}
         """By topic of the target."""
         self._places: dict[TopicPartition, dict[str, Any]] = {}
-        self._chunks: dict[tuple[TopicPartition, int], tuple[Break, ...]] = {}
-        self._kept: dict[TopicPartition, int] = {}
-        """The number of breaks that are kept of each partition."""
+        self._chunks: dict[tuple[TopicPartition, int], bytes] = {}
+        self._kept: dict[TopicPartition, tuple[int, int]] = {}
+        """The breaks of each partition, as it was kept last: those that were dropped, and all."""
         self._topic = StateTopic(
             cluster,
             self._apply,
@@ -65,39 +61,52 @@ class MirrorNotes:
         """Create the topic where it does not exist, and read it; UnusableTopic where it holds something else."""
         await self._topic.open()
 
+    async def catch_up(self) -> None:
+        """Read what another process has noted since."""
+        await self._topic.catch_up()
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The source's partitions that have a place."""
+        return sorted(self._places)
+
     def place(self, partition: TopicPartition) -> LaneState | None:
         """The place that was kept last of a source's partition."""
         found = self._places.get(partition)
         if found is None:
             return None
-        count = found["breaks"]
-        chunks = [self._chunks.get((partition, at), ()) for at in range(-(-count // _CHUNK))]
-        breaks = [each for chunk in chunks for each in chunk][:count]
-        if len(breaks) != count:
-            raise UnusableTopic(f"the map of {partition} has {len(breaks)} of {count} breaks: {_WORDS.remedy}")
-        known = OffsetMap(breaks, upstream_end=found["upstream_end"], downstream_end=found["downstream_end"])
-        self._kept[partition] = count
+        ends = {name: found[name] for name in ("upstream_end", "downstream_end", "dropped")}
+        known, count = OffsetMap(**ends), found["breaks"]
+        for number in range(known.dropped // CHUNK, -(-count // CHUNK)):
+            known.take_chunk(self._chunks.get((partition, number), b""), count)
+        if len(known) != count:
+            raise UnusableTopic(f"the map of {partition} has {len(known)} of {count} breaks: {_WORDS.remedy}")
+        self._kept[partition] = known.dropped, count
         return LaneState(
             found["upstream"], found["downstream"], found["copied"], found["source_id"], found["target_id"], known
         )
 
     async def keep(self, places: Mapping[TopicPartition, LaneState]) -> None:
-        """Keep places, with what is new in their maps."""
+        """Keep places, with what is new in their maps, and without what is dropped of them."""
         records: list[Pair] = []
+        old: list[Pair] = []
+        kept: dict[TopicPartition, tuple[int, int]] = {}
         for partition, place in places.items():
-            breaks = place.map.breaks
-            kept = self._kept.get(partition, 0)
-            first = min(kept, max(len(breaks) - 1, 0)) // _CHUNK if len(breaks) >= kept else 0
-            for chunk in range(first, -(-len(breaks) // _CHUNK)) if len(breaks) != kept else ():
-                part = breaks[chunk * _CHUNK : (chunk + 1) * _CHUNK]
-                records.append((_key("map", *partition, chunk), b"".join(_PAIR.pack(*each) for each in part)))
+            known = place.map
+            dropped, count = self._kept.get(partition, (0, 0))
+            kept[partition] = known.dropped, len(known)
+            first = max(count, known.dropped) // CHUNK if count < len(known) else -(-len(known) // CHUNK)
+            new = range(first, -(-len(known) // CHUNK))
+            records += [(_key("map", *partition, number), known.chunk(number)) for number in new]
             records.append((_key("place", *partition), _place_value(place)))
-        await self._put(records)
-        self._kept.update((partition, len(place.map.breaks)) for partition, place in places.items())
+            gone = range(dropped // CHUNK, known.dropped // CHUNK)
+            old += [(_key("map", *partition, number), None) for number in gone]
+        await self._put([*records, *old])  # lanes go on meanwhile: what they add is not kept yet
+        self._kept.update(kept)
 
     def map_was_replaced(self, partition: TopicPartition) -> None:
         """Have the whole map of a partition kept next time."""
-        self._kept[partition] = 0
+        self._kept[partition] = 0, 0
 
     async def keep_origins(self, origins: Mapping[str, MirrorOrigin]) -> None:
         """Keep where topics of the target come from, those that are new or other than before."""
@@ -123,8 +132,7 @@ class MirrorNotes:
             case "place", [str(), int()]:
                 self._places[TopicPartition(*rest)] = json.loads(value or b"null")
             case "map", [str(), int(), int()]:
-                chunk = tuple(Break(*each) for each in _PAIR.iter_unpack(value or b""))
-                self._chunks[TopicPartition(*rest[:2]), rest[2]] = chunk
+                self._chunks[TopicPartition(*rest[:2]), rest[2]] = value or b""
             case "origin", [str()]:
                 content = json.loads(value or b"null")
                 self.origins[rest[0]] = MirrorOrigin(content["topic"], tuple(content["clusters"]))
@@ -145,7 +153,8 @@ def _key(*parts: object) -> bytes:
 def _place_value(place: LaneState) -> bytes:
     content = {
         "upstream": place.upstream, "downstream": place.downstream, "copied": place.copied,
-        "source_id": place.source_id, "target_id": place.target_id, "breaks": len(place.map.breaks),
+        "source_id": place.source_id, "target_id": place.target_id, "breaks": len(place.map),
+        "dropped": place.map.dropped,
         "upstream_end": place.map.upstream_end, "downstream_end": place.map.downstream_end,
     }  # fmt: skip
     return json.dumps(content, separators=(",", ":")).encode()

@@ -6,47 +6,83 @@ Between two breaks the difference of both offsets is constant. A break stands wh
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import NamedTuple
+from struct import Struct
+from typing import Final
 
-
-class Break(NamedTuple):
-    """From `upstream` on, up to the next break, the record at `upstream + n` is the one at `downstream + n`."""
-
-    upstream: int
-    downstream: int
+_PAIR: Final = Struct(">qq")
+CHUNK: Final = 256
+"""Breaks that are kept and forgotten together."""
 
 
 class OffsetMap:
-    """Grows at its end as batches are copied. Translates any offset of a group, never ahead of what it has read."""
+    """Grows at its end as batches are copied. Translates any offset of a group, never ahead of what it has read.
 
-    def __init__(self, breaks: Iterable[Break] = (), *, upstream_end: int = -1, downstream_end: int = -1) -> None:
-        """The ends are the offsets after the last record that was copied, at both sides."""
-        self.breaks = list(breaks)
+    A topic of small transactions has a break for each. Breaks of records that the source has deleted are dropped.
+    """
+
+    def __init__(self, *, upstream_end: int = -1, downstream_end: int = -1, dropped: int = 0) -> None:
+        """The ends are the offsets after the last record that was copied, at both sides.
+
+        `dropped`: the number of breaks that were there before, and are no more.
+        """
         self.upstream_end, self.downstream_end = upstream_end, downstream_end
+        self.dropped = dropped
+        self._upstream, self._downstream = array("q"), array("q")
+
+    def __len__(self) -> int:
+        """The breaks that there ever were."""
+        return self.dropped + len(self._upstream)
 
     def add(self, upstream: int, downstream: int, count: int) -> bool:
         """Records at consecutive offsets were copied to consecutive offsets; True if that begins with a break."""
         assert upstream >= self.upstream_end, f"{upstream} comes behind {self.upstream_end}"
-        is_break = upstream != self.upstream_end or downstream != self.downstream_end or not self.breaks
+        is_break = upstream != self.upstream_end or downstream != self.downstream_end or not self._upstream
         if is_break:
-            self.breaks.append(Break(upstream, downstream))
+            self._upstream.append(upstream)
+            self._downstream.append(downstream)
         self.upstream_end, self.downstream_end = upstream + count, downstream + count
         return is_break
 
     def translate(self, upstream: int) -> int | None:
-        """The mirror's offset for a group whose next record is `upstream`; None below the first record copied.
+        """The mirror's offset for a group whose next record is `upstream`; None below the first record in the map.
 
         A group inside records that were left out goes on at the next one that was copied. A group ahead of the mirror
         goes on at its end.
         """
-        at = bisect_right(self.breaks, upstream, key=lambda each: each.upstream) - 1
+        at = bisect_right(self._upstream, upstream) - 1
         if at < 0:
             return None
-        run = self.breaks[at]
-        bound = self.breaks[at + 1].downstream if at + 1 < len(self.breaks) else self.downstream_end
-        return min(run.downstream + upstream - run.upstream, bound)
+        bound = self._downstream[at + 1] if at + 1 < len(self._downstream) else self.downstream_end
+        return min(self._downstream[at] + upstream - self._upstream[at], bound)
+
+    def forget_below(self, upstream: int) -> None:
+        """Drop chunks that are only about records below an offset: the source has deleted them."""
+        before = bisect_right(self._upstream, upstream) - 1
+        whole = (self.dropped + max(before, 0)) // CHUNK * CHUNK - self.dropped
+        if whole > 0:
+            self.dropped += whole
+            del self._upstream[:whole], self._downstream[:whole]
+
+    def chunk(self, number: int) -> bytes:
+        """The breaks of one chunk, as they are kept."""
+        begin = number * CHUNK - self.dropped
+        pairs = zip(self._upstream[begin : begin + CHUNK], self._downstream[begin : begin + CHUNK], strict=True)
+        return b"".join(_PAIR.pack(*pair) for pair in pairs)
+
+    def take_chunk(self, kept: bytes, most: int) -> None:
+        """Take breaks back, as `chunk` gave them, until there are `most`."""
+        for upstream, downstream in _PAIR.iter_unpack(kept):
+            if len(self) < most:
+                self._upstream.append(upstream)
+                self._downstream.append(downstream)
+
+    def copy(self) -> OffsetMap:
+        """The map as it is now."""
+        made = OffsetMap(upstream_end=self.upstream_end, downstream_end=self.downstream_end, dropped=self.dropped)
+        made._upstream, made._downstream = self._upstream[:], self._downstream[:]
+        return made
 
 
 class SyncRule:

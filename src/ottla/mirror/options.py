@@ -109,7 +109,10 @@ _CLIENT: Final = frozenset(("client.id", "request.timeout.ms", "default.api.time
                             "retry.backoff.ms", *SECURITY))  # fmt: skip
 _FETCH: Final = {"fetch.max.bytes": "max_bytes", "max.partition.fetch.bytes": "max_partition_bytes",
                  "fetch.max.wait.ms": "max_wait_ms", "fetch.min.bytes": "min_bytes"}  # fmt: skip
+_OF_CLUSTERS: Final = _CLIENT | {"bootstrap.servers"}
+_OF_CONSUMERS: Final = frozenset((*_FETCH, "auto.offset.reset"))
 _SIDES: Final = ("consumer.", "producer.", "admin.")
+_OF_SIDES: Final = tuple(f"{end}.{side}" for end in ("source", "target") for side in _SIDES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ class Mirrors:
     heartbeats: tuple[FlowSettings, ...]
     """Pairs of clusters whose heartbeats are written: all that are not switched off, as in MirrorMaker 2."""
     without_effect: tuple[str, ...]
-    """Names that were given, are known, and have no effect here."""
+    """Names that were given and have no effect here, each with a nearer one that has, if there is one."""
 
 
 def mirrors_of(given: Mapping[str, str]) -> Mirrors:
@@ -191,7 +194,8 @@ def _flow(given: Mapping[str, str], source: str, target: str) -> FlowSettings:
     separator = options["replication.policy.separator"]
     internal = separator if options["replication.policy.internal.topic.separator.enabled"] else "."
     policy = ReplicationPolicy(separator, internal, _keeps_names(options["replication.policy.class"]), source)
-    consumer = _of_side(given, source, "consumer.") | below(given, f"{source}->{target}.consumer.")
+    consumer = below(given, "consumer.") | below(given, "source.consumer.") | below(given, f"{source}.consumer.")
+    consumer |= below(own, "consumer.") | below(own, "source.consumer.")
     start = consumer.get("auto.offset.reset", "earliest")
     if start not in ("earliest", "latest"):
         raise ConfigException.of("consumer.auto.offset.reset", start, "String must be one of: earliest, latest")
@@ -223,10 +227,6 @@ def _keeps_names(java_class: str) -> bool:
     raise ConfigException.of("replication.policy.class", java_class, f"the policies here are {' and '.join(_POLICIES)}")
 
 
-def _of_side(given: Mapping[str, str], alias: str, side: str) -> dict[str, str]:
-    return {**below(given, side), **below(given, f"{alias}.{side}")}
-
-
 def _cluster(given: Mapping[str, str], alias: str) -> ClusterSettings:
     own = {name: value for name, value in given.items() if name in _CLIENT} | below(given, f"{alias}.")
     if not own.get("bootstrap.servers"):
@@ -243,19 +243,20 @@ def _check_names(given: Mapping[str, str], aliases: list[str]) -> list[str]:
     for name, value in given.items():
         prefix = next((each for each in (*flows, *(f"{alias}." for alias in aliases)) if name.startswith(each)), "")
         rest = name[len(prefix) :]
+        rest = rest.removeprefix("source.") if rest.startswith("source.consumer.") else rest
         side = next((each for each in _SIDES if rest.startswith(each)), "")
         if side or (prefix and prefix not in flows):
-            effective = rest[len(side) :] in (_CLIENT | {"bootstrap.servers"} | ({*_FETCH, "auto.offset.reset"} if
-                                              side == "consumer." else set()))  # fmt: skip
+            known_here = _OF_CONSUMERS if side == "consumer." else frozenset() if side else _OF_CLUSTERS
+            effective = rest[len(side) :] in known_here
             if not effective and rest not in OPTIONS.options:
-                without_effect.append(name)
+                without_effect.append(name + nearest(rest[len(side) :], known_here))
             elif not effective:
                 wrong.append(f"{name}: this is no option of a cluster; write it for a flow, as {aliases[0]}->"
                              f"{aliases[1]}.{rest}, or for all, as {rest}")  # fmt: skip
         elif rest in _ONLY_DEFAULT:
             if value not in (_ONLY_DEFAULT[rest], _ONLY_DEFAULT[rest].rpartition(".")[2]):
                 wrong.append(f"{name}: a filter of your own is a Java class; here topics and groups are patterns")
-        elif rest in _NO_EFFECT or rest.startswith("config.providers"):
+        elif rest in _NO_EFFECT or rest.startswith(("config.providers", *_OF_SIDES)):
             without_effect.append(name)
         elif rest not in OPTIONS.options and rest not in _RENAMED and rest not in _CLIENT and name != "clusters":
             wrong.append(f"Unknown configuration '{name}'{nearest(rest, known)}")

@@ -58,7 +58,7 @@ class ReplicationPolicy:
 
     def is_heartbeats(self, topic: str) -> bool:
         """True for the topic of heartbeats, of this cluster or mirrored."""
-        return topic == HEARTBEATS or self._looks_like_heartbeats(topic)
+        return self._looks_like_heartbeats(topic)
 
     def is_internal(self, topic: str) -> bool:
         """True for topics that are never mirrored: Kafka's own, Connect's, MirrorMaker's."""
@@ -85,7 +85,7 @@ class ReplicationPolicy:
         return f"{name}{self.internal_separator}{alias}{self.internal_separator}internal"
 
     def _looks_like_heartbeats(self, topic: str) -> bool:
-        return topic.endswith(f"{self.separator}{HEARTBEATS}")
+        return topic == HEARTBEATS or topic.endswith(f"{self.separator}{HEARTBEATS}")
 
 
 class NameFilter:

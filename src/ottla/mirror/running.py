@@ -12,7 +12,7 @@ from ottla.jobs.running_async import RunningAsync
 from ottla.jobs.states import Event, JobState
 from ottla.metrics.exposition import CONTENT_TYPE, render
 from ottla.metrics.metric import Sample
-from ottla.mirror.flow import Beats, Flow
+from ottla.mirror.flow import Flow, Heartbeats
 from ottla.mirror.measures import Measures
 from ottla.mirror.options import Mirrors
 from ottla.web.exchange import Request, Response
@@ -32,7 +32,7 @@ class Mirroring:
             RunningAsync(each.name, Flow(each, self.measures, one_by_one).run, grace_ms=15_000)
             for each in mirrors.flows
         ]
-        self.beats = [RunningAsync(f"{each.name} heartbeats", Beats(each).run) for each in mirrors.heartbeats]
+        self.beats = [RunningAsync(f"{each.name} heartbeats", Heartbeats(each).run) for each in mirrors.heartbeats]
 
     async def run(self) -> int:
         """Run until all flows have ended; the exit status is 1 where one has failed for good."""

@@ -36,7 +36,7 @@ class Present:
 
 
 def settled(place: LaneState, now: Present, *, on_gap: str, on_reset: str) -> tuple[LaneState, str]:
-    """Return the place to copy on from, and a sentence where it had to be moved; raises Stopped where it may not be.
+    """Return the place to copy on from, and a sentence where it had to be moved; or raise LaneStopped.
 
     `on_gap` and `on_reset` are `stop` or `continue`.
     """

@@ -1,6 +1,6 @@
 """Topics at the target as they are at the source: which are mirrored, their partitions and configurations.
 
-The choice and the differences are pure; `MirroredTopics` asks the two clusters and carries them out.
+The choice and the differences are pure; `Topics` asks the two clusters and carries them out.
 """
 
 from __future__ import annotations
@@ -63,6 +63,25 @@ def _own(configs: Iterable[DescribeConfigsResourceResult]) -> dict[str, str | No
     return {each.name: each.value for each in configs if each.config_source == own and not each.is_sensitive}
 
 
+async def make_internal(cluster: Cluster, topic: str, factor: int) -> None:
+    """Create a topic of the mirror's own, compacted and with one partition, where it does not exist."""
+    made = await Admin(cluster=cluster).create_topics([NewTopic(topic, 1, factor, {"cleanup.policy": "compact"})])
+    outcome = made[topic]
+    if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise outcome
+
+
+async def factor_of(flow: FlowSettings, target: Cluster, name: str) -> int:
+    """A replication factor as it was given, else Kafka's default or the number of brokers, if that is less."""
+    given: int = flow.options[name]
+    if given:
+        return given
+    usual, brokers = KAFKAS_FACTORS.get(name, _OTHER_FACTOR), len(await target.brokers())
+    if brokers < usual:
+        log.info("%s: %s is %d, as there are no more brokers; Kafka's default is %d", flow.name, name, brokers, usual)
+    return min(usual, brokers)
+
+
 class MirroredTopics:
     """Keeps the target's topics in step."""
 
@@ -86,25 +105,12 @@ class MirroredTopics:
                 "its own copies for ever. Give one of them the addresses of another cluster"
             )
 
-    async def factor(self, name: str) -> int:
-        """A replication factor as it was given, else Kafka's default or the number of brokers, if that is less."""
-        given: int = self.flow.options[name]
-        if given:
-            return given
-        usual = KAFKAS_FACTORS.get(name, _OTHER_FACTOR)
-        brokers = len(await self.target.brokers())
-        if brokers < usual:
-            log.info("%s: %s is %d, as there are no more brokers; Kafka's default is %d", self.flow.name, name,
-                     brokers, usual)  # fmt: skip
-        return min(usual, brokers)
-
-    async def ensure(self, cluster: Cluster, topic: str, *, partitions: int = 1, factor: int, compact: bool) -> None:
-        """Create a topic of the mirror's own where it does not exist."""
-        configs = {"cleanup.policy": "compact" if compact else "delete"}
-        made = await Admin(cluster=cluster).create_topics([NewTopic(topic, partitions, factor, configs)])
-        outcome = made[topic]
-        if isinstance(outcome, ApiError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise outcome
+    async def ensure_checkpoints(self) -> None:
+        """Create the topic of checkpoints where it does not exist and checkpoints are written."""
+        if self.flow.options["emit.checkpoints.enabled"]:
+            factor = await factor_of(self.flow, self.target, "checkpoints.topic.replication.factor")
+            name = self.flow.policy.checkpoints_topic(self.flow.source.alias)
+            await make_internal(self.target, name, factor)
 
     async def refresh(self) -> dict[str, tuple[TopicView, TopicView]]:
         """Make topics and partitions that are missing; the views at the source and the target by the source's name."""
@@ -129,7 +135,7 @@ class MirroredTopics:
         return {name: (there[name], here[remote[name]]) for name in names if remote[name] in here}
 
     async def _create(self, new: list[str], remote: Mapping[str, str], there: Mapping[str, TopicView]) -> None:
-        factor = await self.factor("replication.factor")
+        factor = await factor_of(self.flow, self.target, "replication.factor")
         configs = await self._configs(self._source_admin, new)
         wanted = [
             NewTopic(

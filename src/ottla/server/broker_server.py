@@ -54,6 +54,7 @@ from ottla.wire.frame import FramePool
 if TYPE_CHECKING:
     from ottla.access.login import Login
     from ottla.config.broker import BrokerConfig
+    from ottla.server.audit_log import AuditLog
     from ottla.server.http_pages import BrokerPages
 
 T = TypeVar("T")
@@ -106,6 +107,7 @@ class BrokerServer:
         self._http_port = http_port
         self._preferred_port = preferred_port
         self._pages: BrokerPages | None = None
+        self._audit: AuditLog | None = None
         self._listeners: list[Listener] = []
         self._cold = ColdReads(loop)
         self._freed = FreedSpace()
@@ -174,6 +176,7 @@ class BrokerServer:
         self._open_listeners(pool)
         for path in self.directories:
             self._sync_loops[path] = SyncLoop(self._loop, path if not self._memory else os.sep)
+        self._begin_audit()
         clock = LoopClock(self._loop)
         coordination = self._open_coordination()
         node = Node(
@@ -190,6 +193,7 @@ class BrokerServer:
             network=self._dialer,
             needed_directory=self._needed_directory(),
             uptime=system_uptime,
+            audit=None if self._audit is None else self._audit.note,
         )
         self.node = node
         node.doubts.look_closer = getattr(coordination, "look_now", None)  # some stores cannot
@@ -212,6 +216,16 @@ class BrokerServer:
                 address, port = self.addresses[listener.name]
                 raise CannotStart(self._port_taken(address, port, None, fault)) from fault
         await self._start_http()
+
+    def _begin_audit(self) -> None:
+        """Open the audit log, if there is to be one."""
+        if self._config.audit_log is None:
+            return
+        from ottla.server.audit_log import AuditLog
+
+        self._audit = AuditLog(os.path.abspath(self._config.audit_log), self._config.node_id)
+        for listener in self._listeners:
+            listener.tell_login = self._audit.certificate_shown
 
     def _lock_directories(self) -> tuple[Disk, Lock | None]:
         """The disk, and the directories' locks, which are taken before anything in them is read.
@@ -411,6 +425,8 @@ class BrokerServer:
         self._dialer.stop()
         self._cold.stop()
         self._freed.stop()
+        if self._audit is not None:
+            self._audit.stop()
 
 
 def _directories(said: tuple[str, ...]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class BrokerPages:
         from ottla.web.routes import Router
         from ottla.web.server import WebServer, listening, url_of
 
-        context = https_context(texts, "ottla.http.") if config.http_tls else None
+        context = https_context(texts) if config.http_tls else None
         handler: Handler = Router(
             {"metrics": {"GET": self._metrics}, "health": {"GET": self._health}}, lists_paths=True
         )

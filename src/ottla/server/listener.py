@@ -135,6 +135,7 @@ class Channel:
         if self.connection.login is None:
             self.connection.principal = self._listener.tls.principal(self._tls)
             self._listener.proven(self)
+            self._listener.tell_login(self.connection)
 
     def _go_on(self, tls: TlsSocket) -> None:
         """Read on soon where decrypted bytes wait, of which the loop sees nothing; send what TLS has to say."""
@@ -258,6 +259,8 @@ class Listener:
         self._unproven: dict[Channel, float] = {}
         """Connections that have not shown who they are, with the time by which they must; the oldest first."""
         self.serve: Serve
+        self.tell_login: Callable[[ServerConnection], None] = _tell_nobody
+        """Told of a connection whose certificate says who it is."""
         """Called with each frame; set by `start`."""
         self.name = name
         self.pool = pool
@@ -465,3 +468,7 @@ def _bind_alone(sock: socket.socket, address: tuple[object, ...]) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+
+
+def _tell_nobody(_connection: ServerConnection) -> None:
+    pass

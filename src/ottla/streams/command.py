@@ -43,7 +43,8 @@ def _run(given: Given) -> int:
     chosen = [option.name for option in ON_SPARK if option.name in given]
     if on != SPARK and chosen:
         raise Misuse(f"--{chosen[0]} is for --on spark")
-    options = _spark_options(given) if on == SPARK else _options_here(given)
+    options = _spark_options(given) if on == SPARK else {}
+    options |= {"query_port": given.number("query-port"), "query_host": given.need("query-host")}
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # shows a traceback of each error that is told anyway
     where = f" on Spark, with its checkpoint in {places(given)[0]}" if on == SPARK else ""
@@ -55,13 +56,7 @@ def _run(given: Given) -> int:
     return 0
 
 
-def _options_here(given: Given) -> dict[str, Any]:
-    return {"query_port": given.number("query-port"), "query_host": given.need("query-host")}
-
-
 def _spark_options(given: Given) -> dict[str, Any]:
-    if "query-port" in given:
-        raise Misuse("--query-port is for a run in this process: on Spark no process has a whole store")
     options: dict[str, Any] = {name: given.text(name) for name in ("master", "checkpoint", "state") if name in given}
     options |= {name: given.text(name) for name in ("delivery", "lateness") if name in given}
     if "max-records" in given:
@@ -209,7 +204,12 @@ VERBS = {
                 "CHOICE",
             ),
             Option("dead-letter", "A topic for records that fail; alone it means --on-error dead-letter.", "TOPIC"),
-            Option("query-port", "Answer queries of the stores over HTTP; 0: at a free port.", "PORT", kind="Integer"),
+            Option(
+                "query-port",
+                "Serve stores and /metrics over HTTP; on Spark no stores. 0: a free port.",
+                "PORT",
+                kind="Integer",
+            ),
             Option("query-host", "The address to answer queries at.", "HOST", default="127.0.0.1"),
         ],
         words=(1, 1),

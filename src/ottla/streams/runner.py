@@ -44,7 +44,7 @@ from ottla.streams.pace import Pace
 from ottla.streams.restoring import TaskId, restore
 from ottla.streams.sending import BatchSending
 from ottla.streams.serdes import INT64
-from ottla.streams.served import QueryServer
+from ottla.streams.served import served
 from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
 from ottla.streams.topics import prepared
 from ottla.streams.values import Input, Place
@@ -90,23 +90,22 @@ def run(
     `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
     `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
     keeps them in the topic `dead_letter`; or a choice for each stage (`deserialization=skip,processing=dead-letter`).
-    `query_port`: answer queries of this instance's stores over HTTP, at `query_host`.
-    `stores`: memory, or disk for state that is larger. `kafka`: properties of the client, such as security.protocol.
-    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology that the
-    runner cannot run or topics that do not fit, `ApiError` and `ClientError` of the cluster.
+    `query_port`: answer queries of this instance's stores over HTTP. `stores`: memory, or disk for larger state.
+    `kafka`: properties of the client, such as security.protocol.
+    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology or topics that
+    do not fit, `ApiError` and `ClientError` of the cluster.
     """
     checked(application_id)
-    errors = choices(on_error, dead_letter)
-    stop = stop or threading.Event()
-    where = connection(bootstrap, kafka)
+    errors, stop = choices(on_error, dead_letter), stop or threading.Event()
     check_stores(stores)
+    where = connection(bootstrap, kafka)
     with where.admin() as admin:
         plan = prepared(admin, topology, application_id, replication_factor)
         if dead_letter is not None:
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live, stores, max_poll_records)
-    with stopped_by_signals(stop), _served(live, where, query_host, query_port):
+    with stopped_by_signals(stop), served(live, where, query_host, query_port):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
@@ -139,16 +138,6 @@ class _Options:
     live: Live
     stores: str
     most_records: int
-
-
-@contextmanager
-def _served(live: Live, where: ClusterConnection, host: str, port: int | None) -> Iterator[None]:
-    if port is None:
-        yield
-        return
-    with closing(QueryServer(live, where, host=host, port=port)) as server:
-        _log.warning("queries are answered at %s", server.url)
-        yield
 
 
 class _Instance:

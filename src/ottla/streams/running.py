@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.streams import runner
-from ottla.streams.connection import connection
+from ottla.streams.connection import KNOWN, connection
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology
 from ottla.streams.letters import choices, prepare
 from ottla.streams.naming import checked, nearest
 from ottla.streams.on_error import OnError
+from ottla.streams.served import served
 from ottla.streams.stores.disk import MEMORY
 
 if TYPE_CHECKING:
@@ -37,10 +38,15 @@ def run(
     """Run until SIGTERM, Ctrl-C or `stop`; on="local" in this process, on="spark" by Spark.
 
     `application_id` is the consumer group; it begins the names of the application's own topics. Options in this
-    process: max_poll_records, session_timeout_ms, transaction_timeout_ms, replication_factor, query_port, query_host.
-    In both: `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter,
-    which keeps them in the topic `dead_letter`; or a choice for each stage. `stores`: memory, or disk for state that is
-    larger. `kafka`: further properties of the client, such as security.protocol. Options on Spark:
+    process: max_poll_records, session_timeout_ms, transaction_timeout_ms, replication_factor. In both:
+
+    * on_error, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
+      keeps them in the topic `dead_letter`; or a choice for each stage
+    * query_port, query_host: where to answer over HTTP
+    * stores: memory, or disk for state that is larger
+    * kafka: further properties of the client, such as security.protocol
+
+    Options on Spark:
 
     * spark: a session; else master, a master's URL, by default this machine
     * checkpoint: a place for Spark's checkpoint, by default ottla-streams/APPLICATION_ID
@@ -80,6 +86,8 @@ def _on_spark(
     available_now: bool = False,
     on_error: str | OnError | None = None,
     dead_letter: str | None = None,
+    query_port: int | None = None,
+    query_host: str = "127.0.0.1",
     stores: str = MEMORY,
     kafka: Mapping[str, str] | None = None,
 ) -> None:
@@ -88,6 +96,7 @@ def _on_spark(
     from ottla.spark.submit import SparkSettings, open_session
     from ottla.streams.on_spark.job import SparkRun, run_on_spark
     from ottla.streams.on_spark.places import checkpoint_place, state_place
+    from ottla.streams.status import SparkInstance
 
     checked(application_id)
     servers = bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap)
@@ -97,6 +106,7 @@ def _on_spark(
         choices(on_error, dead_letter), dead_letter, stores,
     )  # fmt: skip
     settings.check()
+    where = connection(bootstrap, {name: text for name, text in (kafka or {}).items() if name in KNOWN})
     if spark is not None and master is not None:
         raise TopologyError("spark= and master= contradict each other: give one of them")
     made = None if spark is not None else open_session(SparkSettings(master), application=application_id, quiet=True)
@@ -105,11 +115,12 @@ def _on_spark(
     stop = stop or threading.Event()
     try:
         if dead_letter is not None:
-            with connection(bootstrap, kafka).admin() as admin:
+            with where.admin() as admin:
                 prepare(admin, dead_letter, topology.topics(), -1)
         if not on_this_machine(session.sparkContext.master or "") and checkpoint is None:
             raise TopologyError("executors on other machines need a checkpoint that all of them see: name checkpoint=")
-        with runner.stopped_by_signals(stop):
+        instance = SparkInstance(application_id, settings.state, where)
+        with runner.stopped_by_signals(stop), served(instance, where, query_host, query_port):
             run_on_spark(topology, settings, session, stop=stop, tell=_log.warning)
     finally:
         if made is not None:

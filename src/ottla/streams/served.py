@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
 from ottla.client import ApiError, ClientError, TopicPartition
 from ottla.client.model import LATEST, IsolationLevel
 from ottla.kernel.quantities import moment_ms
 from ottla.metrics.exposition import CONTENT_TYPE, render
+from ottla.metrics.metric import Sample
 from ottla.streams.connection import ClusterConnection
 from ottla.streams.errors import TopologyError
-from ottla.streams.live import Live, Restoring
-from ottla.streams.queries import Query, from_texts
+from ottla.streams.live import Ends, Restoring
+from ottla.streams.queries import Answer, Query, from_texts
 from ottla.streams.stores import Store
 from ottla.web.exchange import HttpError, Request, Response, json_response
 from ottla.web.guard import LOOPBACK, Guarded
@@ -28,12 +31,21 @@ from ottla.web.thread import LoopThread
 
 MANY = ("first", "last", "prefix", "since", "until", "limit")
 ONE = ("since", "until", "limit")
+_log = logging.getLogger(__name__)
+
+
+class Instance(Protocol):
+    """A run that is served; `ends` says where partitions end now."""
+
+    def status(self, ends: Ends) -> dict[str, Any]: ...
+    def metrics(self, ends: Ends) -> list[Sample]: ...
+    def ask(self, name: str, query: Callable[[Store], Query], ends: Ends) -> Answer: ...
 
 
 class QueryServer:
     """Serves an instance until `close`."""
 
-    def __init__(self, live: Live, where: ClusterConnection, *, host: str, port: int) -> None:
+    def __init__(self, live: Instance, where: ClusterConnection, *, host: str, port: int) -> None:
         try:
             bound = listening(host, port)
         except OSError as fault:
@@ -95,6 +107,17 @@ class QueryServer:
     def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         found = self._admin.cluster.list_offsets(partitions, LATEST, IsolationLevel.READ_COMMITTED)
         return {partition: each.offset for partition, each in found.items()}
+
+
+@contextmanager
+def served(live: Instance, where: ClusterConnection, host: str, port: int | None) -> Iterator[None]:
+    """Serve an instance during a block; without a port, nothing."""
+    if port is None:
+        yield
+        return
+    with closing(QueryServer(live, where, host=host, port=port)) as server:
+        _log.warning("queries are answered at %s", server.url)
+        yield
 
 
 def remote(url: str, store: str, given: dict[str, str]) -> dict[str, Any]:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ottla.client import TopicPartition
 from ottla.client.model import LATEST, OffsetAtTime
+from ottla.metrics.metric import Sample
+from ottla.streams.connection import ClusterConnection
+from ottla.streams.counts import Counts, TaskId, samples
 from ottla.streams.difference import shape
 from ottla.streams.engine.task import Task
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology
-from ottla.streams.on_spark.notes import Notes, refuse
+from ottla.streams.live import Ends
+from ottla.streams.on_spark.notes import ApplicationNote, Notes, refuse
 from ottla.streams.on_spark.places import open_files
-from ottla.streams.state.folder import StateFolder
+from ottla.streams.queries import Answer, Query
+from ottla.streams.state.files import Step
+from ottla.streams.state.folder import Files, StateFolder
 from ottla.streams.stores import Store
 
 if TYPE_CHECKING:
@@ -61,17 +69,58 @@ def state_status(application_id: str, state: str) -> ApplicationStatus | None:
     stores: Counter[str] = Counter()
     dropped: Counter[str] = Counter()
     found = ApplicationStatus(note.application_id)
-    for number, tasks in sorted(note.tasks.items()):
-        part = PartStatus(number, tasks)
-        for partition in range(tasks):
-            told = StateFolder(files, f"{number}/{partition}").told()
-            if told is not None:
-                _add(part, told[0].batch, told[1], told[2])
-                stores.update(told[1]["rows"])
-                dropped.update(told[1]["dropped"])
-        found.sub_topologies.append(part)
+    parts = {number: PartStatus(number, tasks) for number, tasks in sorted(note.tasks.items())}
+    for (number, _), (step, told, size) in _told(files, note).items():
+        _add(parts[number], step.batch, told, size)
+        stores.update(told["rows"])
+        dropped.update(told["dropped"])
+    found.sub_topologies = list(parts.values())
     found.stores, found.dropped = dict(sorted(stores.items())), dict(sorted(dropped.items()))
     return found
+
+
+class SparkInstance:
+    """A run on Spark as HTTP shows it: by its state files, and by the offsets of its group."""
+
+    def __init__(self, application_id: str, state: str, where: ClusterConnection) -> None:
+        self._application_id, self._state, self._where = application_id, state, where
+
+    def status(self, ends: Ends) -> dict[str, Any]:
+        """The status as `ottla streams status` has it, and the whole lag."""
+        found = state_status(self._application_id, self._state) or ApplicationStatus(self._application_id)
+        return {**found.to_json(), "application": self._application_id, "lag": sum(self._lags(ends).values())}
+
+    def metrics(self, ends: Ends) -> list[Sample]:
+        """The metrics that an instance without Spark has, but for those by topic."""
+        files, counts, rows = open_files(self._state), Counts(), Counter[str]()
+        note = Notes(files).application()
+        tasks = {} if note is None else _told(files, note)
+        for task, (step, told, _) in tasks.items():
+            counts.commits = max(counts.commits, step.batch + 1)
+            counts.processed[task] = told["records"]
+            counts.dropped[task] = sum(told["dropped"].values())
+            rows.update(told["rows"])
+        return list(samples(counts, len(tasks), rows, self._lags(ends)))
+
+    def ask(self, name: str, query: Callable[[Store], Query], ends: Ends) -> Answer:
+        """No process has a whole store."""
+        raise TopologyError(
+            f"the store {name} is in the state files of a run on Spark: ask by `ottla streams query APP.py {name} "
+            f"--application-id {self._application_id} --state {self._state}`"
+        )
+
+    def _lags(self, ends: Ends) -> dict[TopicPartition, int]:
+        with self._where.admin() as admin:
+            committed = admin.committed_offsets(self._application_id)
+        now = ends(sorted(committed)) if committed else {}
+        return {at: max(0, now[at] - one.offset) for at, one in committed.items()}
+
+
+def _told(files: Files, note: ApplicationNote) -> dict[TaskId, tuple[Step, dict[str, Any], int]]:
+    """The last step of each task that has run, its counters, and the bytes of its files."""
+    every = [(part, partition) for part, tasks in sorted(note.tasks.items()) for partition in range(tasks)]
+    found = {(part, at): StateFolder(files, f"{part}/{at}").told() for part, at in every}
+    return {task: told for task, told in found.items() if told is not None}
 
 
 def read_store(topology: Topology, name: str, tasks: int, *, application_id: str, state: str) -> list[Store]:

@@ -13,7 +13,10 @@ from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows
 from ottla.cli.main import main
 from ottla.records.reader import Record
 from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, query, run
+from ottla.streams.connection import connection
 from ottla.streams.on_spark import job
+from ottla.streams.queries import Query
+from ottla.streams.status import SparkInstance
 from ottla.testing.reading import read_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -110,6 +113,14 @@ def test_a_foreign_key_join_and_a_global_table_end_with_the_rows_that_the_engine
     rows = rows_of(3, "ab", 24)
     rig.write(rows)
     rig.run(rig.built("foreign_left"), max_records=9)
+    instance = SparkInstance(rig.application_id, str(rig.checkpoint / "ottla-state"), connection(rig.bootstrap))
+    shown = {(s.metric.name, s.labels): s.value for s in instance.metrics(lambda places: dict.fromkeys(places, 24))}
+    assert shown["kafka_streams_client_running", ()] == 1
+    processed = sum(value for (name, _), value in shown.items() if name == "kafka_streams_stream_task_process_total")
+    assert processed >= len(rows)
+    assert instance.status(lambda places: dict.fromkeys(places, 0))["lag"] == 0
+    with pytest.raises(TopologyError, match=r"ask by `ottla streams query APP\.py counts"):
+        instance.ask("counts", lambda _: Query(), lambda places: {})
     last = {key: found[-1][0] for key, found in by_key(rig.results()).items()}
     whole = expected(rig.built("foreign_left"), rig.names, rows, rig.cuts())
     assert last == {key: found[-1][0] for key, found in by_key(whole).items()}

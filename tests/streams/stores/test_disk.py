@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.streams import TEXT, TopologyError
@@ -58,6 +61,7 @@ def check_alike(make: Callable[[], Store], wanted: list[tuple[str, tuple[Any, ..
     assert sorted(again.entries()) == sorted(memory.entries())
 
 
+@settings(max_examples=50)
 @given(
     calls(
         get=st.tuples(KEYS), put=st.tuples(KEYS, MAYBE, TIMES), range=st.tuples(KEYS | st.none(), KEYS | st.none()),
@@ -68,6 +72,7 @@ def test_values_by_key_are_alike_in_memory_and_on_disk(wanted: list[Any]) -> Non
     check_alike(lambda: KeyValueStore("s", TEXT, TEXT), wanted)
 
 
+@settings(max_examples=50)
 @given(
     calls(
         fetch=st.tuples(KEYS, TIMES), put=st.tuples(KEYS, MAYBE, TIMES, TIMES), all=st.just(()),
@@ -78,6 +83,7 @@ def test_windows_are_alike_in_memory_and_on_disk(wanted: list[Any]) -> None:
     check_alike(lambda: WindowStore("s", TEXT, TEXT, 5, 12), wanted)
 
 
+@settings(max_examples=50)
 @given(calls(add=st.tuples(KEYS, MAYBE, TIMES), within=st.tuples(KEYS, SPANS).map(lambda one: (one[0], *one[1]))))
 def test_records_of_joins_are_alike_in_memory_and_on_disk(wanted: list[Any]) -> None:
     check_alike(lambda: JoinStore("s", TEXT, TEXT, 12), wanted)
@@ -86,6 +92,7 @@ def test_records_of_joins_are_alike_in_memory_and_on_disk(wanted: list[Any]) -> 
 SESSIONS = st.tuples(KEYS, SPANS).map(lambda one: Windowed(one[0], *one[1]))
 
 
+@settings(max_examples=50)
 @given(
     calls(
         find=st.tuples(KEYS, TIMES, TIMES), get=st.tuples(SESSIONS), put=st.tuples(SESSIONS, MAYBE),
@@ -96,6 +103,7 @@ def test_sessions_are_alike_in_memory_and_on_disk(wanted: list[Any]) -> None:
     check_alike(lambda: SessionStore("s", TEXT, TEXT, 12), wanted)
 
 
+@settings(max_examples=50)
 @given(
     calls(
         get=st.tuples(KEYS, TIMES | st.none()), put=st.tuples(KEYS, MAYBE, TIMES),
@@ -109,6 +117,7 @@ def test_versions_are_alike_in_memory_and_on_disk(wanted: list[Any]) -> None:
 BYTES = KEYS.map(str.encode)
 
 
+@settings(max_examples=50)
 @given(
     calls(
         put=st.tuples(TIMES, BYTES, VALUES.map(str.encode)), get=st.tuples(BYTES), remove=st.tuples(BYTES),
@@ -133,6 +142,39 @@ def test_the_row_that_a_walk_gave_last_may_be_removed(on_disk: bool) -> None:
             store.remove(key)
     assert seen == [number // 3 for number in range(1_000)]
     assert {time for time, _, _ in store.in_order()} == set(range(0, 334, 2))
+
+
+def test_large_values_do_not_stay_in_memory() -> None:
+    store = KeyValueStore("s", TEXT, TEXT)
+    store.keep_in(StoreDatabase())
+    tracemalloc.start()
+    try:
+        for number in range(60):
+            store.put(str(number), "x" * 1_000_000, 0)
+            store.changes.take()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 30_000_000
+    assert [stamped and len(stamped.value) for stamped in map(store.get, ("0", "59"))] == [1_000_000] * 2
+
+
+def files_without_names() -> set[str]:
+    """The files that SQLite has open and has deleted."""
+    opened = map(os.path.realpath, Path("/proc/self/fd").iterdir())
+    return {name for name in opened if "etilqs" in name and name.endswith(" (deleted)")}
+
+
+def test_rows_go_to_a_file_that_ends_with_the_process() -> None:
+    before = files_without_names()
+    kept = StoreDatabase(recent_rows=RECENT_ROWS)
+    kept.run("PRAGMA cache_size = 10")
+    store = KeyValueStore("s", TEXT, TEXT)
+    store.keep_in(kept)
+    for number in range(1_000):
+        store.put(str(number), "x" * 1_000, 0)
+    assert len(files_without_names() - before) == 1
+    kept.close()
 
 
 def test_a_disk_that_fails_is_said_with_the_place_of_the_stores() -> None:

@@ -73,7 +73,9 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
     session, full = opened
     epoch = session.epoch
     connection = call.connection
-    if (meter := node.quotas.consumer(connection)) is not None:  # no more than the quota can ever let through
+    if (
+        node.quotas.on_fetch and (meter := node.quotas.consumer(connection)) is not None
+    ):  # no more than the quota can ever let through
         request = request._replace(max_bytes=min(request.max_bytes, meter.most))
     min_bytes = min(request.min_bytes, request.max_bytes, node.options.config.fetch_max_bytes)
     timer: Deadline | None = None
@@ -131,7 +133,7 @@ def _look_at_each(call: Call, session: Session, look: Look, budget: int, *, full
     if rights is not None:
         session.allowed_at(rights.version())
     for watch in list(session.dirty) if not full else list(session.watches.values()):
-        refused = ErrorCode.NONE if rights is None else _refusal(call, watch)
+        refused = ErrorCode.NONE if rights is None or session.replica else _refusal(call, watch)
         partition = refused or node.partition(watch.name, watch.topic_id, watch.index)
         if isinstance(partition, ErrorCode):
             session.unwatch(watch)

@@ -15,6 +15,7 @@ from ottla.broker.requests.refusals import refusal
 from ottla.broker.waiting import next_turn
 from ottla.cluster.topics import name_error
 from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
+from ottla.schema.message import schema_of
 from ottla.wire.apis import APIS
 from ottla.wire.checks import Check, Each, Whole, steps
 
@@ -59,7 +60,10 @@ def _whole(call: Call, request: Any, check: Check, step: Whole) -> Any:
         return None
     assert check.code is not None
     answer = refusal(call, request, check.code)
-    return APIS[call.api_key].response() if answer is None else answer
+    if answer is None:  # nothing was named that could be refused
+        return APIS[call.api_key].response()
+    _explain(call, answer, check.code.message)
+    return answer
 
 
 async def _sorted_out(call: Call, check: Check, step: Each, items: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -114,6 +118,13 @@ def _answer_to(call: Call, request: Any, check: Check, step: Each, denied: list[
     answer = refusal(call, only, check.code)
     if answer is None:  # items without partitions: there is no place for an error
         return APIS[call.api_key].response()
-    for result in getattr(answer, step.into) if call.api_key == _CREATE_TOPICS else ():
-        result.error_message = _FAILED
+    for result in getattr(answer, step.into):
+        _explain(call, result, _FAILED if call.api_key == _CREATE_TOPICS else check.code.message)
     return answer
+
+
+def _explain(call: Call, result: Any, message: str) -> None:
+    """Say why in words, where an answer of this version has a place for it."""
+    for field in schema_of(type(result)).fields:
+        if field.name == "error_message" and field.is_in(call.api_version):
+            result.error_message = message

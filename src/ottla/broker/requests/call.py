@@ -44,6 +44,11 @@ class Call:
     def principal(self) -> str:
         return self.connection.principal
 
+    def about(self) -> dict[str, object]:
+        """The caller, as the audit log has it."""
+        connection = self.connection
+        return {"principal": self.principal, "client": connection.peer_host, "listener": connection.listener}
+
     @property
     def peer(self) -> BrokerId | None:
         """The asking broker, if it has proved itself and its incarnation is still registered."""

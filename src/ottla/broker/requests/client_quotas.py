@@ -1,7 +1,7 @@
 """The quotas of clients here: their rates at this broker, and the connections that have to wait (KIP-13, KIP-219).
 
 A connection over its quota is answered at once, with the time for which it is not served after that. Brokers of the
-cluster have no quotas. Without a quota in the metadata a request costs one look-up.
+cluster have no quotas. Handlers ask here only where `on_produce` or `on_fetch` says that anybody has one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class ClientQuotas:
 
     def producer(self, connection: ServerConnection) -> QuotaMeter | None:
         """The meter of bytes that this client produces; None if it has no quota."""
-        return self._meter(PRODUCER_BYTE_RATE, connection) if self.on_produce else None
+        return self._meter(PRODUCER_BYTE_RATE, connection)
 
     def consumer(self, connection: ServerConnection) -> QuotaMeter | None:
         """The meter of bytes that this client fetches; None if it has no quota."""
-        return self._meter(CONSUMER_BYTE_RATE, connection) if self.on_fetch else None
+        return self._meter(CONSUMER_BYTE_RATE, connection)
 
     def produced(self, connection: ServerConnection, count: int) -> int:
         """Count bytes that a client has produced; the throttle time that the answer tells."""

@@ -16,6 +16,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.requests.audited import KEYS, audited
 from ottla.broker.requests.call import Call, encode
 from ottla.broker.requests.produce_again import produce_again
 from ottla.broker.requests.refusals import refusal
@@ -200,6 +201,8 @@ class Dispatch:
             from ottla.broker.requests.authorised import authorised
 
             handler = partial(authorised, handler)
+        if self._services.audit is not None and call.api_key in KEYS:
+            handler = partial(audited, handler, self._services.audit)
         story = handler(call, request) if not is_long else self._in_turns(handler, call, request)
         try:
             slot = story.send(None)

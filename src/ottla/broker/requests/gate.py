@@ -206,12 +206,22 @@ class Gate:
         if stepped.code != ErrorCode.NONE:
             self.refused += 1
             log.warning("%s: login refused: %s", connection.name, stepped.log or stepped.message)
+            self._tell(connection, "login refused", None, stepped.log or stepped.message)
         elif login.stage is LoginStage.PROVEN:
             assert login.principal is not None
             self.logged_in += 1
             connection.principal = login.principal
             connection.proven()
+            self._tell(connection, "login", login.principal, None)
         return stepped
+
+    def _tell(self, connection: ServerConnection, event: str, principal: str | None, why: str | None) -> None:
+        """Tell the audit log of a login."""
+        if self._services.audit is not None:
+            said = {"principal": principal} if why is None else {"why": why}
+            self._services.audit(
+                {"event": event, "client": connection.peer_host, "listener": connection.listener, **said}
+            )
 
     def _refuse(self, connection: ServerConnection, login: GatedLogin, parts: list[Part]) -> None:
         """Answer after a while, so that nobody tries many passwords soon; then close."""

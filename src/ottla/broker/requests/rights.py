@@ -7,7 +7,7 @@ not asked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.access.rules import Decision, Rules
@@ -31,8 +31,15 @@ log = logging.getLogger("ottla.rights")
 class Rights:
     """Decisions by the ACLs of the metadata as it is now."""
 
-    def __init__(self, config: BrokerConfig, metadata: Callable[[], Metadata]) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        metadata: Callable[[], Metadata],
+        audit: Callable[[Mapping[str, object]], None] | None = None,
+    ) -> None:
+        """`audit` is told of each refusal that the log tells."""
         self._metadata = metadata
+        self._audit = audit
         self._super_users = frozenset(one.strip() for one in config.super_users.split(";") if one.strip())
         self._open_without_acl = config.allow_everyone_if_no_acl_found
         self._acls_version = -1
@@ -71,11 +78,17 @@ class Rights:
         told.add(question)
         if len(told) > _MOST_TOLD:
             log.info("further refusals of %.200r from %s are not logged until an ACL changes", principal, host)
+            if self._audit is not None:
+                self._audit({"event": "further refusals are not told until an ACL changes", **call.about()})
             return
         log.info(
             "%s of %.200r from %s is refused %s on %s %.200r: %s",
             APIS[call.api_key].name, principal, host, operation.name, resource.name, name, ascii(decision.why),
         )  # fmt: skip
+        if self._audit is not None:
+            asked_for = {"operation": operation.name, "resource": resource.name, "name": name}
+            api = APIS[call.api_key].name
+            self._audit({"event": "refused", **call.about(), "api": api, **asked_for, "why": decision.why})
 
     def may_on_any(self, call: Call, operation: Operation, resource: ResourceKind) -> bool:
         """True if there may be a resource of this type with which the caller may do this."""

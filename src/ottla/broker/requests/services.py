@@ -5,7 +5,7 @@ Only the dispatch and the handlers know this value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,8 @@ class Services(Environment):
     quotas: ClientQuotas
     rights: Rights | None = None
     """The rights of clients; None where everybody may do everything."""
+    audit: Callable[[Mapping[str, object]], None] | None = None
+    """Takes events for the audit log; None where there is none."""
 
     @property
     def layers(self) -> Layers:

@@ -13,6 +13,7 @@ from typing import Final
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.base import Connector, SinkConnector, SourceConnector
+from ottla.connect.plugins.binlog.source import MariaDbConnector
 from ottla.connect.plugins.capture.postgres import PostgresConnector
 from ottla.connect.plugins.directory.source import DirectorySourceConnector
 from ottla.connect.plugins.file_stream import FileStreamSinkConnector, FileStreamSourceConnector
@@ -32,7 +33,7 @@ AnyConnector = type[SourceConnector] | type[SinkConnector]
 SHIPPED: Final[tuple[AnyConnector, ...]] = (
     FileStreamSourceConnector, FileStreamSinkConnector, JdbcSourceConnector, JdbcSinkConnector,
     DirectorySourceConnector, HttpSinkConnector, HttpSourceConnector, WebhookSourceConnector, PostgresConnector,
-    SyslogSourceConnector, OtlpSourceConnector, ImapSourceConnector, SearchSinkConnector,
+    MariaDbConnector,     SyslogSourceConnector, OtlpSourceConnector, ImapSourceConnector, SearchSinkConnector,
 )  # fmt: skip
 OFFERED: Final = tuple(
     EntryPoint(value.rpartition(":")[2], value, GROUP)
@@ -40,6 +41,9 @@ OFFERED: Final = tuple(
         "ottla.sinks.files.connectors:S3SinkConnector",
         "ottla.sinks.files.connectors:HdfsSinkConnector",
         "ottla.sinks.lake:LakeSinkConnector",
+        "ottla.mirror.connectors:MirrorSourceConnector",
+        "ottla.mirror.connectors:MirrorCheckpointConnector",
+        "ottla.mirror.connectors:MirrorHeartbeatConnector",
     )
 )
 """The entry points of rooms above, which are installed with this one."""

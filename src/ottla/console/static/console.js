@@ -90,7 +90,8 @@ if (source) {
     };
     on("pause", last("More may be there", true));
     on("end", last("All was looked at", false));
-    stream.onerror = () => { if (stream && stream.readyState === EventSource.CLOSED) end("The server refuses: open the page again.", true); };
+    // To connect again would lose rows that were under way.
+    stream.onerror = () => { if (stream) end("The connection was lost, and hits may be missing: open the page again.", false); };
   };
   stop.addEventListener("click", () => end(`Stopped. ${said.textContent}`, true));
   goOn.addEventListener("click", begin);

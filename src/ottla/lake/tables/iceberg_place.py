@@ -94,7 +94,7 @@ def _opened(properties: dict[str, str]) -> Catalog:
         if isinstance(catalog, SqlCatalog):
             # A connection is closed after each use: a pool would hold one to a file that was replaced meanwhile.
             catalog.engine.dispose()
-            catalog.engine = create_engine(properties["uri"], poolclass=NullPool)
+            catalog.engine = create_engine(catalog.engine.url, echo=catalog.engine.echo, poolclass=NullPool)
         _OPEN[key] = catalog
     return catalog
 

@@ -20,7 +20,8 @@ MEMORY, DISK = "memory", "disk"
 CACHE_KIB = 16 * 1024
 """SQLite's own cache of each database."""
 RECENT_ROWS = 10_000
-"""The rows of each store that are kept in memory too."""
+"""The rows of each store that are kept in memory too, and the bytes of their values."""
+RECENT_BYTES = 8 * 1024 * 1024
 PAGES = (1, 16, 256)
 """A walk reads so many rows first, then, and from then on."""
 _MISSING = object()
@@ -28,6 +29,11 @@ _PACKED: dict[Form, Callable[[Any], tuple[bytes, int | None]]] = {
     "stamped": lambda entry: entry,
     "bytes": lambda entry: (entry, None),
     "several": lambda entry: (joined(entry), None),
+}
+_SIZE: dict[Form, Callable[[Any], int]] = {
+    "stamped": lambda entry: len(entry[0]),
+    "bytes": len,
+    "several": lambda entry: sum(map(len, entry)),
 }
 _READ: dict[Form, Callable[[bytes, Any], Any]] = {
     "stamped": lambda data, stamp: (data, stamp),
@@ -101,9 +107,10 @@ class DiskRows:
         self, database: StoreDatabase, table: str, times: int, form: Form, *, by_time: bool, recent: int
     ) -> None:
         self._database, self._table, self._most = database, table, recent
-        self._pack, self._unpack = _PACKED[form], _READ[form]
+        self._pack, self._unpack, self._size = _PACKED[form], _READ[form], _SIZE[form]
         self._columns = ("data", "at", "also")[: 1 + times]
         self._recent: dict[EntryKey, Any] = {}
+        self._recent_bytes = 0
         self._changed: dict[bytes, set[EntryKey]] = {}
         self._count = 0
         self._oldest = LAST
@@ -204,9 +211,12 @@ class DiskRows:
 
     def _remember(self, key: EntryKey, entry: Any) -> None:
         self._recent[key] = entry
-        if len(self._recent) > self._most:
+        if entry is not None:
+            self._recent_bytes += self._size(entry)
+        if len(self._recent) > self._most or self._recent_bytes > RECENT_BYTES:
             self._write()
             self._recent.clear()
+            self._recent_bytes = 0
 
     def _write(self) -> None:
         """Write the changed rows, in the order of the table."""

@@ -95,17 +95,17 @@ async def events_of_ours(database, runs=RUNS, changes=lambda database: run_file(
             await task.start(Kept())
             while task._snapshot is not None:
                 records = await task.read()
-                _keep(found, records)
+                keep_events(found, records)
                 if records[-1].source_offset.get("snapshot_completed"):
                     break
         reading = {run: asyncio.ensure_future(task.read()) for run, task in tasks.items()}
         await asyncio.to_thread(changes, database)
         for run, task in tasks.items():
             records = await asyncio.wait_for(reading[run], 60)
-            _keep(found, records)
+            keep_events(found, records)
             while not any(_is_last(each) for each in records):
                 records = await asyncio.wait_for(task.read(), 60)
-                _keep(found, records)
+                keep_events(found, records)
     finally:
         for task in tasks.values():
             await task.close()
@@ -117,7 +117,8 @@ def _is_last(record):
     return record.topic.endswith("public.plain") and record.value is not None and record.value.get("op") == "u"
 
 
-def _keep(found, records):
+def keep_events(found, records):
+    """Add records to events by topic, in the form of the recording."""
     converter = JsonConverter({"schemas.enable": "true", "converter.type": "value"})
     for each in records:
         if not isinstance(each, PassedPlace):
@@ -131,9 +132,9 @@ def _read(text):
     return None if text is None else json.loads(text)
 
 
-def recorded():
+def recorded(file=RECORDED):
     """Debezium's events by topic: key, value, names of headers."""
-    schemas, events = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    schemas, events = json.loads(gzip.decompress(file.read_bytes()))
     found = {}
 
     def whole(part):
@@ -144,7 +145,7 @@ def recorded():
     return found
 
 
-def keep_recording(events):
+def keep_recording(events, file=RECORDED):
     """Write the recording: schemas once each."""
     schemas, rows = [], []
 
@@ -157,7 +158,7 @@ def keep_recording(events):
 
     for topic, found in sorted(events.items()):
         rows += [[topic, place(key), place(value), headers] for key, value, headers in found]
-    RECORDED.write_bytes(gzip.compress(json.dumps([schemas, rows]).encode(), mtime=0))
+    file.write_bytes(gzip.compress(json.dumps([schemas, rows]).encode(), mtime=0))
 
 
 def differences(theirs, ours, *, same_log=False):
@@ -181,12 +182,13 @@ def _plain(part, same_log):
     if isinstance(payload, dict) and part["schema"].get("name", "").startswith("io.debezium.connector.common.Trans"):
         payload["id"] = payload["ts_ms"] = None
     if isinstance(payload, dict) and "source" in payload:
+        payload["source"].pop("version")
         for name in ("ts_ms", "ts_us", "ts_ns"):
             payload.pop(name, None)
         snapshot = payload["source"]["snapshot"] != "false"
         if not same_log or snapshot or payload["op"] == "m":
-            for name in ("ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence"):
-                payload["source"].pop(name)
+            for name in ("ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "gtid", "file", "pos"):
+                payload["source"].pop(name, None)
         if payload["transaction"] is not None and not same_log:
             payload["transaction"]["id"] = None
     return part

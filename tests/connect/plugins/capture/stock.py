@@ -22,19 +22,18 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 @contextmanager
-def a_worker(broker, database, folder):
-    """A stock worker with Debezium's connector in all configurations."""
+def a_worker(broker, configs, folder, jars="debezium"):
+    """A stock worker with Debezium's connector in all configurations, which are named."""
     (folder / "plugins" / "debezium").mkdir(parents=True)
-    for jar in Path(".cache/debezium/libs").glob("*.jar"):
+    for jar in Path(f".cache/{jars}/libs").glob("*.jar"):
         (folder / "plugins" / "debezium" / jar.name).symlink_to(jar.resolve())
     worker = {
         "bootstrap.servers": broker.bootstrap_servers, "key.converter": JSON, "value.converter": JSON,
         "offset.storage.file.filename": folder / "offsets", "plugin.path": folder / "plugins",
         "listeners": "http://127.0.0.1:0", "plugin.discovery": "service_load",
     }  # fmt: skip
-    files = [folder / f"{run}.properties" for run in scenario.RUNS]
-    for run, file in zip(scenario.RUNS, files, strict=True):
-        text = scenario.config_of(run, database)
+    files = [folder / f"{run}.properties" for run in configs]
+    for text, file in zip(configs.values(), files, strict=True):
         file.write_text("".join(f"{name}={value}\n".replace("\\", "\\\\") for name, value in text.items()))
     (folder / "worker.properties").write_text("".join(f"{name}={value}\n" for name, value in worker.items()))
     command = ["java", "-Xmx700m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC", "-cp",
@@ -74,7 +73,8 @@ def main():
         scenario.ask(server.database(), "CREATE DATABASE captured")
         database = server.database("captured")
         scenario.run_file(database, "before.sql")
-        with a_worker(broker, database, Path(folder)):
+        configs = {run: scenario.config_of(run, database) for run in scenario.RUNS}
+        with a_worker(broker, configs, Path(folder)):
             active = "SELECT count(*) FROM pg_replication_slots WHERE active"
             until(lambda: scenario.ask(database, active)[0][0] == len(scenario.RUNS))
             time.sleep(10)  # a slot is active before the connector sends changes on; nothing tells of more

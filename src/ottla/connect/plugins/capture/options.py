@@ -38,7 +38,8 @@ def _placeholder(text: str) -> None:
         bytes.fromhex(text[4:])
 
 
-def _lists(what: str, of: str) -> tuple[Option, Option]:
+def lists(what: str, of: str) -> tuple[Option, Option]:
+    """The options to include and to leave out."""
     return (
         Option(f"{what}.include.list", Type.LIST, [], _MEDIUM, f"Regular expressions of {of} to capture; empty: all.",
                _patterns),
@@ -71,8 +72,8 @@ OPTIONS: Final = ConfigDef(
     Option("publication.autocreate.mode", Type.STRING, "all_tables", _MEDIUM, "How the publication is made.",
            one_of("disabled", "all_tables", "filtered", "no_tables")),
     Option("publish.via.partition.root", Type.BOOLEAN, False, _LOW, "Changes of partitions are those of the whole."),
-    *_lists("schema", "schemas"), *_lists("table", "tables (SCHEMA.TABLE)"),
-    *_lists("column", "columns (SCHEMA.TABLE.COLUMN)"),
+    *lists("schema", "schemas"), *lists("table", "tables (SCHEMA.TABLE)"),
+    *lists("column", "columns (SCHEMA.TABLE.COLUMN)"),
     Option("table.ignore.builtin", Type.BOOLEAN, True, _LOW, "Leave out the tables of the server itself."),
     Option("message.key.columns", Type.STRING, None, _MEDIUM, "Keys other than the primary key: "
            "SCHEMA.TABLE:COLUMN,COLUMN;…"),
@@ -144,15 +145,24 @@ STATEMENT: Final = "snapshot.select.statement.overrides."
 
 def checked(config: Mapping[str, str]) -> dict[str, Any]:
     """The typed options; ConfigException for options of Debezium whose meaning is not there."""
-    for name, advice in _ABSENT.items():
+    refuse_absent(config, _ABSENT, _DEFAULTS)
+    return with_statements(OPTIONS.parse(config), config)
+
+
+def refuse_absent(config: Mapping[str, str], absent: Mapping[str, str], defaults: Mapping[str, str]) -> None:
+    """Refuse options of Debezium that are not there, unless they have their default."""
+    for name, advice in absent.items():
         value = config.get(name)
-        if value is not None and value.strip() not in ("", _DEFAULTS.get(name)):
+        if value is not None and value.strip() not in ("", defaults.get(name)):
             more = f": {advice}" if advice else ""
             raise ConfigException(f"{name}={value} is an option of Debezium that is not there{more}")
     for name in config:
         if _OLD_HASH.fullmatch(name):
             raise ConfigException(f"{name}: use column.mask.hash.v2.…, whose hashes are of the text alone")
-    options = OPTIONS.parse(config)
+
+
+def with_statements(options: dict[str, Any], config: Mapping[str, str]) -> dict[str, Any]:
+    """The options with the statements of `snapshot.select.statement.overrides` by their tables."""
     overrides = [each.strip() for each in (options["snapshot.select.statement.overrides"] or "").split(",")]
     options["statements"] = {}
     for table in filter(None, overrides):

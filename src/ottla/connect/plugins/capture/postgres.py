@@ -29,6 +29,7 @@ from ottla.connect.plugins.capture.rows import records
 from ottla.connect.plugins.capture.session import connected, known
 from ottla.connect.plugins.capture.shapes import Shape, Shapes
 from ottla.connect.plugins.capture.stream import Stream
+from ottla.connect.plugins.capture.told import Told, require_own_topics
 from ottla.connect.records import PassedPlace, SourceRecord
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ class PostgresTask(SourceTask):
         self._options = options
         self._shapes = Shapes(options, config, POSTGRES)
         self._events = Events(options, str(uuid.uuid4()))
-        self._seen: dict[str, Shape] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._told = Told()
         self._snapshot: AsyncIterator[list[SourceRecord]] | None = None
         self._stream: Stream | None = None
         self._slot: Slot | None = None
@@ -101,7 +101,7 @@ class PostgresTask(SourceTask):
         try:
             if self._snapshot is not None:
                 if (rows := await anext(self._snapshot, None)) is not None:
-                    self._tell()
+                    self._told.tell()
                     return rows
                 self._snapshot = None
                 assert self._catalog is not None
@@ -151,7 +151,7 @@ class PostgresTask(SourceTask):
             first = beginning(options["snapshot.mode"], kept, state, options["slot.name"], options["database.dbname"])
             self._slot = Slot(await connected(options, replication="database"), options["slot.name"])
             shapes = [self._shapes.of(each) for each in tables.values()]
-            _require_own_topics(shapes)
+            require_own_topics(shapes)
             await self._begun(first, state, shapes)
         except Exception as fault:
             self._failed = True
@@ -173,7 +173,7 @@ class PostgresTask(SourceTask):
             made = await self._slot.make(failover=self._options["slot.failover"])
             exported, lsn = made.snapshot, made.consistent_lsn
         if first.snapshot:
-            self._look(shapes)
+            self._told.look(shapes)
             connection, statements = self._catalog.connection, self._options["statements"]
             view = await snapshot.take(connection, exported, lsn)
             rows = partial(snapshot.rows, connection, statements=statements)
@@ -198,7 +198,7 @@ class PostgresTask(SourceTask):
                 if len(records) >= self._options["max.batch.size"]:
                     self._arrived = taken[at + 1 :]
                     break
-            self._tell()
+            self._told.tell()
             records += await self._due()
             if records:
                 return records
@@ -223,7 +223,7 @@ class PostgresTask(SourceTask):
         if any(each.type_oid not in self._catalog.types for each in message.columns):
             await self._catalog.learn_types()
         shape = self._stream.on_relation(message, now, self._catalog.types)
-        self._look([] if shape is None else [shape])
+        self._told.look([] if shape is None else [shape])
         return []
 
     async def _due(self) -> list[SourceRecord]:
@@ -250,38 +250,9 @@ class PostgresTask(SourceTask):
             await asyncio.sleep(self._options["status.update.interval.ms"] / 1000)
             self._slot.report()
 
-    def _look(self, shapes: Sequence[Shape]) -> None:
-        """Say what tables lack, once."""
-        for shape in shapes:
-            self._seen[shape.table.full_name] = shape
-            for column, kind in shape.without:
-                self._say(shape.table.full_name, column, f"is left out: Connect has no form for the type {kind}; see "
-                          "include.unknown.datatypes")  # fmt: skip
-
-    def _tell(self) -> None:
-        for shape in self._seen.values():
-            for column, reason in shape.refused.items():
-                self._say(shape.table.full_name, column, reason)
-
-    def _say(self, table: str, column: str, sentence: str) -> None:
-        if (table, column) not in self._told:
-            self._told.add((table, column))
-            log.warning("%s%s: %s", table, f".{column}" if column else "", sentence)
-
     async def _drop(self) -> None:
         assert self._catalog is not None
         try:
             await self._catalog.drop_slot(self._options["slot.name"])
         except ConnectException as fault:
             log.warning("%s", fault)
-
-
-def _require_own_topics(shapes: Sequence[Shape]) -> None:
-    """Refuse tables whose names are the same as topics, since some characters become underscores there."""
-    found: dict[str, str] = {}
-    for each in shapes:
-        other = found.setdefault(each.topic, each.table.full_name)
-        if other != each.table.full_name:
-            raise ConfigException(
-                f"{other} and {each.table.full_name} would share a topic, {each.topic}: leave one out"
-            )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ottla.connect import data
 from ottla.connect.data import Schema, Struct, Type, struct
 from ottla.connect.errors import ConfigException, DataException
-from ottla.connect.plugins.capture.pgoutput import UNCHANGED, Row, Value
+from ottla.connect.plugins.capture.pgoutput import UNCHANGED, Row
 from ottla.connect.plugins.capture.tables import Column, Selection, Table, adjusted, topic_of
 from ottla.connect.plugins.capture.types import Codec, Read
 
@@ -163,7 +163,7 @@ class Shape:
             )
         return [at[each] for each in names]
 
-    def row(self, values: Row, fallback: Row | None = None) -> Struct:
+    def row(self, values: Sequence[Any], fallback: Sequence[Any] | None = None) -> Struct:
         """A whole row of a table. `fallback` is the row before, for values that were not sent again."""
         return Struct(self.value, [self._value(each, values, fallback) for each in self._places])
 
@@ -191,8 +191,8 @@ class Shape:
                                 "the table is not its key: set REPLICA IDENTITY FULL")  # fmt: skip
         return False
 
-    def _value(self, place: _Place, values: Row, fallback: Row | None) -> Any:
-        value: Value = values[place.index]
+    def _value(self, place: _Place, values: Sequence[Any], fallback: Sequence[Any] | None) -> Any:
+        value = values[place.index]
         if value is UNCHANGED and fallback is not None:
             value = fallback[place.index]
         if value is not None and value is not UNCHANGED:

@@ -1,0 +1,1 @@
+"""Change capture of MariaDB: its binary log as records in Debezium's envelope."""

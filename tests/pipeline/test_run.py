@@ -1,0 +1,118 @@
+"""A pipeline runs: every part in a process of its own, begun again when it is killed, and all records come through."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.ports import free_port
+
+APP = """
+from ottla.streams import TEXT, StreamsBuilder
+
+def topology():
+    builder = StreamsBuilder(value=TEXT)
+    builder.stream("lines").map_values(str.upper).to("shouted")
+    return builder.build()
+"""
+FILE = """
+pipeline: shouts
+cluster: {{start: true, port: {port}}}
+topics:
+  lines: {{value: text}}
+  shouted: {{value: text}}
+connectors:
+  lines-in: {{connector.class: FileStreamSource, topic: lines, file: {folder}/in.txt, {text}}}
+  shouts-out: {{connector.class: FileStreamSink, topics: shouted, file: {folder}/out.txt, {text}}}
+streams:
+  shout: {{app: app.py}}
+lakes:
+  all: {{topics: lines, to: lake, every: 500ms, values: text, on: local}}
+"""
+TEXT = ", ".join(f"{side}.converter: org.apache.kafka.connect.storage.StringConverter" for side in ("key", "value"))
+
+
+class Run:
+    """The program, its folder, and what it has said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log = folder, folder / "run.log"
+        (folder / "app.py").write_text(APP, encoding="utf-8")
+        (folder / "in.txt").touch()
+        text = FILE.format(port=free_port(), folder=folder, text=TEXT)
+        (folder / "shouts.yaml").write_text(text, encoding="utf-8")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ottla", "pipeline", "run", folder / "shouts.yaml"],
+            stdout=self.log.open("wb"), stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + 240
+        while not condition():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < until, self.log.read_text()
+            time.sleep(0.1)
+
+    def says(self, line: str) -> bool:
+        return re.search(line, self.log.read_text()) is not None
+
+    def write(self, *lines: str) -> None:
+        with (self.folder / "in.txt").open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def out(self) -> list[str]:
+        path = self.folder / "out.txt"
+        return path.read_text().split() if path.exists() else []
+
+    def child(self, *words: str) -> int:
+        """The process whose command line has these words."""
+        for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+            if command[3:5] == list(words):
+                return int(pid)
+        raise AssertionError(f"no child runs {words}")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    started = Run(tmp_path)
+    yield started
+    started.process.send_signal(signal.SIGTERM)
+    try:
+        assert started.process.wait(120) == 0, started.log.read_text()
+    finally:
+        started.process.kill()
+
+
+def test_every_part_may_be_killed_once_and_no_line_is_lost(run: Run) -> None:
+    run.write("one", "two")
+    run.wait(lambda: set(run.out()) == {"ONE", "TWO"})
+    for number, words in enumerate([("streams", "run"), ("lake", "load"), ("connect", "start")]):
+        os.kill(run.child(*words), signal.SIGKILL)
+        label = ("stream shout", "lake all", "worker")[number]
+        run.wait(lambda label=label: run.says(rf"{label} +restarting: ended with signal 9"))
+        run.write(f"after{number}")
+        run.wait(lambda number=number: f"AFTER{number}" in run.out())
+    status = subprocess.run(
+        [sys.executable, "-m", "ottla", "pipeline", "status", run.folder / "shouts.yaml", "--format", "json"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    found = json.loads(status.stdout)
+    assert found["parts"]["broker"] == "running"
+    assert found["notes"]["lines"].startswith("5 records")
+    run.wait(lambda: lake_lines(run.folder) == {"one", "two", "after0", "after1", "after2"})
+
+
+def lake_lines(folder: Path) -> set[str]:
+    import pyarrow.parquet as pq
+
+    files = [path for path in (folder / "lake").rglob("*.parquet") if "_ottla" not in path.parts]
+    return {value for path in files for value in pq.read_table(path)["value"].to_pylist()}
