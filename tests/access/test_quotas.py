@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.access.quotas import LONGEST_MS, QuotaMeter, Quotas, Rate
+from ottla.access.quotas import LONGEST_MS, Bucket, QuotaMeter, Quotas, Rate
 from ottla.kernel.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, QuotaEntity
 
 KEY = PRODUCER_BYTE_RATE
@@ -131,3 +131,15 @@ def test_rates_of_clients_that_left_are_forgotten():
         assert meter is not None
         meter.take(1, number * 1000)
     assert len(quotas._rates) <= 10_020
+
+
+def test_a_bucket_is_full_at_first_and_one_burst_may_overdraw_it():
+    bucket = Bucket()
+    bucket.take(2, 21, 5000)
+    assert bucket.wait_ms(2, 5000) == 0
+    bucket.take(2, 11, 5000)
+    assert bucket.wait_ms(2, 5000) == 5000
+    assert bucket.wait_ms(2, 9000) == 1000
+    assert bucket.wait_ms(2, 10_000) == 0
+    assert not bucket.is_full(2, 20_000)
+    assert bucket.is_full(2, 21_000)

@@ -11,6 +11,7 @@ import pytest
 from plain_requests import a_produce
 from sim_broker import RawClient, SimBroker
 
+from ottla.kernel.errors import ErrorCode
 from ottla.kernel.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from ottla.messages.alter_client_quotas import (
     AlterClientQuotasEntry,
@@ -18,6 +19,9 @@ from ottla.messages.alter_client_quotas import (
     AlteredQuotaEntity,
     QuotaOperation,
 )
+from ottla.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.describe_client_quotas import ClientQuotaComponent, DescribeClientQuotasRequest
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.schema.codec import decode, encode
@@ -207,6 +211,34 @@ def test_a_session_that_would_begin_with_an_empty_answer_does_not_begin(place: S
     held = client.fetched()[1]
     assert (held.session_id, held.responses, held.throttle_time_ms > 0) == (0, [], True)
     assert len(place.here.node.fetch_sessions) == kept
+
+
+def topics(*names: str, partitions: int = 1) -> CreateTopicsRequest:
+    made = [CreatableTopic(name=name, num_partitions=partitions, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=made, timeout_ms=5000)
+
+
+def test_a_client_over_its_quota_of_changes_is_refused_until_there_is_room_again(place: SimBroker) -> None:
+    assert alter(place, {"client-id": None}, controller_mutation_rate=1) == OK
+    first = place.ask(topics("m1", "m2", partitions=10))
+    assert ([each.error_code for each in first.topics], first.throttle_time_ms) == ([OK, OK], 0)
+    second = place.ask(topics("m3"))
+    assert second.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert 8000 <= second.throttle_time_ms <= 9000
+    assert place.ask(topics("m1")).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="m1")], timeout_ms=5000)
+    assert place.ask(gone).responses[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="m1", count=11)], timeout_ms=5000)
+    assert place.ask(more).results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    place.loop.run_for(second.throttle_time_ms)
+    assert place.ask(gone).responses[0].error_code == OK
+
+
+def test_older_clients_over_their_quota_of_changes_are_served_and_wait(place: SimBroker) -> None:
+    assert alter(place, {"client-id": None}, controller_mutation_rate=1) == OK
+    said = place.ask(topics("o1", "o2", partitions=10), most=5)
+    assert [each.error_code for each in said.topics] == [OK, OK]
+    assert said.throttle_time_ms > 8000
 
 
 def test_brokers_have_no_quotas(place: SimBroker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -101,6 +102,40 @@ class QuotaMeter:
         return Metered(True, 0)
 
 
+class Bucket:
+    """Tokens for changes, as many as the limit gives in eleven seconds; one burst may overdraw them (KIP-599)."""
+
+    __slots__ = ("_filled_ms", "_tokens")
+
+    def __init__(self) -> None:
+        self._tokens = math.inf
+        self._filled_ms = 0
+
+    def take(self, limit: float, count: int, now_ms: int) -> None:
+        self._fill(limit, now_ms)
+        self._tokens -= count
+
+    def wait_ms(self, limit: float, now_ms: int) -> int:
+        """The time until the bucket is not overdrawn any more."""
+        self._fill(limit, now_ms)
+        return min(LONGEST_MS, math.ceil(1000 * -self._tokens / limit)) if self._tokens < 0 else 0
+
+    def is_full(self, limit: float, now_ms: int) -> bool:
+        self._fill(limit, now_ms)
+        return self._tokens >= limit * SAMPLES
+
+    def _fill(self, limit: float, now_ms: int) -> None:
+        came = limit * (now_ms - self._filled_ms) / 1000
+        self._tokens, self._filled_ms = min(limit * SAMPLES, self._tokens + came), now_ms
+
+
+class BucketMeter(NamedTuple):
+    """The bucket of some clients and its limit."""
+
+    limit: float
+    bucket: Bucket
+
+
 class Quotas:
     """The meters of all clients that have a quota."""
 
@@ -109,6 +144,7 @@ class Quotas:
         self._keys: frozenset[str] = frozenset()
         self._rates: dict[tuple[str, Limited], Rate] = {}
         self._found: dict[tuple[str, str, str], QuotaMeter | None] = {}
+        self._buckets: dict[Limited, BucketMeter] = {}
 
     def reset(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Limit by these from now on. Rates go on as they were."""
@@ -130,11 +166,32 @@ class Quotas:
             self._found[asked] = self._find(key, user, client_id)
         return self._found[asked]
 
+    def bucket(self, key: str, user: str, client_id: str, now_ms: int) -> BucketMeter | None:
+        """The bucket by the most specific quota of a client; None if it has none."""
+        found = self._limit(key, user, client_id)
+        if found is None:
+            return None
+        limit, limited = found
+        if len(self._buckets) >= _MANY:
+            self._buckets = {
+                who: each for who, each in self._buckets.items() if not each.bucket.is_full(each.limit, now_ms)
+            }
+        kept = self._buckets.get(limited)
+        meter = self._buckets[limited] = BucketMeter(limit, Bucket() if kept is None else kept.bucket)
+        return meter
+
     def _find(self, key: str, user: str, client_id: str) -> QuotaMeter | None:
+        found = self._limit(key, user, client_id)
+        if found is None:
+            return None
+        limit, limited = found
+        return QuotaMeter(limit, self._rates.setdefault((key, limited), Rate()))
+
+    def _limit(self, key: str, user: str, client_id: str) -> tuple[float, Limited] | None:
         for entity, limited in _candidates(user, client_id):
             limit = self._quotas.get(entity, {}).get(key)
             if limit is not None:
-                return QuotaMeter(limit, self._rates.setdefault((key, limited), Rate()))
+                return limit, limited
         return None
 
 

@@ -126,7 +126,8 @@ VERBS = {
     "list": Command("ottla quota list [--user NAME] [--client-id ID]", "Show quotas.", _list, _ENTITY),
     "set": Command(
         "ottla quota set QUOTA=VALUE... --user NAME",
-        "Limit the rates of clients at each broker: producer_byte_rate and consumer_byte_rate, in bytes a second.",
+        "Limit the rates of clients at each broker: producer_byte_rate and consumer_byte_rate in bytes a second, "
+        "controller_mutation_rate in partitions made or deleted a second.",
         _set,
         _ENTITY,
         words=(1, 5),

@@ -32,7 +32,7 @@ _WHY = (
     ("transaction.two.phase", "Two-phase commit (KIP-939) is not there."),
     ("quota.", "Quotas count over eleven samples of a second."),
     ("client.quota.", "Quotas are those in the metadata; no callback is asked."),
-    ("controller.quota.", "Nothing enforces controller_mutation_rate yet."),
+    ("controller.quota.", "Quotas count over eleven samples of a second."),
     ("metric", "Metrics are served in Prometheus' text format; there are no reporters."),
     ("kafka.metrics", "Metrics are served in Prometheus' text format; there are no reporters."),
     ("telemetry.", "Client telemetry is not collected."),

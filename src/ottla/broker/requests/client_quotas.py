@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.access.quotas import Metered, QuotaMeter, Quotas
-from ottla.kernel.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from ottla.access.quotas import BucketMeter, Metered, QuotaMeter, Quotas
+from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
 
 if TYPE_CHECKING:
     from ottla.broker.waiting import Deadlines
@@ -17,6 +18,35 @@ if TYPE_CHECKING:
     from ottla.wire.connection import ServerConnection
 
 _SENT = Metered(True, 0)
+
+
+class Mutations:
+    """The partitions that one request makes and deletes, charged to its client (KIP-599).
+
+    `strict` is for versions whose clients know THROTTLING_QUOTA_EXCEEDED; requests of older ones are done, and wait.
+    """
+
+    def __init__(self, meter: BucketMeter | None, deadlines: Deadlines, *, strict: bool) -> None:
+        self._meter = meter
+        self._deadlines = deadlines
+        self._strict = strict
+        self.wait_ms = 0
+
+    def refusal(self, count: int) -> ApiError | None:
+        """Charge a change of so many partitions, or refuse it."""
+        if self._meter is None:
+            return None
+        (limit, bucket), now_ms = self._meter, self._deadlines.now_ms()
+        if self._strict and (wait_ms := bucket.wait_ms(limit, now_ms)):
+            self.wait_ms = wait_ms
+            return ApiError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"The quota of {limit:g} changed partitions a second is exceeded: try again in {wait_ms} ms.",
+            )
+        bucket.take(limit, count, now_ms)
+        if not self._strict:
+            self.wait_ms = bucket.wait_ms(limit, now_ms)
+        return None
 
 
 class ClientQuotas:
@@ -61,6 +91,20 @@ class ClientQuotas:
         taken = meter.take_within(count, self._deadlines.now_ms())
         self._hold(connection, taken.wait_ms)
         return taken
+
+    def mutations(self, connection: ServerConnection, *, strict: bool) -> Mutations:
+        """The charge of a request that makes or deletes partitions; `charged` ends it."""
+        meter = None
+        if self._quotas.has(CONTROLLER_MUTATION_RATE) and connection.peer is None:
+            user = connection.principal.removeprefix("User:")
+            now_ms = self._deadlines.now_ms()
+            meter = self._quotas.bucket(CONTROLLER_MUTATION_RATE, user, connection.client_id or "", now_ms)
+        return Mutations(meter, self._deadlines, strict=strict)
+
+    def charged(self, connection: ServerConnection, mutations: Mutations) -> int:
+        """The throttle time that the answer tells."""
+        self._hold(connection, mutations.wait_ms)
+        return mutations.wait_ms
 
     def _meter(self, key: str, connection: ServerConnection) -> QuotaMeter | None:
         if connection.peer is not None:
