@@ -34,6 +34,9 @@ def test_a_quota_is_set_listed_and_unset(run: Run) -> None:
     assert "user quota-user, default client-id" in run("quota", "list")[1]
     assert run("quota", "unset", "producer_byte_rate", *entity)[0] == 0
     assert run("quota", "list", "--user", "quota-user")[1] == ""
+    code, _, err = run("quota", "unset", "producer_byte_rate", *entity)
+    assert code == 1
+    assert "has no producer_byte_rate" in err
 
 
 @pytest.mark.parametrize(
@@ -92,6 +95,12 @@ def test_kafka_configs_refuses_what_cannot_be_meant(run: Run, words: tuple[str, 
     code, _, err = run("kafka-configs", "--alter", *words)
     assert code == 1
     assert said in err
+
+
+def test_kafka_configs_refuses_to_delete_a_quota_that_is_not_there(run: Run) -> None:
+    code, _, err = run("kafka-configs", "--alter", "--user", "kc", "--delete-config", "producer_byte_rate")
+    assert code == 1
+    assert "Invalid config(s): producer_byte_rate" in err
 
 
 def test_kafka_configs_tells_that_a_quota_is_not_enforced(run: Run) -> None:

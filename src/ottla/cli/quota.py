@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import isfinite
 
 from ottla.cli.command import Command, connected, noun, print_json, print_table, wants_json
-from ottla.cli.faults import Misuse
+from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option, nearest_word
 from ottla.client.admin.quotas import QuotaFilter
 from ottla.kernel.quotas import CLIENT_KEYS, DEFAULT, IP_KEYS, QuotaEntity
@@ -54,6 +54,12 @@ def _unset(given: Given) -> int:
 
 def _edit(given: Given, entity: QuotaEntity, edits: dict[str, float | None]) -> int:
     with connected(given) as admin:
+        gone = [key for key, value in edits.items() if value is None]
+        if gone:
+            parts = [QuotaFilter(*part) for part in entity.parts.items()]
+            kept = admin.describe_quotas(parts, strict=True).get(entity, {})
+            if missing := [key for key in gone if key not in kept]:
+                raise BadInput(f"{entity} has no {', '.join(missing)}; `ottla quota list` shows what there is")
         admin.alter_quotas(entity, edits)
     if wants_json(given):
         print_json({"entity": _as_json(entity), "quotas": edits})

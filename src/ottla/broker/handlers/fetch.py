@@ -73,9 +73,8 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
     session, full = opened
     epoch = session.epoch
     connection = call.connection
-    if (
-        node.quotas.on_fetch and (meter := node.quotas.consumer(connection)) is not None
-    ):  # no more than the quota can ever let through
+    if node.quotas.on_fetch and (meter := node.quotas.consumer(connection)) is not None:
+        # No more than the quota can ever let through.
         request = request._replace(max_bytes=min(request.max_bytes, meter.most))
     min_bytes = min(request.min_bytes, request.max_bytes, node.options.config.fetch_max_bytes)
     timer: Deadline | None = None

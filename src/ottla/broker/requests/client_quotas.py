@@ -1,7 +1,7 @@
 """The quotas of clients here: their rates at this broker, and the connections that have to wait (KIP-13, KIP-219).
 
 A connection over its quota is answered at once, with the time for which it is not served after that. Brokers of the
-cluster have no quotas. Handlers ask here only where `on_produce` or `on_fetch` says that anybody has one.
+cluster have no quotas. Produce and Fetch ask here only where `on_produce` or `on_fetch` says that anybody has one.
 """
 
 from __future__ import annotations

@@ -66,6 +66,9 @@ def alter(
     else:
         named = dict(zip((PART_OF[kind] for kind in kinds), names, strict=True))
         entity = QuotaEntity(named.get("user"), named.get("client-id"), named.get("ip"))
+        kept = admin.describe_quotas([QuotaFilter(*part) for part in named.items()], strict=True).get(entity, {})
+        if missing := [key for key in deleted if key not in kept]:
+            raise Misuse(f"Invalid config(s): {','.join(missing)}: there is no such quota to delete")
         edits: dict[str, float | None] = {key: _number(key, text) for key, text in added.items()}
         admin.alter_quotas(entity, edits | dict.fromkeys(deleted))
     if names[0]:
