@@ -76,6 +76,11 @@ DIFFERED: dict[str, tuple[Program, list[Row]]] = {
         [("stream", 0, [], "a"), ("repartition", 0, [0], ""), ("to", 0, [1], "out")],
         [("a", None, "1", 7), ("a", "k", "1", 8)],
     ),
+    "a left join of a repartitioned stream without keys": (
+        [("stream", 0, [], "a"), ("stream", 0, [], "b"), ("repartition", 0, [0], ""), ("repartition", 0, [1], ""),
+         ("streams", 2, [2, 3], ""), ("to", 0, [4], "out")],
+        [("a", None, "3", 8), ("b", None, "2", 9), ("b", "k", "1", 9), ("a", "k", "1", 30)],
+    ),
     "a filter behind an aggregate": (
         [("table", 0, [], "b"), ("table_group", 0, [0], ""), ("table_filter", 0, [1], ""), ("to_stream", 0, [2], ""),
          ("to", 0, [3], "out")],
