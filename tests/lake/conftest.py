@@ -11,7 +11,7 @@ from store_rigs import BUCKET, AzuriteServer, MiniHdfs, MotoServer, azurite, hdf
 from tests.conftest import NO_AZURITE, NO_HDFS
 from tests.in_memory import tmp_path
 from tests.lake.driven_rounds import Rounds
-from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
+from tests.spark_rig import bootstrap, eventually, spark, spark_session, topics
 
 from ottla import lake
 
