@@ -1,4 +1,4 @@
-"""Shared by the lake's tests: the pipeline's fixtures (tests/pipeline.py), and stores to load into."""
+"""Shared by the lake's tests: the pipeline's fixtures (tests/spark_rig.py), and stores to load into."""
 
 from __future__ import annotations
 

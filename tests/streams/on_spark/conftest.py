@@ -1,4 +1,4 @@
-"""Imports the fixtures of the pipeline from tests/pipeline.py."""
+"""Imports the fixtures of the pipeline from tests/spark_rig.py."""
 
 from tests.spark_rig import bootstrap, eventually, spark, spark_session, topics
 
