@@ -29,15 +29,21 @@ def jars():
     return None
 
 
+def node_command(home):
+    """The command that runs a node with its data in a folder; it prints its port."""
+    home.mkdir(exist_ok=True)
+    return ["java", *QUICK, f"-Dopensearch.path.home={home}", "-cp", f"{jars()}/*", str(HERE / "MiniOpenSearch.java"),
+            str(home)]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """The address of a node of this machine."""
-    libs, home = jars(), tmp_path_factory.mktemp("opensearch")
-    if libs is None:
+    home = tmp_path_factory.mktemp("opensearch")
+    if jars() is None:
         pytest.skip(NO_OPENSEARCH)
-    command = ["java", *QUICK, f"-Dopensearch.path.home={home}", "-cp", f"{libs}/*", str(HERE / "MiniOpenSearch.java")]
     with open(home / "log", "wb") as log:
-        node = subprocess.Popen([*command, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        node = subprocess.Popen(node_command(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
     words = node.stdout.readline().split()
     assert words[:1] == [b"port"], (home / "log").read_text()[-2000:]
     yield f"http://127.0.0.1:{int(words[1])}"
