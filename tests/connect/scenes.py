@@ -35,7 +35,7 @@ class Scene:
 
     @classmethod
     def lacks(cls) -> str:
-        """What this machine lacks for the scene; empty if it can run."""
+        """The program that this machine lacks for the scene; empty if it can run."""
         return ""
 
     def __init__(self, folder: Path) -> None:
@@ -57,7 +57,7 @@ class Scene:
         raise NotImplementedError
 
     def count(self) -> int:
-        """How much has arrived, as cheaply as it can be told."""
+        """The number of records that have arrived, as cheaply as it can be told."""
         return len(self.arrived())
 
     def in_topic(self, value: bytes) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.connect.plugins.search.test_opensearch import asked, jars, node_command
 from tests.connect.scenes import Config, Files
+from tests.connect.search_node import asked, jars, node_command
 from tests.lake.store_rigs import BUCKET, MotoServer
 
 IN_A_FILE = 10

@@ -1,39 +1,18 @@
 """The sink for search against a real OpenSearch of one node."""
 
 import asyncio
-import json
-import os
-import shutil
 import subprocess
-import urllib.error
-import urllib.request
-from pathlib import Path
 
 import pytest
 from tests.conftest import NO_OPENSEARCH
-from tests.java_tools import QUICK
+from tests.connect.search_node import asked, jars, node_command
 
 from ottla.connect import data
 from ottla.connect.plugins.base import RefusedRecords
 from ottla.connect.plugins.search.sink import SearchSinkConnector
 from ottla.connect.records import SinkRecord
 
-HERE = Path(__file__).resolve().parent
 ROW = data.struct([("n", data.INT64), ("day", data.DATE_SCHEMA), ("text", data.OPTIONAL_STRING)])
-
-
-def jars():
-    for folder in (os.environ.get("OTTLA_OPENSEARCH_JARS"), HERE.parents[3] / ".cache" / "opensearch" / "libs"):
-        if folder and shutil.which("java") and (Path(folder) / "opensearch-2.19.6.jar").exists():
-            return Path(folder)
-    return None
-
-
-def node_command(home):
-    """The command that runs a node with its data in a folder; it prints its port."""
-    home.mkdir(exist_ok=True)
-    return ["java", *QUICK, f"-Dopensearch.path.home={home}", "-cp", f"{jars()}/*", str(HERE / "MiniOpenSearch.java"),
-            str(home)]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +30,6 @@ def url(tmp_path_factory):
     node.wait()
     node.stdin.close()
     node.stdout.close()
-
-
-def asked(url, path, method="GET", body=None):
-    request = urllib.request.Request(
-        url + path, None if body is None else json.dumps(body).encode(), {"Content-Type": "application/json"},
-        method=method,
-    )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
 
 
 def found(url, index):
