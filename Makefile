@@ -101,7 +101,7 @@ connect-campaign:
 	@$(PYTHON) -m tests.connect.campaign $(ARGS)
 
 streams-campaign:
-	@tools/setup.sh test java
+	@tools/setup.sh test java streams-jars
 	@$(PYTHON) -m tests.streams.campaign $(ARGS)
 
 bench:
