@@ -46,6 +46,7 @@ from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.metadata_fragments import Fragments
 from ottla.broker.requests.services import Services
+from ottla.broker.requests.tokens import Tokens
 from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.partitions import DECIDING
@@ -220,6 +221,7 @@ class Node:
             endpoints=self.endpoints,
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),
+            tokens=Tokens(around.config, lambda: around.metadata),
             rights=_rights(around, self._audit),
             audit=self._audit,
         )
