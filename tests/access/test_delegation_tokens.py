@@ -122,14 +122,12 @@ def test_a_wrong_secret_an_unknown_token_and_a_password_in_its_place_are_refused
         one.cluster.topics()
 
 
-def test_expiry_bounds_the_session_and_the_next_login(limited: Limited) -> None:
+def test_an_expired_token_lets_nobody_in_and_goes_with_the_next_new_one(limited: Limited) -> None:
     with admin(limited, "alice") as alice:
-        token = alice.create_token(max_life_ms=1500)
-    assert token.expires_ms == token.max_ms == token.issued_ms + 1500
-    with admin(limited, by_token(token.token_id, token.secret)) as shown:
-        shown.cluster.topics()
-    while time.time() * 1000 <= token.expires_ms:
-        time.sleep(0.05)
+        token = alice.create_token(max_life_ms=1)
+    assert token.expires_ms == token.max_ms == token.issued_ms + 1
+    while time.time() * 1000 <= token.expires_ms + 1:
+        time.sleep(0.001)
     with admin(limited, by_token(token.token_id, token.secret)) as shown, pytest.raises(Refused, match="has expired"):
         shown.cluster.topics()
     with admin(limited, "alice") as alice:
@@ -151,10 +149,9 @@ def test_renewers_renew_and_expire_and_others_see_nothing(limited: Limited) -> N
                 ask(token.hmac[:-1])
     with admin(limited, "bob") as bob:
         assert [each.token_id for each in bob.describe_tokens()] == [token.token_id]
-        before = time.time() * 1000
-        assert before + 2 * DAY_MS <= bob.renew_token(token.hmac, 2 * DAY_MS) <= time.time() * 1000 + 2 * DAY_MS
+        assert token.expires_ms < bob.renew_token(token.hmac, 2 * DAY_MS) < token.max_ms
         assert bob.renew_token(token.hmac, 1 << 62) == token.max_ms
-        assert bob.expire_token(token.hmac, 1000) <= time.time() * 1000 + 1000
+        assert bob.expire_token(token.hmac, 2 * DAY_MS) < token.max_ms
         bob.expire_token(token.hmac)
         assert bob.describe_tokens() == []
 
