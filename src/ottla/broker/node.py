@@ -40,6 +40,7 @@ from ottla.broker.replicas.reconcile import Care, Replicas
 from ottla.broker.replicas.repairs import Repairs
 from ottla.broker.replicas.scrubber import Scrubber, ScrubInTurns, ScrubWork
 from ottla.broker.replicas.throttle import throttles
+from ottla.broker.requests.client_quotas import ClientQuotas
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.endpoints import Endpoints
 from ottla.broker.requests.fetch_sessions import FetchSessions
@@ -222,6 +223,7 @@ class Node:
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),
             tokens=Tokens(around.config, lambda: around.metadata),
+            quotas=ClientQuotas(around.deadlines),
             rights=_rights(around, self._audit),
             audit=self._audit,
         )
@@ -359,6 +361,8 @@ class Node:
         self._take_configs(changes)
         if changes.everything or changes.features:
             self.transactions.take_features()
+        if changes.everything or changes.quotas:
+            self.services.quotas.reconcile(metadata)
         if changes.everything or changes.brokers:
             self.endpoints.recently_dead.reconcile(metadata)  # before answers that wait for doubts are released
             self.doubts.reconcile()

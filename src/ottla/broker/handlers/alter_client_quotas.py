@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.quota_requests import edits_of, entity_of
 from ottla.cluster.commands import EditQuotas
+from ottla.cluster.decide import decide
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.messages.alter_client_quotas import (
     AlterClientQuotasEntry,
@@ -31,9 +32,8 @@ async def handle(call: Call, request: AlterClientQuotasRequest) -> AlterClientQu
         if isinstance(command, EditQuotas):
             if times[command.entity] > 1:
                 refused = ApiError(ErrorCode.INVALID_REQUEST, f"The entity {command.entity} is named twice.")
-            elif not request.validate_only:
-                outcome = await call.node.follow.submit(command)
-                refused = outcome if isinstance(outcome, ApiError) else None
+            else:
+                refused = await _edit(call, command, validate_only=request.validate_only)
         response.entries.append(
             AlterClientQuotasResult(
                 error_code=ErrorCode.NONE if refused is None else refused.code,
@@ -42,6 +42,14 @@ async def handle(call: Call, request: AlterClientQuotasRequest) -> AlterClientQu
             )
         )
     return response
+
+
+async def _edit(call: Call, command: EditQuotas, *, validate_only: bool) -> ApiError | None:
+    if validate_only:
+        decided = decide(command, call.node.metadata, call.node.follow.writer())
+        return decided if isinstance(decided, ApiError) else None
+    outcome = await call.node.follow.submit(command)
+    return outcome if isinstance(outcome, ApiError) else None
 
 
 def _command(entry: AlterClientQuotasEntry) -> EditQuotas | ApiError:

@@ -18,7 +18,7 @@ CHANGES = frozenset(
     {
         "CreateTopics", "DeleteTopics", "CreatePartitions", "DeleteRecords", "DeleteGroups", "OffsetDelete",
         "AlterConfigs", "IncrementalAlterConfigs", "CreateAcls", "DeleteAcls", "CreateDelegationToken",
-        "RenewDelegationToken", "ExpireDelegationToken", "AlterUserScramCredentials",
+        "RenewDelegationToken", "ExpireDelegationToken", "AlterUserScramCredentials", "AlterClientQuotas",
         "AlterPartitionReassignments", "AlterReplicaLogDirs", "ElectLeaders", "UpdateFeatures", "UnregisterBroker",
     }
 )  # fmt: skip

@@ -70,7 +70,7 @@ def edits_of(entity: QuotaEntity, ops: Sequence[QuotaOperation]) -> tuple[tuple[
 
 def _value_refused(op: QuotaOperation) -> ApiError | None:
     if op.key not in ENFORCED:
-        return _invalid(f"The quota {op.key} is not enforced by this release: {' and '.join(ENFORCED)} are.")
+        return _invalid(f"The quota {op.key} is not enforced by this release: {', '.join(ENFORCED)} are.")
     if not isfinite(op.value) or op.value <= 0:
         return _invalid(f"The quota {op.key} must be greater than 0, not {op.value}.")
     if op.key in WHOLE and not (op.value.is_integer() and op.value < 1 << 63):
