@@ -20,7 +20,13 @@ HOT_PATH = (
     "src/ottla/broker/replicas/admission.py",
     "src/ottla/broker/replicas/fetcher.py",
     "src/ottla/broker/replicas/partition.py",
-    "src/ottla/broker/requests",
+    *(
+        f"src/ottla/broker/requests/{name}.py"
+        for name in (
+            "call", "dispatch", "fetch_sessions", "look_again", "produce_again", "produce_in_transaction",
+            "produce_refused", "refusals", "request_times", "services", "topic_answers",
+        )
+    ),
     "src/ottla/broker/waiting.py",
     "src/ottla/kernel/story.py",
     "src/ottla/records",
@@ -42,9 +48,12 @@ HOT_PATH = (
     "src/ottla/storage/rolling.py",
     "src/ottla/storage/segment",
     "src/ottla/storage/syncing.py",
-    "src/ottla/wire",
-)
-"""The files and folders that a record crosses in the broker, from the socket to the disk and to its readers."""
+    *(f"src/ottla/wire/{name}.py" for name in ("apis", "connection", "frame", "hot", "hot_answers", "hot_shape")),
+)  # fmt: skip
+"""The files and folders that a record crosses in the broker, from the socket to the disk and to its readers.
+
+Logins, rights, quotas and the audit log are asked once by one of these, where they are switched on.
+"""
 MOST_CHANGES = 30
 """The commits on the hot path after which the race is due again."""
 
@@ -60,8 +69,8 @@ def raced_commit(page: str) -> str:
 def changes_since(commit: str, repository: Path = ROOT, paths: tuple[str, ...] = HOT_PATH) -> list[str] | None:
     """The commits since then that changed code under the paths, the newest first; None if the history is not here.
 
-    Merges are not counted beside what they bring in, and neither are commits that change docstrings and comments of
-    Python alone.
+    Merges are not counted beside what they bring in, and neither are commits that change alone docstrings, comments,
+    a module's imports and the names of classes in Python.
     """
     if said("rev-parse", "--is-shallow-repository", repository=repository) != "false\n":
         return None
@@ -104,12 +113,24 @@ def contents(blobs: list[str], repository: Path) -> list[str]:
 
 
 def code(text: str) -> str:
-    """The syntax tree of a module, without strings that stand alone."""
+    """The syntax tree of a module, without strings that stand alone, its imports, and the names of classes."""
     tree = ast.parse(text)
+    tree.body = [
+        part for part in tree.body if not isinstance(part, ast.Import | ast.ImportFrom) and not for_types(part)
+    ]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [part for part in node.body if not is_text(part)]
-    return ast.dump(tree)
+    numbers: dict[str, int] = {}
+    return CLASS_NAME.sub(lambda name: f"'{numbers.setdefault(name[1], len(numbers))}'", ast.dump(tree))
+
+
+CLASS_NAME = re.compile(r"(?:(?<=id=)|(?<=attr=)|(?<=name=))'(_?[A-Z]\w*[a-z]\w*)'")
+"""A class where a dumped tree has it: `id`, `attr` or `name`. Constants have no small letters."""
+
+
+def for_types(part: ast.stmt) -> bool:
+    return isinstance(part, ast.If) and isinstance(part.test, ast.Name) and part.test.id == "TYPE_CHECKING"
 
 
 def is_text(part: ast.stmt) -> bool:

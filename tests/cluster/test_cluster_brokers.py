@@ -7,6 +7,7 @@ from clusters import Decisions, a_cluster, create, register, topic_id
 
 from ottla.cluster import brokers
 from ottla.cluster.caretaker import EARLY_PATIENCE_MS, PATIENCE_MS, BrokerIncarnation, Caretaker
+from ottla.cluster.command_order import may_share_append
 from ottla.cluster.commands import (
     AllocateProducerIds,
     BringOnline,
@@ -23,7 +24,6 @@ from ottla.cluster.commands import (
     UnfenceBroker,
     UnregisterBroker,
     WithdrawReplica,
-    may_share_append,
 )
 from ottla.cluster.decide import decide
 from ottla.cluster.partitions import LONGEST_LEADS, waits_for_longest, without_damaged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from clusters import Decisions, a_cluster, create, register
 
+from ottla.cluster.command_order import may_share_append
 from ottla.cluster.commands import (
     MIN_IN_SYNC,
     ChangeInSync,
@@ -12,7 +13,6 @@ from ottla.cluster.commands import (
     ConfigOperation,
     EditConfigs,
     FenceBroker,
-    may_share_append,
 )
 from ottla.kernel.ids import NO_LEADER
 from ottla.metadata.entries import ConfigsSet, PartitionsChanged

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from clusters import Decisions, a_cluster, topic_id
 
-from ottla.cluster.commands import ChangeInSync, CreateTopic, ReplicaEpoch, may_share_append
+from ottla.cluster.command_order import may_share_append
+from ottla.cluster.commands import ChangeInSync, CreateTopic, ReplicaEpoch
 from ottla.cluster.decide import decide
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import LogEntry

@@ -85,6 +85,13 @@ BODIES: dict[type[Body], st.SearchStrategy[Body]] = {
     ),
     log.ScramKeysRemoved: st.builds(log.ScramKeysRemoved, user=NAMES, mechanism=st.integers(1, 2)),
     log.AclsAdded: st.builds(log.AclsAdded, acls=st.lists(ACLS, max_size=3)),
+    log.ClientQuotasSet: st.builds(
+        log.ClientQuotasSet,
+        user=st.none() | NAMES,
+        client_id=st.none() | NAMES,
+        ip=st.none() | NAMES,
+        quotas=st.lists(st.builds(log.QuotaEntry, key=NAMES, value=st.floats(allow_nan=False)), max_size=3),
+    ),
     log.AclsRemoved: st.builds(log.AclsRemoved, acls=st.lists(ACLS, max_size=3)),
 }
 

@@ -71,6 +71,17 @@ def test_other_words_in_docstrings_and_comments_are_no_change(repository: Reposi
     assert changes_since(raced, repository.folder, PATHS) == [changed]
 
 
+def test_another_name_of_a_class_is_no_change_and_another_call_is_one(repository: Repository) -> None:
+    before = "from a import Place, read\n\ndef at(place: Place) -> Place:\n    return Place(read(place))\n"
+    raced = repository.commit(src__log=before)
+    repository.commit(src__log=before.replace("Place", "Spot").replace("Spot, read", "read, Spot"))
+    assert changes_since(raced, repository.folder, PATHS) == []
+    changed = repository.commit(src__log=before.replace("Place", "Spot").replace("read", "pread"))
+    assert changes_since(raced, repository.folder, PATHS) == [changed]
+    swapped = repository.commit(src__log=before.replace("return Place", "return Other").replace("read", "pread"))
+    assert changes_since(changed, repository.folder, PATHS) == [swapped]
+
+
 def test_what_a_merge_brings_in_is_counted_once(repository: Repository) -> None:
     raced = repository.commit(src__log="b = 1\n", src__wire__frame="a = 1\n")
     repository.git("checkout", "-q", "-b", "side")

@@ -187,6 +187,46 @@ def test_one_that_is_to_end_begins_nothing_more_and_closes_once_its_answers_have
     assert room.served == [b"\xff last"] and room.wire.sent == [b"\xff last"]
 
 
+def test_a_muted_connection_answers_and_begins_nothing_until_every_mute_has_ended():
+    room = Room()
+    resumed: list[None] = []
+    room.connection.resume = lambda: resumed.append(None)
+    room.receive(framed(b"\x80 first"))
+    room.connection.mute()
+    room.connection.mute()
+    room.receive(framed(b"second"))
+    room.answer(0)
+    room.resume()
+    assert (room.served, room.wire.sent) == ([b"\x80 first"], [b"\x80 first"])
+    room.connection.unmute()
+    assert (room.connection.state, resumed) == (ConnectionState.MUTED, [])
+    room.connection.unmute()
+    assert (room.connection.state, len(resumed)) == (ConnectionState.SERVING, 1)
+    room.resume()
+    assert room.served == [b"\x80 first", b"second"]
+
+
+def test_a_mute_that_ends_behind_a_request_that_blocks_lets_nothing_begin():
+    room = Room(blocking=frozenset({255}))
+    room.receive(framed(b"\xff blocks"))
+    room.connection.mute()
+    room.connection.unmute()
+    assert room.connection.state is ConnectionState.BLOCKED
+    room.connection.mute()
+    room.answer(0)
+    assert room.connection.state is ConnectionState.MUTED
+    room.connection.unmute()
+    assert room.connection.state is ConnectionState.SERVING
+
+
+def test_a_muted_connection_that_is_to_end_is_not_served_again():
+    room = Room()
+    room.connection.mute()
+    room.connection.close()
+    room.connection.unmute()
+    assert room.connection.state is ConnectionState.CLOSED
+
+
 def test_a_closed_connection_stays_closed():
     room = Room()
     closed: list[None] = []

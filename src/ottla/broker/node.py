@@ -40,6 +40,7 @@ from ottla.broker.replicas.reconcile import Care, Replicas
 from ottla.broker.replicas.repairs import Repairs
 from ottla.broker.replicas.scrubber import Scrubber, ScrubInTurns, ScrubWork
 from ottla.broker.replicas.throttle import throttles
+from ottla.broker.requests.client_quotas import ClientQuotas
 from ottla.broker.requests.dispatch import Dispatch
 from ottla.broker.requests.endpoints import Endpoints
 from ottla.broker.requests.fetch_sessions import FetchSessions
@@ -54,7 +55,8 @@ from ottla.config.resolve import Layers
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Network, Syncer
 from ottla.kernel.story import Slot, run_story
-from ottla.metadata.state import BROKER_RESOURCE, Changes, Listener, Metadata
+from ottla.metadata.changes import Changes
+from ottla.metadata.state import BROKER_RESOURCE, Listener, Metadata
 from ottla.storage.directory.directory import HeldLock
 
 if TYPE_CHECKING:
@@ -219,6 +221,7 @@ class Node:
             endpoints=self.endpoints,
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),
+            quotas=ClientQuotas(around.deadlines),
             rights=_rights(around, self._audit),
             audit=self._audit,
         )
@@ -356,6 +359,8 @@ class Node:
         self._take_configs(changes)
         if changes.everything or changes.features:
             self.transactions.take_features()
+        if changes.everything or changes.quotas:
+            self.services.quotas.reconcile(metadata)
         if changes.everything or changes.brokers:
             self.endpoints.recently_dead.reconcile(metadata)  # before answers that wait for doubts are released
             self.doubts.reconcile()

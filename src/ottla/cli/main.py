@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "features": ("ottla.cli.features:command", "show, raise and lower the levels of the cluster's features"),
     "secure": ("ottla.cli.secure:command", "make a folder with certificates and users, and keep it up to date"),
     "acl": ("ottla.cli.acl:command", "list, grant, revoke and test who may do what"),
+    "quota": ("ottla.cli.quota:command", "list, set and unset the rates that clients may have"),
     "audit-log": ("ottla.cli.audit_log:command", "check that an audit log is as brokers wrote it"),
     "user": ("ottla.cli.user:command", "list, add and remove users with passwords"),
     "config": ("ottla.cli.config:command", "read and change configurations of topics, brokers, groups"),

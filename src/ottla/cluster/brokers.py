@@ -54,7 +54,9 @@ SECURITY = 6
 """The level from which on users are kept in the metadata."""
 ACLS = 7
 """The level from which on ACLs are kept in the metadata."""
-LATEST_METADATA_VERSION = ACLS
+QUOTAS = 8
+"""The level from which on clients' quotas are kept in the metadata."""
+LATEST_METADATA_VERSION = QUOTAS
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _PRODUCER_IDS_LOST = 1 << 40

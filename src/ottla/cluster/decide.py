@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.cluster import acls, brokers, configs, features, partitions, reassign, topics, users
+from ottla.cluster import acls, brokers, configs, features, partitions, quotas, reassign, topics, users
 from ottla.cluster.commands import (
     AddFirstUsers,
     AllocateProducerIds,
@@ -27,6 +27,7 @@ from ottla.cluster.commands import (
     DeposeShortLeader,
     DrainBroker,
     EditConfigs,
+    EditQuotas,
     EditScramKeys,
     ElectLeader,
     FenceBroker,
@@ -88,6 +89,7 @@ _DECISIONS: dict[type, Decision] = {
     EditScramKeys: _without_writer(users.edit_scram_keys),
     CreateAcls: _without_writer(acls.create),
     DeleteAcls: _without_writer(acls.delete),
+    EditQuotas: _without_writer(quotas.edit),
     AddFirstUsers: _without_writer(users.add_first_users),
 }
 """Each command with its decision; RegisterBroker and UnfenceBroker come before, from brokers that may not act yet."""

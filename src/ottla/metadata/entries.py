@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ottla.kernel.errors import InvariantBroken
 from ottla.schema.codec import MalformedMessage, decoder, encoder
 from ottla.schema.message import field, message, struct
-from ottla.schema.types import Array, Bool, Bytes, Int8, Int16, Int32, Int64, String, Uuid
+from ottla.schema.types import Array, Bool, Bytes, Float64, Int8, Int16, Int32, Int64, String, Uuid
 
 ENTRY_LIMIT = 256 * 1024
 """The most bytes of an entry (rule C4): ZooKeeper answers a read of at most a megabyte."""
@@ -269,6 +269,22 @@ class AclsRemoved:
     acls: list[AclEntry] = field(Array(AclEntry))
 
 
+@struct()
+class QuotaEntry:
+    key: str = field(String)
+    value: float = field(Float64)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class ClientQuotasSet:
+    """All quotas of one entity; without any it has none. A part is null if it does not count, "" is the default."""
+
+    user: str | None = field(String, nullable_since=0, default=None)
+    client_id: str | None = field(String, nullable_since=0, default=None)
+    ip: str | None = field(String, nullable_since=0, default=None)
+    quotas: list[QuotaEntry] = field(Array(QuotaEntry))
+
+
 Body = (
     BrokerRegistered
     | BrokerFenced
@@ -288,6 +304,7 @@ Body = (
     | ScramKeysRemoved
     | AclsAdded
     | AclsRemoved
+    | ClientQuotasSet
 )
 
 ENTRY_TYPES: dict[int, type[Body]] = {
@@ -309,6 +326,7 @@ ENTRY_TYPES: dict[int, type[Body]] = {
     16: ScramKeysRemoved,
     17: AclsAdded,
     18: AclsRemoved,
+    19: ClientQuotasSet,
 }
 """The types by their numbers, which never change."""
 _NUMBERS = {kind: number for number, kind in ENTRY_TYPES.items()}

@@ -10,10 +10,12 @@ import struct as bits
 from collections.abc import Iterator, Sequence
 
 from ottla.kernel.ids import NO_LEADER, LeaderEpoch, PartitionEpoch
+from ottla.kernel.quotas import in_order
 from ottla.kernel.seams import StoredSnapshot
 from ottla.metadata import entries as log
 from ottla.metadata import seal
 from ottla.metadata.acls import split_acls
+from ottla.metadata.quotas import client_quotas_set
 from ottla.metadata.state import NEVER_UNCLEAN, Metadata, PartitionState, Topic, entry_of
 from ottla.schema.codec import MalformedMessage
 
@@ -93,6 +95,8 @@ def _bodies(state: Metadata) -> Iterator[log.Body]:
         yield log.ScramKeysSet(user=user, mechanism=mechanism, **keys._asdict())
     for run in split_acls(sorted(state.acls)):
         yield log.AclsAdded(acls=run)
+    for entity in sorted(state.quotas, key=in_order):
+        yield client_quotas_set(entity, state.quotas[entity])
 
 
 def _partition_bodies(topic: Topic) -> Iterator[log.Body]:

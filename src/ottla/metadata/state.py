@@ -13,8 +13,10 @@ from ottla.kernel.acls import Acl
 from ottla.kernel.credentials import ScramKeys
 from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from ottla.kernel.quotas import QuotaEntity
 from ottla.metadata import entries as log
 from ottla.metadata.acls import acl_of
+from ottla.metadata.changes import Changes
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -124,29 +126,13 @@ class Topic:
         return f"Topic({self.name!r}, {len(self.partitions)} partitions, version {self.version})"
 
 
-class Changes(NamedTuple):
-    """The parts touched since the last `take_changes`: a hint where to look; the truth is in the state."""
-
-    topics: frozenset[TopicId]
-    brokers: bool
-    configs: frozenset[tuple[int, str]]
-    everything: bool = False
-    """True if a snapshot was loaded: look at everything."""
-    features: bool = False
-    """True if the cluster uses a feature at another level."""
-
-    @property
-    def any(self) -> bool:
-        return bool(self.everything or self.topics or self.brokers or self.configs or self.features)
-
-
 class Metadata:
     """The state that all brokers agree on, as of `version`."""
 
     __slots__ = (
-        "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_topics", "acls",
-        "acls_version", "brokers", "brokers_version", "cluster_id", "configs", "features", "next_producer_id",
-        "producer_id_owner", "scram", "secret", "topics", "version",
+        "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_quotas",
+        "_touched_topics", "acls", "acls_version", "brokers", "brokers_version", "cluster_id", "configs", "features",
+        "next_producer_id", "producer_id_owner", "quotas", "scram", "secret", "topics", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -166,6 +152,7 @@ class Metadata:
         self.acls: dict[Acl, None] = {}
         self.acls_version = 0
         """The version of the last entry about ACLs."""
+        self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = 0
         self.producer_id_owner: BrokerId = NO_LEADER
         """The broker that got the last block."""
@@ -174,6 +161,7 @@ class Metadata:
         self._touched_configs: set[tuple[int, str]] = set()
         self._touched_brokers = False
         self._touched_features = False
+        self._touched_quotas = False
 
     # Questions
 
@@ -255,11 +243,13 @@ class Metadata:
             self._touched_brokers,
             frozenset(self._touched_configs),
             features=self._touched_features,
+            quotas=self._touched_quotas,
         )
         self._touched_topics = set()
         self._touched_configs = set()
         self._touched_brokers = False
         self._touched_features = False
+        self._touched_quotas = False
         return changes
 
     def _cluster_created(self, version: int, body: log.ClusterCreated) -> None:
@@ -410,6 +400,13 @@ class Metadata:
             self.acls.pop(acl_of(entry), None)
         self.acls_version = version
 
+    def _client_quotas_set(self, version: int, body: log.ClientQuotasSet) -> None:
+        entity = QuotaEntity(body.user, body.client_id, body.ip)
+        self.quotas[entity] = {each.key: each.value for each in body.quotas}
+        if not body.quotas:
+            del self.quotas[entity]
+        self._touched_quotas = True
+
 
 _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.ClusterCreated: Metadata._cluster_created,
@@ -430,6 +427,7 @@ _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.ScramKeysRemoved: Metadata._scram_keys_removed,
     log.AclsAdded: Metadata._acls_added,
     log.AclsRemoved: Metadata._acls_removed,
+    log.ClientQuotasSet: Metadata._client_quotas_set,
 }
 
 

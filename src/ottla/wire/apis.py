@@ -200,6 +200,8 @@ _TABLE = (
     _api(45, "AlterPartitionReassignments", (0, 1), 0),
     _api(46, "ListPartitionReassignments", (0, 0), 0),
     _api(47, "OffsetDelete", (0, 0), None),
+    _api(48, "DescribeClientQuotas", (0, 1), 1),
+    _api(49, "AlterClientQuotas", (0, 1), 1),
     _api(50, "DescribeUserScramCredentials", (0, 0), 0),
     _api(51, "AlterUserScramCredentials", (0, 0), 0),
     _api(55, "DescribeQuorum", (0, 2), 0),

@@ -192,6 +192,18 @@ OF_ADMINS: dict[int, tuple[Check, ...]] = {
               "31 at top level; named topics echoed with empty replicas",
               Whole()),
     ),
+    48: (  # DescribeClientQuotas
+        Check("0-1", CLUSTER, "kafka-cluster", DESCRIBE_CONFIGS, REQUEST, NO_CLUSTER,
+              "first",
+              "31, entries null",
+              Whole()),
+    ),
+    49: (  # AlterClientQuotas
+        Check("0-1", CLUSTER, "kafka-cluster", ALTER_CONFIGS, REQUEST, NO_CLUSTER,
+              "first",
+              "31 in every entry",
+              Whole()),
+    ),
     50: (  # DescribeUserScramCredentials
         Check("0", CLUSTER, "kafka-cluster", DESCRIBE, REQUEST, NO_CLUSTER,
               "first",

@@ -45,19 +45,21 @@ class Proof(Protocol):
 
 
 class ConnectionState(Enum):
-    """The requests that may still begin. A state changes to one below it; the second may change back to the first."""
+    """The requests that may still begin. A state changes to one below it; the first three may change back."""
 
     SERVING = "serving"
     """Every request begins as it comes."""
     BLOCKED = "blocked"
     """No request begins for now (`expect` with `blocks`, and back with `unblock` or the `answer`)."""
+    MUTED = "muted"
+    """No request begins for a time, as the client is over a quota (`mute`, and back with `unmute`)."""
     ENDING = "ending"
     """No request begins any more; the connection closes once the answers have left (`close_after_answer`)."""
     CLOSED = "closed"
     """The connection is closed for good (`close`)."""
 
 
-SERVING, BLOCKED, ENDING, CLOSED = (
+SERVING, BLOCKED, MUTED, ENDING, CLOSED = (
     ConnectionState  # python -m bench.hot_path: an attribute of an enum costs a look-up more
 )
 
@@ -114,6 +116,8 @@ class ServerConnection:
         self.paused = False
         """True while the listener does not read: the connection is held, memory is short, or others have their turn."""
         self._serve = serve
+        self._mutes = 0
+        """The reasons to stay muted that have not ended yet."""
         self._waiting: deque[Exchange] = deque()
 
     def run(self) -> None:
@@ -166,6 +170,21 @@ class ServerConnection:
             self.state = SERVING
             if self.paused and not self.held:
                 self.resume()
+
+    def mute(self) -> None:
+        """Let no further request begin before `unmute`; requests that have begun are answered (KIP-219)."""
+        self._mutes += 1
+        if self.state is SERVING or self.state is BLOCKED:
+            self.state = MUTED
+
+    def unmute(self) -> None:
+        """Take one `mute` back."""
+        self._mutes -= 1
+        if self._mutes or self.state is not MUTED:
+            return
+        self.state = BLOCKED if any(exchange.blocks for exchange in self._waiting) else SERVING
+        if self.paused and not self.held:
+            self.resume()
 
     def answer(self, exchange: Exchange, parts: list[Part]) -> None:
         """Fill a place; all answers that are next in order leave. No parts: the request wants no answer."""

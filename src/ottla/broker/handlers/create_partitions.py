@@ -19,10 +19,14 @@ from ottla.messages.create_partitions import (
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
+    from ottla.broker.requests.client_quotas import Mutations
+
+_QUOTA_SINCE = 3
 
 
 async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
+    charge = call.node.quotas.mutations(call.connection, strict=call.api_version >= _QUOTA_SINCE)
     response = CreatePartitionsResponse()
     for number, topic in enumerate(request.topics, 1):
         if number % A_TURN == 0:
@@ -33,15 +37,18 @@ async def handle(call: Call, request: CreatePartitionsRequest) -> CreatePartitio
         result = CreatePartitionsTopicResult(name=topic.name)
         error: ApiError | None = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         if often == 1:
-            error = await _create(call, topic, request)
+            error = await _create(call, topic, request, charge)
         if error is not None:
             result.error_code = error.code
             result.error_message = error.message
         response.results.append(result)
+    response.throttle_time_ms = call.node.quotas.charged(call.connection, charge)
     return response
 
 
-async def _create(call: Call, topic: CreatePartitionsTopic, request: CreatePartitionsRequest) -> ApiError | None:
+async def _create(
+    call: Call, topic: CreatePartitionsTopic, request: CreatePartitionsRequest, charge: Mutations
+) -> ApiError | None:
     assignment = None
     if topic.assignments is not None:
         assignment = tuple(tuple(BrokerId(one) for one in given.broker_ids) for given in topic.assignments)
@@ -49,5 +56,9 @@ async def _create(call: Call, topic: CreatePartitionsTopic, request: CreateParti
     if request.validate_only:
         decided = decide(command, call.node.metadata, call.node.follow.writer())
         return decided if isinstance(decided, ApiError) else None
+    known = call.node.metadata.topic(topic.name)
+    more = 0 if known is None else topic.count - len(known.partitions)
+    if more > 0 and (refused := charge.refusal(more)) is not None:
+        return refused
     outcome = await call.node.follow.submit(command, max(1, request.timeout_ms))
     return outcome if isinstance(outcome, ApiError) else None

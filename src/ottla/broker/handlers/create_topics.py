@@ -31,9 +31,11 @@ from ottla.metadata.entries import Body, PartitionsCreated
 if TYPE_CHECKING:
     from ottla.broker.metadata_log.command_queue import Outcome
     from ottla.broker.requests.call import Call
+    from ottla.broker.requests.client_quotas import Mutations
 
 
 _CONFIGS_SINCE = 5
+_QUOTA_SINCE = 6
 MOST_TOPICS = 2000
 """The most topics in one request. Apache Kafka refuses more than 10,000 partitions with the same message."""
 _TOO_MANY = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
@@ -52,6 +54,7 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
     if len(times) > MOST_TOPICS:
         return CreateTopicsResponse(topics=[_refused(name, _TOO_MANY) for name in times])
     results: list[CreatableTopicResult | _Asked] = []
+    charge = call.node.quotas.mutations(call.connection, strict=call.api_version >= _QUOTA_SINCE)
     for number, topic in enumerate(request.topics, 1):
         if number % A_TURN == 0:
             await next_turn(call.node.clock)
@@ -66,9 +69,11 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
         elif request.validate_only:
             decided = decide(command, call.node.metadata, call.node.follow.writer())
             results.append(_result(call, command, decided))
+        elif (refused := _over_quota(call, charge, command)) is not None:
+            results.append(_refused(topic.name, refused))
         else:
             results.append(_Asked(command, call.node.follow.submit(command, max(1, request.timeout_ms))))
-    response = CreateTopicsResponse()
+    response = CreateTopicsResponse(throttle_time_ms=call.node.quotas.charged(call.connection, charge))
     for result in results:
         if isinstance(result, _Asked):
             outcome = await result.outcome
@@ -77,6 +82,13 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
         else:
             response.topics.append(result)
     return response
+
+
+def _over_quota(call: Call, charge: Mutations, command: CreateTopic) -> ApiError | None:
+    """The refusal by the client's quota; a topic that exists is refused without it."""
+    if call.node.metadata.name_taken(command.name) is not None:
+        return None
+    return charge.refusal(len(command.assignment) if command.assignment else command.partitions)
 
 
 def _command(call: Call, topic: CreatableTopic) -> CreateTopic | ApiError:

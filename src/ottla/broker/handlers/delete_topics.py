@@ -28,8 +28,10 @@ from ottla.metadata.state import Metadata, Topic
 if TYPE_CHECKING:
     from ottla.broker.metadata_log.command_queue import Outcome
     from ottla.broker.requests.call import Call
+    from ottla.broker.requests.client_quotas import Mutations
 
 
+_QUOTA_SINCE = 5
 log = logging.getLogger("ottla.topics")
 _LOST = {
     "__consumer_offsets": "the committed offsets of all groups are gone, and consumers begin where auto.offset.reset "
@@ -55,6 +57,7 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
     unknown = any(isinstance(_find(call.node.metadata, state), ApiError) for state in states)
     unsure = await look_again(call) if unknown else None
     asked: list[_Asked] = []
+    charge = call.node.quotas.mutations(call.connection, strict=call.api_version >= _QUOTA_SINCE)
     for number, state in enumerate(states, 1):
         if number % A_TURN == 0:
             await next_turn(call.node.clock)
@@ -62,7 +65,8 @@ async def handle(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
         if often and state.name is None and state.topic_id in named_too:
             continue  # its name is refused
         if often:
-            asked.append(_ask(call, state, request.timeout_ms, unsure, repeated=often > 1, named_too=named_too))
+            asked.append(_ask(call, state, request.timeout_ms, unsure, charge, repeated=often > 1, named_too=named_too))
+    response.throttle_time_ms = call.node.quotas.charged(call.connection, charge)
     for result, slot in asked:
         if slot is not None:
             outcome = await slot
@@ -112,6 +116,7 @@ def _ask(
     state: DeleteTopicState,
     timeout_ms: int,
     unsure: ApiError | None,
+    charge: Mutations,
     *,
     repeated: bool,
     named_too: frozenset[TopicId],
@@ -128,6 +133,8 @@ def _ask(
     elif not call.node.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED if call.api_version >= 3 else ErrorCode.INVALID_REQUEST
         topic = ApiError(code, "Topic deletion is disabled.")
+    if isinstance(topic, Topic):
+        topic = charge.refusal(len(topic.partitions)) or topic
     if isinstance(topic, ApiError):
         _refuse(result, topic)
         return _Asked(result, None)

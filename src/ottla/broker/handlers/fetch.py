@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.partition import Partition
 from ottla.broker.replicas.throttle import Throttle, names
-from ottla.broker.requests.fetch_sessions import Session, Watch
+from ottla.broker.requests.fetch_sessions import NO_SESSION, Session, Watch
 from ottla.broker.waiting import Deadline
 from ottla.kernel.acls import Operation, ResourceKind
 from ottla.kernel.errors import ErrorCode
@@ -72,10 +72,13 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
         return _failed(call, opened)
     session, full = opened
     epoch = session.epoch
+    connection = call.connection
+    if node.quotas.on_fetch and (meter := node.quotas.consumer(connection)) is not None:
+        # No more than the quota can ever let through.
+        request = request._replace(max_bytes=min(request.max_bytes, meter.most))
     min_bytes = min(request.min_bytes, request.max_bytes, node.options.config.fetch_max_bytes)
     timer: Deadline | None = None
     deadline_ms = 0
-    connection = call.connection
     try:
         while True:
             look = _look(call, session, request, follower, full=full)
@@ -94,6 +97,11 @@ async def handle(call: Call, request: Fetch) -> list[Part]:
                 return []
             if session.epoch != epoch:  # another fetch, over another connection, has taken the session
                 return _failed(call, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if node.quotas.on_fetch:
+            passed = node.quotas.fetched(connection, look.bytes)
+            if not passed.done:
+                return _held_back(call, session, look, passed.wait_ms, full=full)
+            return _answer(call, session, look, full=full, throttle_ms=passed.wait_ms)
         return _answer(call, session, look, full=full)
     finally:
         if timer is not None:
@@ -359,7 +367,25 @@ def _leader_of(call: Call, watch: Watch) -> tuple[int, int] | None:
     return None if hint is None else (hint.leader, hint.epoch)
 
 
-def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Part]:
+def _held_back(call: Call, session: Session, look: Look, throttle_ms: int, *, full: bool) -> list[Part]:
+    """An empty answer to a client over its quota; it asks for the same again (KIP-219).
+
+    A session that would begin with it does not, as in Kafka: the client has not seen its partitions.
+    """
+    look.release()
+    if full and session.id != NO_SESSION:
+        call.node.fetch_sessions.drop(session)
+    return FetchAnswer(
+        call.correlation_id,
+        call.api_version,
+        throttle_ms=throttle_ms,
+        error=0,
+        session_id=NO_SESSION if full else session.id,
+        topics=0,
+    ).finish([])
+
+
+def _answer(call: Call, session: Session, look: Look, *, full: bool, throttle_ms: int = 0) -> list[Part]:
     """Note what the reader is told, and build the answer, topic by topic."""
     groups: list[tuple[Watch, list[FetchedPartition]]] = []
     endpoints = {}
@@ -387,7 +413,12 @@ def _answer(call: Call, session: Session, look: Look, *, full: bool) -> list[Par
         else:
             groups.append((watch, [fetched]))
     answer = FetchAnswer(
-        call.correlation_id, call.api_version, throttle_ms=0, error=0, session_id=session.id, topics=len(groups)
+        call.correlation_id,
+        call.api_version,
+        throttle_ms=throttle_ms,
+        error=0,
+        session_id=session.id,
+        topics=len(groups),
     )
     for watch, partitions in groups:
         answer.topic(watch.name, watch.topic_id, partitions)

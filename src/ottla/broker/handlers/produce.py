@@ -81,6 +81,8 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
 
                     explained.append(RefusedAt(len(answers) - 1, len(partitions), outcome))
                 partitions.append(not_produced(index, _refused(call, partition, outcome)))
+    # Counted before the waits: no further request of a client over its quota begins.
+    throttle_ms = node.quotas.produced(call.connection, _bytes_in(request)) if node.quotas.on_produce else 0
     # All waits begin now: they belong to this epoch (rule A9), and share one timeout.
     waits = [partition.committed(appended.next_offset, request.timeout_ms) for _, _, partition, appended in pending]
     for (partitions, place, _, _), committed in zip(pending, waits, strict=True):
@@ -88,13 +90,18 @@ async def handle(call: Call, request: Produce) -> list[Part] | ProduceResponse:
         if error:
             failed = True
             partitions[place] = not_produced(partitions[place][0], error)
-    return _answer(
-        call, request, [*answers, *refused] if refused else answers, explained, failed=failed or bool(refused)
-    )
+    answers, failed = [*answers, *refused] if refused else answers, failed or bool(refused)
+    return _answer(call, request, answers, explained, failed=failed, throttle_ms=throttle_ms)
 
 
 def _answer(
-    call: Call, request: Produce, answers: list[ProducedTopic], explained: list[RefusedAt], *, failed: bool
+    call: Call,
+    request: Produce,
+    answers: list[ProducedTopic],
+    explained: list[RefusedAt],
+    *,
+    failed: bool,
+    throttle_ms: int,
 ) -> list[Part] | ProduceResponse:
     if request.acks == 0:
         if failed:
@@ -103,8 +110,13 @@ def _answer(
     if failed and call.api_version >= 8:
         from ottla.broker.requests.produce_refused import explain
 
-        return explain(call, answers, explained)
-    return [encode_produced(call.correlation_id, call.api_version, answers, 0)]
+        return explain(call, answers, explained, throttle_ms=throttle_ms)
+    return [encode_produced(call.correlation_id, call.api_version, answers, throttle_ms)]
+
+
+def _bytes_in(request: Produce) -> int:
+    """The bytes of all batches as they came."""
+    return sum(len(records) for _, _, each in request.topics for _, records in each if records is not None)
 
 
 def _with_reason(partition: Partition | ErrorCode, why: ErrorCode | RefusedBatch) -> ErrorCode | RefusedBatch:

@@ -18,6 +18,7 @@ CHANGES = frozenset(
     {
         "CreateTopics", "DeleteTopics", "CreatePartitions", "DeleteRecords", "DeleteGroups", "OffsetDelete",
         "AlterConfigs", "IncrementalAlterConfigs", "CreateAcls", "DeleteAcls", "AlterUserScramCredentials",
+        "AlterClientQuotas",
         "AlterPartitionReassignments", "AlterReplicaLogDirs", "ElectLeaders", "UpdateFeatures", "UnregisterBroker",
     }
 )  # fmt: skip

@@ -228,6 +228,10 @@ class FetchSessions:
             self._sessions.move_to_end(found.id)
         return found, False
 
+    def drop(self, session: Session) -> None:
+        """Forget a session of which its reader was not told."""
+        self._close(session.id, session.principal)
+
     @staticmethod
     def _take_in(session: Session, fetch: Fetch) -> None:
         add = session.add

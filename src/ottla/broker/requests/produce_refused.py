@@ -30,9 +30,11 @@ class RefusedAt(NamedTuple):
     refusal: RefusedBatch
 
 
-def explain(call: Call, answers: list[ProducedTopic], explained: list[RefusedAt]) -> ProduceResponse:
+def explain(
+    call: Call, answers: list[ProducedTopic], explained: list[RefusedAt], *, throttle_ms: int = 0
+) -> ProduceResponse:
     """The same answer by the declared message, with what the hot encoder leaves out."""
-    response = ProduceResponse()
+    response = ProduceResponse(throttle_time_ms=throttle_ms)
     for name, topic_id, partitions in answers:
         response.responses.append(
             TopicProduceResponse(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.replicas.reconcile import Replicas
     from ottla.broker.replicas.scrubber import Scrubber
     from ottla.broker.replicas.throttle import Throttle
+    from ottla.broker.requests.client_quotas import ClientQuotas
     from ottla.broker.requests.endpoints import Endpoints
     from ottla.broker.requests.fetch_sessions import FetchSessions
     from ottla.broker.requests.metadata_fragments import Fragments
@@ -61,6 +62,7 @@ class Services(Environment):
     endpoints: Endpoints
     fetch_sessions: FetchSessions
     fragments: Fragments
+    quotas: ClientQuotas
     rights: Rights | None = None
     """The rights of clients; None where everybody may do everything."""
     audit: Callable[[Mapping[str, object]], None] | None = None

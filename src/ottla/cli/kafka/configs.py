@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.cli.connect import admin_from, read_properties
 from ottla.cli.faults import Misuse
 from ottla.cli.javamap import hash_order, string_hash
+from ottla.cli.kafka import configs_of_clients
 from ottla.cli.kafka.java_errors import java
 from ottla.cli.option_values import where_they_fit
 from ottla.cli.options import Given, Option, Parser
@@ -73,7 +74,10 @@ class Entity(NamedTuple):
 def command(arguments: Sequence[str]) -> int:
     given = PARSER.read(arguments)
     try:
-        entity = _entity(given)
+        kinds, names = _named(given)
+        if not set(kinds).isdisjoint(configs_of_clients.PART_OF):
+            return _of_clients(given, kinds, names)
+        entity = _entity(given, kinds, names)
         with admin_from(given.need("bootstrap-server"), given.text("command-config")) as admin:
             if "alter" in given:
                 _alter(admin, given, entity)
@@ -89,8 +93,24 @@ def command(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _entity(given: Given) -> Entity:
-    """The entity that the options mean; Misuse in Kafka's words."""
+def _of_clients(given: Given, kinds: list[str], names: list[str]) -> int:
+    """Describe or change quotas and users."""
+    altered = "alter" in given
+    if "entity-default" in given and len(names) > 1:
+        raise Misuse("With several entity types write --user-defaults or --client-defaults for --entity-default")
+    configs_of_clients.check(kinds, names, altered=altered)
+    if altered:
+        _has_edits(given)
+    with admin_from(given.need("bootstrap-server"), given.text("command-config")) as admin:
+        if altered:
+            configs_of_clients.alter(admin, kinds, names, _added(given), _deleted(given))
+        else:
+            configs_of_clients.describe(admin, kinds, names)
+    return 0
+
+
+def _named(given: Given) -> tuple[list[str], list[str]]:
+    """The types and the names of the entities that the options mean; Misuse in Kafka's words."""
     if sum(action in given for action in ("describe", "alter")) != 1:
         PARSER.usage("Command must include exactly one action: --describe, --alter")
     if "bootstrap-server" not in given:
@@ -115,23 +135,39 @@ def _entity(given: Given) -> Entity:
                 f"Invalid entity type {kind}, the entity type must be one of {', '.join(_TYPES)} with a "
                 "--bootstrap-server argument"
             )
-        if kind in ("clients", "users", "ips"):
-            raise Misuse(f"--entity-type {kind}: quotas and credentials are not supported by this tool yet")
+    return kinds, names
+
+
+def _entity(given: Given, kinds: list[str], names: list[str]) -> Entity:
     if len(kinds) > 1:
         raise Misuse(f"Only one entity type may be given, not {' '.join(kinds)}")
     entity = Entity(kinds[0], names[0] if names else None)
     if "alter" in given:
         if entity.name is None or (not entity.name and entity.kind != "brokers"):
             raise Misuse(f"An entity name must be specified with --alter of {', '.join(kinds)}")
-        if not any(name in given for name in ("add-config", "add-config-file", "delete-config")):
-            raise Misuse(
-                "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
-            )
-        if "add-config" in given and "add-config-file" in given:
-            raise Misuse("Only one of --add-config or --add-config-file must be specified")
+        _has_edits(given)
     if entity.kind == "brokers" and entity.name and not entity.name.isdecimal():
         raise Misuse(f"The entity name for brokers must be a valid integer broker id, but it is: {entity.name}")
     return entity
+
+
+def _has_edits(given: Given) -> None:
+    if not any(name in given for name in ("add-config", "add-config-file", "delete-config")):
+        raise Misuse(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    if "add-config" in given and "add-config-file" in given:
+        raise Misuse("Only one of --add-config or --add-config-file must be specified")
+
+
+def _added(given: Given) -> dict[str, str]:
+    if "add-config-file" in given:
+        return read_properties(given.need("add-config-file"))
+    return parse_added(given.all("add-config"))
+
+
+def _deleted(given: Given) -> list[str]:
+    return [name.strip() for text in given.all("delete-config") for name in text.split(",") if name.strip()]
 
 
 def resource_type(kind: str) -> int:
@@ -241,11 +277,8 @@ def _value(value: str | None) -> str:
 def _alter(admin: Admin, given: Given, entity: Entity) -> None:
     from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
 
-    added = parse_added(given.all("add-config"))
-    if "add-config-file" in given:
-        added = read_properties(given.need("add-config-file"))
+    added, deleted = _added(given), _deleted(given)
     added = where_they_fit(entity.noun, added) if entity.kind in ("topics", "brokers", "groups") else added
-    deleted = [name.strip() for text in given.all("delete-config") for name in text.split(",") if name.strip()]
     changes: list[tuple[str, ConfigOperation, str | None]] = [
         (name, ConfigOperation.SET, value) for name, value in added.items()
     ]

@@ -9,6 +9,7 @@ from ottla.client.admin import acls as acl_admin
 from ottla.client.admin import admin
 from ottla.client.admin import features as feature_admin
 from ottla.client.admin import groups as group_admin
+from ottla.client.admin import quotas as quota_admin
 from ottla.client.admin import replicas as replica_admin
 from ottla.client.admin import transactions as transaction_admin
 from ottla.client.admin import users as user_admin
@@ -86,6 +87,8 @@ class AdminCalls:
     describe_acls = on_plan(acl_admin.describe_acls)
     create_acls = on_plan(acl_admin.create_acls)
     delete_acls = on_plan(acl_admin.delete_acls)
+    describe_quotas = on_plan(quota_admin.describe_quotas)
+    alter_quotas = on_plan(quota_admin.alter_quotas)
     list_transactions = on_plan(transaction_admin.list_transactions)
     describe_transactions = on_plan(transaction_admin.describe_transactions)
     describe_producers = on_plan(transaction_admin.describe_producers)
