@@ -18,7 +18,9 @@ from ottla.cli.main import main
 from ottla.client import Admin, Producer
 from ottla.console.desk import ConsoleSetting, links
 from ottla.testing import TestBroker
-from ottla.web.exchange import Response
+from ottla.web.exchange import Request, Response, json_response
+from ottla.web.server import listening, serving, url_of
+from ottla.web.thread import LoopThread
 
 BESIDE = ("streams", "lakes", "pipelines", "audit")
 
@@ -79,10 +81,17 @@ def test_a_server_that_is_no_instance_of_streams_is_named_and_the_others_are_sho
         found = await one.json("streams")
         assert [each["application"] for each in found["instances"]] == ["counting"]
         assert any("http://127.0.0.1:1 does not answer" in each for each in found["faults"])
-        assert any(f"{url}/metrics" in each for each in found["faults"])
+        assert any(f"{stranger} is no instance" in each for each in found["faults"])
         assert (await one.ask("GET", "/picture/topology?instance=1")).status == 502
 
-    browsing(replace(setting, streams=links([url, "http://127.0.0.1:1", f"{url}/metrics"])), visit)
+    bound = listening("127.0.0.1", 0)
+
+    async def other(request: Request) -> Response:
+        return json_response({"version": "4.3.1"})
+
+    with bound, LoopThread("other", lambda: serving(other, bound)):
+        stranger = url_of("127.0.0.1", bound)
+        browsing(replace(setting, streams=links([url, "http://127.0.0.1:1", stranger])), visit)
 
 
 def test_a_lake_is_shown_with_how_far_it_is_behind_and_its_picture(setting: ConsoleSetting) -> None:

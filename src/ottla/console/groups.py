@@ -65,7 +65,8 @@ async def group(desk: Desk, query: PageQuery) -> View:
     rows = await _rows(desk, places, {at: one.offset for at, one in committed.items()}, ends)
     for row in rows:
         row["member"] = owners.get(TopicPartition(row["topic"], row["partition"]), "")
-    ages = [row["lag_ms"] for row in rows if row["lag_ms"] is not None]
+    behind = [row for row in rows if row["lag"]]
+    age_ms = max((row["lag_ms"] for row in behind if row["lag_ms"] is not None), default=None if behind else 0)
     members = [{**each, "places": [str(place) for place in each["places"]]} for each in found["members"]]
     values = {
         **found,
@@ -73,8 +74,9 @@ async def group(desk: Desk, query: PageQuery) -> View:
         "members": members,
         "offsets": rows,
         "lag": sum(row["lag"] or 0 for row in rows),
-        "lag_ms": max(ages, default=None),
-        "age": age_shown(max(ages, default=None)),
+        "lag_ms": age_ms,
+        "age": age_shown(age_ms),
+        "age_is_least": age_ms is not None and any(row["lag_ms"] is None for row in behind),
         "topics": sorted({place.topic for place in committed}),
         "spark": sparkline(desk.watch.samples.courses.of(f"group:{name}"), f"lag of {name}"),
         "idle": found["state"] in ("Empty", "Dead"),

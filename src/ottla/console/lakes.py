@@ -60,19 +60,24 @@ def _read(place: str) -> tuple[Lake, History]:
 
 
 async def _ends(desk: Desk, history: History) -> Ends:
-    """The begin and end of the lake's partitions that are of this cluster, as far as this user may see them."""
+    """The begin and end of the lake's topics that are of this cluster; a topic is left out where one of its ends is."""
     from ottla.lake.reports.status import Ends
 
     asked_us, views = time.time_ns() // 1000, await desk.topics()
     ids = history.committed.topic_ids
     here = [view for view in views.values() if ids.get(view.name) == view.topic_id]
-    places = [
-        TopicPartition(view.name, at) for view in here for at, part in view.partitions.items() if part.leader >= 0
-    ]
+    led = [view for view in here if all(part.leader >= 0 for part in view.partitions.values())]
+    places = [TopicPartition(view.name, at) for view in led for at in view.partitions]
     first, last = await asyncio.gather(
         *(desk.admin.list_offsets(dict.fromkeys(places, at)) for at in (EARLIEST, LATEST))
     )
-    return Ends(asked_us, _offsets(first), _offsets(last))
+    earliest, latest = _offsets(first), _offsets(last)
+    gone = {place.topic for place in places if place not in earliest or place not in latest}
+    return Ends(asked_us, _without(gone, earliest), _without(gone, latest))
+
+
+def _without(gone: set[str], offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {place: offset for place, offset in offsets.items() if place.topic not in gone}
 
 
 def _offsets(found: Mapping[TopicPartition, object]) -> dict[TopicPartition, int]:
@@ -80,7 +85,7 @@ def _offsets(found: Mapping[TopicPartition, object]) -> dict[TopicPartition, int
 
 
 def _values(lake: Lake, history: History, ends: Ends) -> dict[str, Any]:
-    """Topics that this cluster does not have, or has under another id, are shown by the lake alone."""
+    """Topics whose ends this cluster does not tell are shown by the lake alone."""
     from ottla.lake.audit.grid import LakeFacts, grids
     from ottla.lake.audit.picture import sections
     from ottla.lake.reports.periods import Periods

@@ -18,12 +18,12 @@ async def streams(desk: Desk, query: PageQuery) -> View:
     found = await asyncio.gather(*(link.ask("GET") for link in links), return_exceptions=True)
     rows, faults = [], []
     for number, (link, told) in enumerate(zip(links, found, strict=True)):
-        if isinstance(told, LinkRefused):
-            faults.append(str(told))
-        elif isinstance(told, BaseException):
+        if isinstance(told, BaseException) and not isinstance(told, LinkRefused):
             raise told
-        else:
+        try:
             rows.append({"instance": number, "url": link.url, **_status(told, link)})
+        except LinkRefused as fault:
+            faults.append(str(fault))
     values = {"instances": rows, "faults": faults, "given": [link.url for link in links]}
     return View("streams.html", "Streams", values)
 
@@ -42,17 +42,19 @@ async def topology(desk: Desk, query: PageQuery) -> Response:
 
 
 def _status(told: Any, link: LinkedServer) -> dict[str, Any]:
-    """The status of an instance, with or without Spark, in the words of a page; LinkRefused for another server's."""
+    """The status of an instance, with or without Spark, in the words of a page; LinkRefused where there is none."""
+    if isinstance(told, LinkRefused):
+        raise told
     if not isinstance(told, dict) or "application" not in told or "lag" not in told:
         raise LinkRefused(502, f"{link.url} is no instance of Streams: give the URL that --query-port serves")
     parts = told.get("sub_topologies")
-    tasks = [f"{part['number']} ({part['tasks']} tasks, batch {part['batch']})" for part in parts or ()]
+    listed = [f"sub-topology {part['number']} after batch {part['batch']}" for part in parts or ()]
     return {
         "application": told["application"],
         "state": told.get("state") or "on Spark",
-        "tasks": tasks if parts is not None else told.get("tasks", []),
+        "tasks": listed if parts is not None else told.get("tasks", []),
+        "task_count": sum(part["tasks"] for part in parts) if parts is not None else len(told.get("tasks", ())),
         "lag": told["lag"],
-        "committed_ms": told.get("committed_ms"),
         "stores": told.get("stores", {}),
         "left_out": {**told.get("dropped", {}), **told.get("failed", {})},
     }
