@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.access.rights_requests import GROUP, TOPIC, TRANSACTION, answer, login
@@ -22,7 +22,7 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 class Limited:
     """The users log in by PLAIN, with their names as passwords; root is a super user."""
 
-    def __init__(self, users: Sequence[str]) -> None:
+    def __init__(self, users: Sequence[str], more: Mapping[str, str] | None = None) -> None:
         plain = "org.apache.kafka.common.security.plain.PlainLoginModule required "
         jaas = plain + " ".join(f'user_{user}="{user}"' for user in {"root", *users}) + ";"
         self.broker = TestBroker(
@@ -34,6 +34,7 @@ class Limited:
                 "super.users": "User:root",
                 "offsets.topic.num.partitions": 1,
                 "transaction.state.log.num.partitions": 1,
+                **(more or {}),
             }
         )
         self.topic_id = b""

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, MAY_BEGIN, OTHER, Login, LoginStage, Mechanism
-from ottla.access.mechanisms.base import PeerRefused, Proved
+from ottla.access.mechanisms.base import PeerRefused, Proved, SlowHash
 from ottla.access.mechanisms.plain import PlainClient, PlainServer
+from ottla.access.mechanisms.scram import SHA_256, ScramClient, ScramServer, TokenLogin, keys_of, salted_password
 from ottla.kernel.errors import ErrorCode
 
 ALICE, BOB = PlainClient("alice", "a").first(), PlainClient("bob", "b").first()
@@ -164,3 +165,48 @@ def test_a_side_that_raises_a_refusal_without_words_tells_nothing() -> None:
     answer = one.token(b"", 0, 0)
     assert "secret" not in (answer.message or "")
     assert answer.log == "the secret reason"
+
+
+def test_a_delegation_token_gives_its_owner_until_it_expires_once_its_keys_are_there() -> None:
+    kept: dict[str, TokenLogin] = {}
+
+    def find(mechanism: str, token_id: str, salt: bytes) -> TokenLogin | SlowHash | None:
+        def work() -> None:
+            keys = keys_of(mechanism, salted_password(mechanism, "hmac", salt, 4096), salt, 4096)
+            kept[token_id] = TokenLogin(keys, "User:alice", expires_ms=7000)
+
+        return kept.get(token_id) or (SlowHash(work) if token_id == "id" else None)
+
+    def begun(user: str, *, token: bool = True) -> tuple[Login, ScramClient]:
+        server = Mechanism(lambda: ScramServer(SHA_256, {}.get, lambda: "nonce", b"secret", find), 60_000)
+        one = Login({SHA_256: server})
+        one.handshake(SHA_256, 1, 0)
+        return one, ScramClient(SHA_256, user, "hmac", "client", token=token)
+
+    one, client = begun("id")
+    slow = one.token(client.first(), 0, 5000)
+    assert isinstance(slow, SlowHash)
+    assert one.stage is LoginStage.PROVING
+    slow.work()
+    challenge = one.token(client.first(), 0, 5000)
+    assert not isinstance(challenge, SlowHash)
+    final = client.step(challenge.answer)
+    assert final is not None
+    done = one.token(final, 0, 5000)
+    assert not isinstance(done, SlowHash)
+    assert (done.lifetime_ms, one.principal, one.by_token) == (2000, "User:alice", True)
+    assert client.step(done.answer) is None
+    one.expire(1999)
+    assert one.may_begin(OTHER)
+    one.expire(2000)
+    assert not one.may_begin(OTHER)
+
+    for user, token in (("id", False), ("other", True)):
+        one, client = begun(user, token=token)
+        challenge = one.token(client.first(), 0, 5000)
+        assert not isinstance(challenge, SlowHash)
+        final = client.step(challenge.answer)
+        assert final is not None
+        refused = one.token(final, 0, 5000)
+        assert not isinstance(refused, SlowHash)
+        assert refused.code == ErrorCode.SASL_AUTHENTICATION_FAILED

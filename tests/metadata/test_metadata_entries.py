@@ -83,6 +83,17 @@ BODIES: dict[type[Body], st.SearchStrategy[Body]] = {
         stored_key=st.binary(max_size=64),
         server_key=st.binary(max_size=64),
     ),
+    log.DelegationTokenSet: st.builds(
+        log.DelegationTokenSet,
+        token_id=NAMES,
+        owner=NAMES,
+        requester=NAMES,
+        renewers=st.lists(NAMES, max_size=3),
+        issued_ms=st.integers(0, 1 << 60),
+        expires_ms=st.integers(0, 1 << 60),
+        max_ms=st.integers(0, 1 << 60),
+    ),
+    log.DelegationTokensRemoved: st.builds(log.DelegationTokensRemoved, token_ids=st.lists(NAMES, max_size=3)),
     log.ScramKeysRemoved: st.builds(log.ScramKeysRemoved, user=NAMES, mechanism=st.integers(1, 2)),
     log.AclsAdded: st.builds(log.AclsAdded, acls=st.lists(ACLS, max_size=3)),
     log.ClientQuotasSet: st.builds(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.access.mechanisms.base import PeerRefused, Proved, ServerSide
+from ottla.access.mechanisms.base import PeerRefused, Proved, ServerSide, SlowHash
 from ottla.kernel.errors import ErrorCode
 
 _AGAIN_AFTER_MS = 1000
@@ -129,11 +129,13 @@ class Login:
         self.stage = _BEGUN[self.stage]
         return Handshaken(ErrorCode.NONE, offered)
 
-    def token(self, data: bytes, mono_ms: int, wall_ms: int) -> Stepped:
-        """One token of the exchange; a refusal ends the connection."""
+    def token(self, data: bytes, mono_ms: int, wall_ms: int) -> Stepped | SlowHash:
+        """One token of the exchange; a refusal ends the connection. After a SlowHash the same token comes again."""
         assert self._side is not None
         try:
             outcome = self._side.step(data)
+            if isinstance(outcome, SlowHash):
+                return outcome
             if not isinstance(outcome, Proved):
                 return Stepped(ErrorCode.NONE, outcome)
             if self.principal is not None and outcome.principal != self.principal:

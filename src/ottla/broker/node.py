@@ -47,6 +47,7 @@ from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.metadata_fragments import Fragments
 from ottla.broker.requests.services import Services
+from ottla.broker.requests.tokens import Tokens
 from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.partitions import DECIDING
@@ -221,6 +222,7 @@ class Node:
             endpoints=self.endpoints,
             fetch_sessions=self.fetch_sessions,
             fragments=Fragments(),
+            tokens=Tokens(around.config, lambda: around.metadata),
             quotas=ClientQuotas(around.deadlines),
             rights=_rights(around, self._audit),
             audit=self._audit,

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "acl": ("ottla.cli.acl:command", "list, grant, revoke and test who may do what"),
     "quota": ("ottla.cli.quota:command", "list, set and unset the rates that clients may have"),
     "audit-log": ("ottla.cli.audit_log:command", "check that an audit log is as brokers wrote it"),
+    "token": ("ottla.cli.token:command", "make, renew, expire and list delegation tokens"),
     "user": ("ottla.cli.user:command", "list, add and remove users with passwords"),
     "config": ("ottla.cli.config:command", "read and change configurations of topics, brokers, groups"),
     "clock": ("ottla.cli.clock:command", "show what time it is by each broker, and accept a clock that is in doubt"),
@@ -73,7 +74,7 @@ KAFKA_TOOLS: dict[str, tuple[str, str]] = {
 }
 
 _NOT_THERE = {
-    "kafka-delegation-tokens": "ottla has no delegation tokens",
+    "kafka-delegation-tokens": "`ottla token` makes, renews, expires and lists delegation tokens",
     "kafka-metadata-quorum": "there is no KRaft quorum; `ottla cluster status` shows the brokers",
     "kafka-share-groups": "ottla has no share groups",
     "kafka-streams-groups": "ottla has no streams groups",

@@ -48,6 +48,8 @@ class Security:
     mechanism: str = ""
     user: str = dataclasses.field(default="", repr=False)
     password: str = dataclasses.field(default="", repr=False)
+    by_token: bool = False
+    """True if the user is a delegation token's id, and the password its HMAC."""
 
     @property
     def has_sasl(self) -> bool:
@@ -88,8 +90,7 @@ def security_of(properties: Mapping[str, Any]) -> Security:
     mechanism = texts.get("sasl.mechanism", texts.get("sasl.mechanisms", "GSSAPI")).strip().upper()
     if mechanism not in MECHANISMS:
         raise ValueError(f"sasl.mechanism must be one of {', '.join(MECHANISMS)}, not {mechanism}")
-    user, password = _credentials(texts, mechanism)
-    return Security(protocol, tls, mechanism, user, password)
+    return Security(protocol, tls, mechanism, *_credentials(texts, mechanism))
 
 
 def _refuse_unknown(texts: Mapping[str, str]) -> None:
@@ -99,7 +100,9 @@ def _refuse_unknown(texts: Mapping[str, str]) -> None:
         raise ValueError(f"{name} is not an option of this client{nearest(name, OPTIONS)}")
 
 
-def _credentials(texts: Mapping[str, str], mechanism: str) -> tuple[str, str]:
+def _credentials(texts: Mapping[str, str], mechanism: str) -> tuple[str, str, bool]:
+    """The user, the password, and whether they are a delegation token's id and HMAC."""
+    by_token = False
     user, password = texts.get("sasl.username"), texts.get("sasl.password")
     if (said := texts.get("sasl.jaas.config")) is not None:
         try:
@@ -109,9 +112,12 @@ def _credentials(texts: Mapping[str, str], mechanism: str) -> tuple[str, str]:
         if mechanism not in _MODULES.get(jaas.module, ()):
             raise ValueError(f"sasl.jaas.config: {mechanism} has another login module than {jaas.module}")
         user, password = jaas.options.get("username"), jaas.options.get("password")
+        by_token = jaas.options.get("tokenauth", "").lower() == "true"
+        if by_token and mechanism == "PLAIN":
+            raise ValueError("sasl.jaas.config: a delegation token logs in by SCRAM, not by PLAIN")
     if not user or not password:
         raise ValueError(f"{mechanism} needs a user and a password: set sasl.username and sasl.password")
-    return user, password
+    return user, password, by_token
 
 
 class SecuritySetting(Setting[Security, "Security | Mapping[str, Any]"]):

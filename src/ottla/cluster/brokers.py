@@ -56,7 +56,9 @@ ACLS = 7
 """The level from which on ACLs are kept in the metadata."""
 QUOTAS = 8
 """The level from which on clients' quotas are kept in the metadata."""
-LATEST_METADATA_VERSION = QUOTAS
+DELEGATION_TOKENS = 9
+"""The level from which on delegation tokens are kept in the metadata."""
+LATEST_METADATA_VERSION = DELEGATION_TOKENS
 """The features of ottla's own metadata log; decisions are gated by the level in the state (rule C1)."""
 _LAST_PRODUCER_ID = (1 << 63) - 1
 _PRODUCER_IDS_LOST = 1 << 40

@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from ottla.cluster.footprints import EVERYTHING, Footprint
+from ottla.cluster.token_commands import ChangeToken, CreateToken
 from ottla.kernel.acls import Acl, AclFilter
 from ottla.kernel.credentials import ScramKeys
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
@@ -21,9 +23,6 @@ Assignment = tuple[tuple[BrokerId, ...], ...]
 """The replicas of each partition, in order; the first is preferred as leader."""
 ReplicasByTopic = tuple[tuple[TopicId, tuple[int, ...]], ...]
 """A broker's replicas: topics with the partitions that it holds, or should hold."""
-Footprint = tuple[str | bytes | int, ...]
-EVERYTHING: Footprint = ("everything",)
-"""The footprint of commands that share an append with no other."""
 
 
 class CommandWriter(NamedTuple):
@@ -478,6 +477,8 @@ Command = (
     | EditConfigs
     | AllocateProducerIds
     | EditScramKeys
+    | CreateToken
+    | ChangeToken
     | CreateAcls
     | DeleteAcls
     | AddFirstUsers

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.cluster import acls, brokers, configs, features, partitions, quotas, reassign, topics, users
+from ottla.cluster import acls, brokers, configs, features, partitions, quotas, reassign, tokens, topics, users
 from ottla.cluster.commands import (
     AddFirstUsers,
     AllocateProducerIds,
@@ -41,6 +41,7 @@ from ottla.cluster.commands import (
     UpdateFeatures,
     WithdrawReplica,
 )
+from ottla.cluster.token_commands import ChangeToken, CreateToken
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.entries import Body
 from ottla.metadata.state import Metadata
@@ -87,6 +88,8 @@ _DECISIONS: dict[type, Decision] = {
     UpdateFeatures: _without_writer(features.update),
     UnregisterBroker: _without_writer(brokers.unregister),
     EditScramKeys: _without_writer(users.edit_scram_keys),
+    CreateToken: _without_writer(tokens.create),
+    ChangeToken: _without_writer(tokens.change),
     CreateAcls: _without_writer(acls.create),
     DeleteAcls: _without_writer(acls.delete),
     EditQuotas: _without_writer(quotas.edit),

@@ -416,6 +416,18 @@ class BrokerConfig(OptionSet):
         "allow.everyone.if.no.acl.found", False, OptionKind.BOOLEAN,
         doc="Open every resource that no ACL is about.",
     )
+    delegation_token_secret_key: str | None = option(
+        "delegation.token.secret.key", None, OptionKind.PASSWORD,
+        doc="The key of delegation tokens, the same on all brokers; without one there are no tokens.",
+    )
+    delegation_token_max_lifetime_ms: int = option(
+        "delegation.token.max.lifetime.ms", 7 * DAY_MS, OptionKind.LONG, check=at_least(1),
+        doc="The time after which a delegation token cannot be renewed.",
+    )
+    delegation_token_expiry_time_ms: int = option(
+        "delegation.token.expiry.time.ms", DAY_MS, OptionKind.LONG, check=at_least(1),
+        doc="The time for which a new delegation token is good, and a renewed one.",
+    )
     audit_log: str | None = option(
         "ottla.audit.log", None, OptionKind.STRING,
         doc="ottla's own: the file for logins, refusals and changes; `ottla audit-log verify` checks it.",

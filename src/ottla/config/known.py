@@ -25,7 +25,7 @@ _WHY = (
     ("sasl.", "The mechanisms here have no use for it."),
     ("ssl.", "TLS is OpenSSL's here, which has no use for it."),
     ("security.", "Brokers prove themselves to one another by the cluster's own secret."),
-    ("delegation.", "There are no delegation tokens."),
+    ("delegation.", "Expired tokens are forgotten when a new one is made."),
     ("group.share.", "Share groups are not announced."),
     ("share.", "Share groups are not announced."),
     ("group.streams.", "Streams groups are not announced."),
@@ -141,9 +141,6 @@ controller.quota.window.size.seconds INT 1 R
 controller.socket.timeout.ms INT 30000 R
 cordoned.log.dirs LIST '' P
 delegation.token.expiry.check.interval.ms LONG 3600000 R
-delegation.token.expiry.time.ms LONG 86400000 R
-delegation.token.max.lifetime.ms LONG 604800000 R
-delegation.token.secret.key PASSWORD ~ R
 delete.records.purgatory.purge.interval.requests INT 1 R
 early.start.listeners LIST ~ R
 fetch.purgatory.purge.interval.requests INT 1000 R

@@ -285,6 +285,26 @@ class ClientQuotasSet:
     quotas: list[QuotaEntry] = field(Array(QuotaEntry))
 
 
+@message(versions=(0, 0), flexible_since=0)
+class DelegationTokenSet:
+    """A new delegation token, or the later state of one. Its secret is not in the log."""
+
+    token_id: str = field(String)
+    owner: str = field(String)
+    requester: str = field(String)
+    renewers: list[str] = field(Array(String))
+    issued_ms: int = field(Int64)
+    expires_ms: int = field(Int64)
+    max_ms: int = field(Int64)
+
+
+@message(versions=(0, 0), flexible_since=0)
+class DelegationTokensRemoved:
+    """Tokens by which nobody logs in any more."""
+
+    token_ids: list[str] = field(Array(String))
+
+
 Body = (
     BrokerRegistered
     | BrokerFenced
@@ -305,6 +325,8 @@ Body = (
     | AclsAdded
     | AclsRemoved
     | ClientQuotasSet
+    | DelegationTokenSet
+    | DelegationTokensRemoved
 )
 
 ENTRY_TYPES: dict[int, type[Body]] = {
@@ -327,6 +349,8 @@ ENTRY_TYPES: dict[int, type[Body]] = {
     17: AclsAdded,
     18: AclsRemoved,
     19: ClientQuotasSet,
+    20: DelegationTokenSet,
+    21: DelegationTokensRemoved,
 }
 """The types by their numbers, which never change."""
 _NUMBERS = {kind: number for number, kind in ENTRY_TYPES.items()}

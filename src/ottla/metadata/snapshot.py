@@ -17,6 +17,7 @@ from ottla.metadata import seal
 from ottla.metadata.acls import split_acls
 from ottla.metadata.quotas import client_quotas_set
 from ottla.metadata.state import NEVER_UNCLEAN, Metadata, PartitionState, Topic, entry_of
+from ottla.metadata.tokens import token_set
 from ottla.schema.codec import MalformedMessage
 
 _SIZE = bits.Struct(">i")
@@ -93,6 +94,8 @@ def _bodies(state: Metadata) -> Iterator[log.Body]:
         yield log.ConfigsSet(resource_type=resource_type, resource_name=name, changes=changes)
     for (user, mechanism), keys in sorted(state.scram.items()):
         yield log.ScramKeysSet(user=user, mechanism=mechanism, **keys._asdict())
+    for token_id in sorted(state.tokens):
+        yield token_set(state.tokens[token_id])
     for run in split_acls(sorted(state.acls)):
         yield log.AclsAdded(acls=run)
     for entity in sorted(state.quotas, key=in_order):

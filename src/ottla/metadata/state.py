@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from ottla.kernel.acls import Acl
-from ottla.kernel.credentials import ScramKeys
+from ottla.kernel.credentials import DelegationToken, ScramKeys
 from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.kernel.quotas import QuotaEntity
 from ottla.metadata import entries as log
 from ottla.metadata.acls import acl_of
 from ottla.metadata.changes import Changes
+from ottla.metadata.tokens import token_of
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
@@ -130,9 +131,9 @@ class Metadata:
     """The state that all brokers agree on, as of `version`."""
 
     __slots__ = (
-        "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_quotas",
-        "_touched_topics", "acls", "acls_version", "brokers", "brokers_version", "cluster_id", "configs", "features",
-        "next_producer_id", "producer_id_owner", "quotas", "scram", "secret", "topics", "version",
+        "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_quotas", "_touched_topics",
+        "acls", "acls_version", "brokers", "brokers_version", "cluster_id", "configs", "features", "next_producer_id",
+        "producer_id_owner", "quotas", "scram", "secret", "tokens", "topics", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -149,6 +150,7 @@ class Metadata:
         """Configurations of brokers and groups, by resource type and name; a topic's are in the topic."""
         self.scram: dict[tuple[str, int], ScramKeys] = {}
         """The keys of users, by name and by the number of the mechanism."""
+        self.tokens: dict[str, DelegationToken] = {}
         self.acls: dict[Acl, None] = {}
         self.acls_version = 0
         """The version of the last entry about ACLs."""
@@ -391,6 +393,13 @@ class Metadata:
     def _scram_keys_removed(self, version: int, body: log.ScramKeysRemoved) -> None:
         self.scram.pop((body.user, body.mechanism), None)
 
+    def _token_set(self, version: int, body: log.DelegationTokenSet) -> None:
+        self.tokens[body.token_id] = token_of(body)
+
+    def _tokens_removed(self, version: int, body: log.DelegationTokensRemoved) -> None:
+        for token_id in body.token_ids:
+            self.tokens.pop(token_id, None)
+
     def _acls_added(self, version: int, body: log.AclsAdded) -> None:
         self.acls.update(dict.fromkeys(map(acl_of, body.acls)))
         self.acls_version = version
@@ -428,6 +437,8 @@ _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
     log.AclsAdded: Metadata._acls_added,
     log.AclsRemoved: Metadata._acls_removed,
     log.ClientQuotasSet: Metadata._client_quotas_set,
+    log.DelegationTokenSet: Metadata._token_set,
+    log.DelegationTokensRemoved: Metadata._tokens_removed,
 }
 
 

@@ -41,6 +41,7 @@ from ottla.server.kept_ports import PORT_FILE, KeptPorts
 from ottla.server.links import about_link
 from ottla.server.listener import Listener
 from ottla.server.loop_delay import LoopDelay
+from ottla.server.off_loop import off_loop
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
@@ -203,6 +204,7 @@ class BrokerServer:
             node.replicas.directories.volume_bytes = LocalDisk().total_bytes
             node.replicas.moves.warm = self._cold.warm_slice
         node.dispatch.times.now_ns = time.monotonic_ns
+        node.gate.off_loop = partial(off_loop, self._loop)
         host = self._config.broker_host or socket.gethostname()
         self._dial_as_brokers_listen()
         await ended(node.start(host, self._registered_listeners(), lock))

@@ -102,7 +102,10 @@ def run(
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live, stores, max_poll_records)
-    with stopped_by_signals(stop, within_s=STOP_WITHIN_S), served(live, where, query_host, query_port):
+    with (
+        stopped_by_signals(stop, within_s=STOP_WITHIN_S),
+        served(live, topology, where, query_host, query_port),
+    ):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,

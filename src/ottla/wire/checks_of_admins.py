@@ -13,6 +13,8 @@ CLUSTER = ResourceKind.CLUSTER
 GROUP = ResourceKind.GROUP
 TOPIC = ResourceKind.TOPIC
 TRANSACTION = ResourceKind.TRANSACTIONAL_ID
+TOKEN = ResourceKind.DELEGATION_TOKEN
+USER = ResourceKind.USER
 READ = Operation.READ
 CREATE = Operation.CREATE
 DELETE = Operation.DELETE
@@ -21,6 +23,8 @@ DESCRIBE = Operation.DESCRIBE
 CLUSTER_ACTION = Operation.CLUSTER_ACTION
 DESCRIBE_CONFIGS = Operation.DESCRIBE_CONFIGS
 ALTER_CONFIGS = Operation.ALTER_CONFIGS
+CREATE_TOKENS = Operation.CREATE_TOKENS
+DESCRIBE_TOKENS = Operation.DESCRIBE_TOKENS
 GROUP_OPERATIONS = OPERATIONS_OF[GROUP]
 REQUEST = CheckScope.REQUEST
 ITEM = CheckScope.ITEM
@@ -30,6 +34,8 @@ NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 NO_GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
 NO_CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 NO_TRANSACTION = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+NOT_BY_TOKEN = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+NOT_OWN_TOKEN = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
 # fmt: off
 OF_ADMINS: dict[int, tuple[Check, ...]] = {
     15: (  # DescribeGroups
@@ -148,6 +154,41 @@ OF_ADMINS: dict[int, tuple[Check, ...]] = {
               "before existence; duplicates get 42 first",
               "29 for the topic",
               Each("topics", "name", "results", repeated_first=True)),
+    ),
+    38: (  # CreateDelegationToken
+        Check("1-3", None, "-", None, REQUEST, NOT_BY_TOKEN,
+              "connection is PLAINTEXT, or SSL without a client certificate, or authenticated by a token",
+              "64 DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"),
+        Check("3", USER, "owner as Type:name", CREATE_TOKENS, REQUEST, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+              "an owner other than the requester is named",
+              "65 DELEGATION_TOKEN_AUTHORIZATION_FAILED"),
+    ),
+    39: (  # RenewDelegationToken
+        Check("1-2", None, "-", None, REQUEST, NOT_BY_TOKEN,
+              "as CreateDelegationToken's first row",
+              "64, timestamp -1"),
+        Check("1-2", None, "owner or renewer of the token", None, REQUEST, NOT_OWN_TOKEN,
+              "after 61 disabled, 62 unknown token, 66 expired",
+              "63 DELEGATION_TOKEN_OWNER_MISMATCH"),
+    ),
+    40: (  # ExpireDelegationToken
+        Check("1-2", None, "-", None, REQUEST, NOT_BY_TOKEN,
+              "as CreateDelegationToken's first row",
+              "64, timestamp -1"),
+        Check("1-2", None, "owner or renewer of the token", None, REQUEST, NOT_OWN_TOKEN,
+              "after 61 disabled, 62 unknown token",
+              "63 DELEGATION_TOKEN_OWNER_MISMATCH"),
+    ),
+    41: (  # DescribeDelegationToken
+        Check("1-3", None, "-", None, REQUEST, NOT_BY_TOKEN,
+              "as CreateDelegationToken's first row; then 61 if tokens are off",
+              "64"),
+        Check("1-3", TOKEN, "token id", DESCRIBE, FILTER, None,
+              "a token that the requester neither owns nor renews",
+              "token is left out unless the next row allows it"),
+        Check("1-3", USER, "owner as Type:name", DESCRIBE_TOKENS, FILTER, None,
+              "if the row before denies",
+              "token is left out"),
     ),
     42: (  # DeleteGroups
         Check("0-2", GROUP, "each group", DELETE, ITEM, NO_GROUP,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,10 +31,17 @@ class Proved:
     """True if a delegation token was shown: it makes no further tokens."""
 
 
+@dataclass(frozen=True, slots=True)
+class SlowHash:
+    """A step has to wait: call `work` off the loop, then take the step again with the same bytes."""
+
+    work: Callable[[], None]
+
+
 class ServerSide(Protocol):
     """The broker's side of one exchange."""
 
-    def step(self, data: bytes) -> bytes | Proved:
+    def step(self, data: bytes) -> bytes | Proved | SlowHash:
         """Take the client's bytes; the next challenge, or the end. PeerRefused ends the exchange."""
 
 

@@ -12,8 +12,9 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
-from ottla.access.mechanisms.base import PeerRefused, Proved
+from ottla.access.mechanisms.base import PeerRefused, Proved, SlowHash
 from ottla.kernel.credentials import ScramKeys
 
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
@@ -51,11 +52,24 @@ def keys_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> Scra
     return ScramKeys(salt, iterations, hashlib.new(name, client_key).digest(), hmac.digest(salted, b"Server Key", name))
 
 
+class TokenLogin(NamedTuple):
+    """A delegation token that a client shows, as the broker knows it."""
+
+    keys: ScramKeys
+    owner: str
+    """The principal of those who show it."""
+    expires_ms: int
+
+
+FindToken = Callable[[str, str, bytes], TokenLogin | SlowHash | None]
+"""(mechanism, token id, salt) to the token; SlowHash where its keys have to be made first; None: there is none."""
+
+
 class ScramServer:
     """The broker's side of one login.
 
-    `keys` looks a user up, `nonce` gives a printable one without commas, `secret` makes salts for users that are not
-    there: they fail at the last step, as wrong passwords do.
+    `keys` looks a user up, `tokens` a delegation token (KIP-48), `nonce` gives a printable one without commas. `secret`
+    makes salts for tokens, and for users that are not there: they fail at the last step, as wrong passwords do.
     """
 
     def __init__(
@@ -64,10 +78,13 @@ class ScramServer:
         keys: Callable[[str], ScramKeys | None],
         nonce: Callable[[], str],
         secret: bytes,
+        tokens: FindToken | None = None,
     ) -> None:
         self._mechanism = mechanism
         self._hash = HASHES[mechanism]
         self._find = keys
+        self._find_token = tokens
+        self._token: TokenLogin | None = None
         self._nonce = nonce
         self._secret = secret
         self._user = ""
@@ -77,11 +94,11 @@ class ScramServer:
         self._binding = b""
         self._said = ""
 
-    def step(self, data: bytes) -> bytes | Proved:
+    def step(self, data: bytes) -> bytes | Proved | SlowHash:
         text = _text(data)
         return self._first(text) if self._keys is None else self._final(text, self._keys)
 
-    def _first(self, text: str) -> bytes:
+    def _first(self, text: str) -> bytes | SlowHash:
         found = _FIRST.fullmatch(text)
         if found is None:
             raise self._malformed("first")
@@ -90,13 +107,17 @@ class ScramServer:
             told = "Authentication failed: Client requested an authorization id that is different from username"
             raise PeerRefused(told, told=told)
         extensions = dict(pair.split("=", 1) for pair in found["more"].split(",")[1:])
-        if extensions.get("tokenauth", "false").lower() == "true":
-            raise PeerRefused("a login by delegation token, of which there are none")
         if "m" in extensions:
             raise PeerRefused(
                 "SCRAM: an extension that must be known is not", told="Mandatory extensions are not known"
             )
-        kept = self._find(user)
+        if extensions.get("tokenauth", "false").lower() == "true":
+            token = self._find_token(self._mechanism, user, self._salt(user)) if self._find_token is not None else None
+            if isinstance(token, SlowHash):
+                return token
+            self._token, kept = token, None if token is None else token.keys
+        else:
+            kept = self._find(user)
         self._known = kept is not None
         self._user = user
         self._keys = kept or self._keys_of_nobody(user)
@@ -128,13 +149,19 @@ class ScramServer:
         if not good or not self._known:
             raise PeerRefused(f"{self._mechanism}: no user {self._user!r} with that password")
         verifier = base64.b64encode(hmac.digest(keys.server_key, said, self._hash))
-        return Proved(f"User:{self._user}", b"v=" + verifier)
+        answer = b"v=" + verifier
+        if self._token is not None:
+            return Proved(self._token.owner, answer, expires_ms=self._token.expires_ms, by_token=True)
+        return Proved(f"User:{self._user}", answer)
 
     def _keys_of_nobody(self, user: str) -> ScramKeys:
-        """A salt that is the same at each login, and keys to which nobody has the password."""
-        salt = hmac.digest(self._secret, self._mechanism.encode() + b"\0" + user.encode(), "sha256")[:20]
+        """Keys to which nobody has the password."""
         size = hashlib.new(self._hash).digest_size
-        return ScramKeys(salt, LEAST_ITERATIONS, bytes(size), bytes(size))
+        return ScramKeys(self._salt(user), LEAST_ITERATIONS, bytes(size), bytes(size))
+
+    def _salt(self, user: str) -> bytes:
+        """A salt that is the same at each login."""
+        return hmac.digest(self._secret, self._mechanism.encode() + b"\0" + user.encode(), "sha256")[:20]
 
     def _malformed(self, which: str) -> PeerRefused:
         return PeerRefused(

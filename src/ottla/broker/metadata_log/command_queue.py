@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from ottla.broker.waiting import Deadlines
 from ottla.cluster.command_order import goes_first, sharing
-from ottla.cluster.commands import Command, Footprint
+from ottla.cluster.commands import Command
+from ottla.cluster.footprints import Footprint
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.story import Slot
 from ottla.metadata.entries import Body

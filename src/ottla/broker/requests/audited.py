@@ -17,14 +17,14 @@ Handler = Callable[["Call", Any], Coroutine[Any, Any, Any]]
 CHANGES = frozenset(
     {
         "CreateTopics", "DeleteTopics", "CreatePartitions", "DeleteRecords", "DeleteGroups", "OffsetDelete",
-        "AlterConfigs", "IncrementalAlterConfigs", "CreateAcls", "DeleteAcls", "AlterUserScramCredentials",
-        "AlterClientQuotas",
+        "AlterConfigs", "IncrementalAlterConfigs", "CreateAcls", "DeleteAcls", "CreateDelegationToken",
+        "RenewDelegationToken", "ExpireDelegationToken", "AlterUserScramCredentials", "AlterClientQuotas",
         "AlterPartitionReassignments", "AlterReplicaLogDirs", "ElectLeaders", "UpdateFeatures", "UnregisterBroker",
     }
 )  # fmt: skip
 """The APIs whose requests are told."""
 KEYS = frozenset(key for key, api in APIS.items() if api.name in CHANGES)
-_SECRET = frozenset({"value", "salt", "salted_password"})
+_SECRET = frozenset({"value", "salt", "salted_password", "hmac"})
 """Fields that may hold a secret: values of options, and what a password can be guessed from."""
 _MOST_ITEMS = 100
 _MOST_LETTERS = 16_384

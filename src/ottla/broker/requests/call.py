@@ -5,6 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
+from ottla.access.names import ANONYMOUS
 from ottla.broker.requests.request_times import NOT_TIMED
 from ottla.groups.values import everything
 from ottla.schema.codec import encoder
@@ -43,6 +44,13 @@ class Call:
     @property
     def principal(self) -> str:
         return self.connection.principal
+
+    @property
+    def may_ask_for_tokens(self) -> bool:
+        """True if the caller is a user who has shown more than a delegation token."""
+        login = self.connection.login
+        named = self.principal.startswith("User:") and self.principal != ANONYMOUS
+        return named and (login is None or not login.by_token)
 
     def about(self) -> dict[str, object]:
         """The caller, as the audit log has it."""

@@ -14,6 +14,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, OTHER, Login, LoginStage, Mechanism, Stepped
+from ottla.access.mechanisms.base import SlowHash
 from ottla.access.mechanisms.plain import PlainServer
 from ottla.access.mechanisms.scram import HASHES, NUMBERS, ScramServer
 from ottla.broker.requests.call import Call, encode
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ottla.access.mechanisms.base import ServerSide
     from ottla.broker.requests.dispatch import Dispatch
     from ottla.broker.requests.services import Services
-    from ottla.wire.connection import Part, ServerConnection
+    from ottla.wire.connection import Exchange, Part, ServerConnection
 
 _HEAD = Struct(">hhih")
 _SIZE = Struct(">i")
@@ -69,6 +70,8 @@ class Gate:
         self._services = services
         self._dispatch = dispatch
         self._secret = b""
+        self.off_loop: Callable[[Callable[[], None], Callable[[], None]], None] = _at_once
+        """Runs the first off the loop, then the second on it; set by the shell, which has threads."""
         self.logged_in = 0
         self.refused = 0
 
@@ -84,7 +87,11 @@ class Gate:
             return lambda: PlainServer(offer.users)
         services, number = self._services, next(each for each, said in NUMBERS.items() if said == name)
         return lambda: ScramServer(
-            name, lambda user: services.metadata.scram.get((user, number)), self._nonce, self._salts()
+            name,
+            lambda user: services.metadata.scram.get((user, number)),
+            self._nonce,
+            self._salts(),
+            services.tokens.login,
         )
 
     def _salts(self) -> bytes:
@@ -178,31 +185,57 @@ class Gate:
         self._answer(call, SaslHandshakeResponse(error_code=answer.code, mechanisms=list(answer.mechanisms)))
 
     def _token(self, call: Call, login: GatedLogin, request: SaslAuthenticateRequest) -> None:
-        stepped = self._stepped(call.connection, login, bytes(request.auth_bytes))
-        response = SaslAuthenticateResponse(
-            error_code=stepped.code,
-            error_message=stepped.message,
-            auth_bytes=stepped.answer,
-            session_lifetime_ms=stepped.lifetime_ms,
-        )
-        if stepped.code == ErrorCode.NONE:
-            self._answer(call, response)
-        else:
-            self._refuse(call.connection, login, encode(call, response))
+        def parts_of(stepped: Stepped) -> list[Part]:
+            return encode(
+                call,
+                SaslAuthenticateResponse(
+                    error_code=stepped.code,
+                    error_message=stepped.message,
+                    auth_bytes=stepped.answer,
+                    session_lifetime_ms=stepped.lifetime_ms,
+                ),
+            )
+
+        self._step(call.connection, login, bytes(request.auth_bytes), parts_of)
 
     def _raw_token(self, connection: ServerConnection, login: GatedLogin, data: bytes) -> None:
         """A token without a header, as after SaslHandshake version 0; a refusal has no answer."""
-        stepped = self._stepped(connection, login, data)
-        if stepped.code != ErrorCode.NONE:
-            self._refuse(connection, login, [])
-            return
-        parts: list[Part] = [_SIZE.pack(len(stepped.answer)) + stepped.answer]
-        if not connection.answer_at_once(parts):
-            connection.answer(connection.expect(), parts)
 
-    def _stepped(self, connection: ServerConnection, login: GatedLogin, data: bytes) -> Stepped:
+        def parts_of(stepped: Stepped) -> list[Part]:
+            return [] if stepped.code != ErrorCode.NONE else [_SIZE.pack(len(stepped.answer)) + stepped.answer]
+
+        self._step(connection, login, data, parts_of)
+
+    def _step(
+        self,
+        connection: ServerConnection,
+        login: GatedLogin,
+        data: bytes,
+        parts_of: Callable[[Stepped], list[Part]],
+        exchange: Exchange | None = None,
+    ) -> None:
+        """Take one token and answer it, in its place `exchange` if it had to wait for a slow hash."""
+        stepped = self._stepped(connection, login, data)
+        if isinstance(stepped, SlowHash):
+            place = exchange or connection.expect(blocks=True)
+
+            def again() -> None:
+                if not connection.closed:
+                    self._step(connection, login, data, parts_of, place)
+
+            self.off_loop(stepped.work, again)
+        elif stepped.code != ErrorCode.NONE:
+            self._refuse(connection, login, parts_of(stepped), exchange)
+        elif exchange is not None:
+            connection.answer(exchange, parts_of(stepped))
+        else:
+            self._send(connection, parts_of(stepped))
+
+    def _stepped(self, connection: ServerConnection, login: GatedLogin, data: bytes) -> Stepped | SlowHash:
         clock = self._services.clock
         stepped = login.token(data, clock.mono_ms(), clock.wall_ms())
+        if isinstance(stepped, SlowHash):
+            return stepped
         if stepped.code != ErrorCode.NONE:
             self.refused += 1
             log.warning("%s: login refused: %s", connection.name, stepped.log or stepped.message)
@@ -223,9 +256,11 @@ class Gate:
                 {"event": event, "client": connection.peer_host, "listener": connection.listener, **said}
             )
 
-    def _refuse(self, connection: ServerConnection, login: GatedLogin, parts: list[Part]) -> None:
+    def _refuse(
+        self, connection: ServerConnection, login: GatedLogin, parts: list[Part], exchange: Exchange | None
+    ) -> None:
         """Answer after a while, so that nobody tries many passwords soon; then close."""
-        exchange = connection.expect(blocks=True)
+        place = exchange or connection.expect(blocks=True)
 
         def late() -> None:
             if connection.closed:
@@ -234,14 +269,21 @@ class Gate:
                 connection.close()
                 return
             connection.close_after_answer()
-            connection.answer(exchange, parts)
+            connection.answer(place, parts)
 
         self._services.deadlines.after(login.failed_delay_ms, late)
 
     def _answer(self, call: Call, response: object) -> None:
-        connection, parts = call.connection, encode(call, response)
+        self._send(call.connection, encode(call, response))
+
+    def _send(self, connection: ServerConnection, parts: list[Part]) -> None:
         if not connection.answer_at_once(parts):
             connection.answer(connection.expect(), parts)
+
+
+def _at_once(work: Callable[[], None], done: Callable[[], None]) -> None:
+    work()
+    done()
 
 
 def _body_at(frame: memoryview, *, flexible: bool) -> int:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.fetch_sessions import FetchSessions
     from ottla.broker.requests.metadata_fragments import Fragments
     from ottla.broker.requests.rights import Rights
+    from ottla.broker.requests.tokens import Tokens
     from ottla.config.resolve import Layers
 
 
@@ -62,6 +63,7 @@ class Services(Environment):
     endpoints: Endpoints
     fetch_sessions: FetchSessions
     fragments: Fragments
+    tokens: Tokens
     quotas: ClientQuotas
     rights: Rights | None = None
     """The rights of clients; None where everybody may do everything."""

@@ -47,4 +47,4 @@ def _side(security: Security) -> ClientSide:
     if security.mechanism == PLAIN:
         return PlainClient(security.user, security.password)
     nonce = base64.b64encode(secrets.token_bytes(_NONCE_BYTES)).decode().rstrip("=")
-    return ScramClient(security.mechanism, security.user, security.password, nonce)
+    return ScramClient(security.mechanism, security.user, security.password, nonce, token=security.by_token)

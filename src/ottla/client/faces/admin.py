@@ -11,6 +11,7 @@ from ottla.client.admin import features as feature_admin
 from ottla.client.admin import groups as group_admin
 from ottla.client.admin import quotas as quota_admin
 from ottla.client.admin import replicas as replica_admin
+from ottla.client.admin import tokens as token_admin
 from ottla.client.admin import transactions as transaction_admin
 from ottla.client.admin import users as user_admin
 from ottla.client.admin.admin import NewTopic
@@ -84,6 +85,10 @@ class AdminCalls:
     describe_users = on_plan(user_admin.describe_users)
     set_password = on_plan(user_admin.set_password)
     remove_password = on_plan(user_admin.remove_password)
+    create_token = on_plan(token_admin.create_token)
+    describe_tokens = on_plan(token_admin.describe_tokens)
+    renew_token = on_plan(token_admin.renew_token)
+    expire_token = on_plan(token_admin.expire_token)
     describe_acls = on_plan(acl_admin.describe_acls)
     create_acls = on_plan(acl_admin.create_acls)
     delete_acls = on_plan(acl_admin.delete_acls)

@@ -1,0 +1,16 @@
+"""Runs slow work in a thread, so that the loop goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+def off_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], None], done: Callable[[], None]) -> None:
+    """Call `work` in a thread, then `done` on the loop; what `work` raises is the loop's to report."""
+
+    def ended(future: asyncio.Future[None]) -> None:
+        future.result()
+        done()
+
+    loop.run_in_executor(None, work).add_done_callback(ended)
