@@ -25,7 +25,7 @@ help:
 	@echo 'make once    copies and money in transactions while brokers are killed; make once ARGS="money --minutes 30" for root'
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
 	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
-	@echo 'make connect-campaign  connectors under kill -9 of workers and broker; ARGS="--kills 40", or "--minutes 15"'
+	@echo 'make connect-campaign  connectors under kill -9 of workers, broker and databases; ARGS="--kills 40", "--only s3", or "--minutes 15"'
 	@echo 'make mirror-campaign  a mirror under kill -9 of itself and of both brokers; make mirror-campaign ARGS="--kills 60"'
 	@echo 'make streams-campaign  topologies on Spark under kill -9; make streams-campaign ARGS="--kills 20 --records 20000"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
@@ -101,7 +101,7 @@ connect-campaign:
 	@$(PYTHON) -m tests.connect.campaign $(ARGS)
 
 streams-campaign:
-	@tools/setup.sh test java
+	@tools/setup.sh test java streams-jars
 	@$(PYTHON) -m tests.streams.campaign $(ARGS)
 
 bench:

@@ -1,9 +1,10 @@
 """`make connect-campaign`: connectors from a source over a topic into a sink, under kill -9 of workers and broker.
 
 All scenes run at once in a group of two workers that deliver exactly once. While each is fed piece by piece, workers
-and the broker are killed, and the other sides fail for a while. In the end each topic holds what its source had,
-once, and each sink what its guarantee says. `--minutes M` is another campaign: twenty connectors for so long, of which
-one at a time is broken; no other one may notice.
+and the broker are killed, and the other sides fail for a while: databases are killed as well. In the end each topic
+holds what its source had, once, and each sink what its guarantee says. `--only NAME` runs one scene, again for another
+one. `--minutes M` is another campaign: twenty connectors for so long, of which one at a time is broken; no other one
+may notice.
 """
 
 from __future__ import annotations
@@ -13,243 +14,32 @@ import contextlib
 import json
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.connect.scenes import Config, Databases, Directory, Files, Http, Scene, committed
+from tests.connect.scenes_capture import MariaDb, Postgres
+from tests.connect.scenes_servers import S3, Search
 from tests.lake.campaign.processes import BrokerProcess, Stuck, until
 from tests.ports import free_port
 
-from ottla.client.model import ConsumedRecord
-from ottla.testing.reading import read_topic
-
 STRING = "org.apache.kafka.connect.storage.StringConverter"
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 AWAY_S = 1.5
 """The time for which another side fails."""
-Config = dict[str, Any]
-
-
-class Scene:
-    """A source, a topic and a sink. A piece is a list of numbers, which are the content of its records."""
-
-    name: str
-    exact_sink = False
-    """True where a record that comes twice changes nothing in the sink."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / self.name
-        self.folder.mkdir()
-        self.topic = f"{self.name}-topic"
-        self.fed: list[str] = []
-
-    def connectors(self) -> tuple[Config, Config]:
-        """The configurations of the source and of the sink."""
-        raise NotImplementedError
-
-    def feed(self, piece: Sequence[int]) -> None:
-        """Let the source have more records."""
-        raise NotImplementedError
-
-    def arrived(self) -> list[str]:
-        """The records in the sink."""
-        raise NotImplementedError
-
-    def in_topic(self, value: bytes) -> str:
-        """The content of a record of the topic."""
-        return value.decode()
-
-    @contextlib.contextmanager
-    def away(self) -> Iterator[None]:
-        """Let the other side fail; by default there is none that could."""
-        yield
-
-    def close(self) -> None:
-        """End what the other side runs."""
-
-    def is_complete(self) -> bool:
-        """True once all that was fed is in the sink."""
-        return set(self.fed) <= set(self.arrived())
-
-    def differences(self, bootstrap: str) -> list[str]:
-        """The differences in the end."""
-        values = [self.in_topic(record.value or b"") for record in committed(bootstrap, self.topic)]
-        found = [f"the topic: {each}" for each in compared(self.fed, values, exact=True)]
-        return found + [f"the sink: {each}" for each in compared(self.fed, self.arrived(), exact=self.exact_sink)]
-
-
-def compared(wanted: Sequence[str], found: Sequence[str], *, exact: bool) -> list[str]:
-    """Records that are missing, strange, or there more than once where they may not be."""
-    missing, strange = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
-    twice = sorted(each for each, count in Counter(found).items() if count > 1) if exact else []
-    told = (("missing", missing), ("strange", strange), ("more than once", twice))
-    return [f"{len(some)} records are {what}, such as {some[:3]}" for what, some in told if some]
-
-
-def committed(bootstrap: str, topic: str) -> list[ConsumedRecord]:
-    """The records of a topic as readers of committed ones see them."""
-    return read_topic(bootstrap, topic, at_least=0, isolation_level="read_committed", timeout=60)
-
-
-class Files(Scene):
-    """Lines of a file into lines of a file."""
-
-    name = "file"
-
-    def connectors(self) -> tuple[Config, Config]:
-        source, target = self.folder / "in.txt", self.folder / "out.txt"
-        source.touch()
-        return (
-            {"connector.class": "FileStreamSource", "file": str(source), "topic": self.topic, "batch.size": "50"},
-            {"connector.class": "FileStreamSink", "file": str(target), "topics": self.topic},
-        )
-
-    def feed(self, piece: Sequence[int]) -> None:
-        with (self.folder / "in.txt").open("a") as file:
-            file.writelines(f"line {number}\n" for number in piece)
-        self.fed += [f"line {number}" for number in piece]
-
-    def arrived(self) -> list[str]:
-        target = self.folder / "out.txt"
-        return target.read_text().splitlines() if target.exists() else []
-
-
-class Directory(Files):
-    """Files of a directory, archived once they are in the topic, into lines of a file."""
-
-    name = "directory"
-
-    def connectors(self) -> tuple[Config, Config]:
-        (self.folder / "in").mkdir()
-        source = {
-            "connector.class": "DirectorySource", "input.directory": str(self.folder / "in"), "topic": self.topic,
-            "format": "lines", "poll.interval.ms": "100", "batch.size": "50", "after": "archive",
-            "archive.directory": str(self.folder / "old"),
-        }  # fmt: skip
-        return source, {"connector.class": "FileStreamSink", "file": str(self.folder / "out.txt"), "topics": self.topic}
-
-    def feed(self, piece: Sequence[int]) -> None:
-        lines = [f"row {number}" for number in piece]
-        hidden = self.folder / "in" / f".{piece[0]}"
-        hidden.write_text("".join(f"{line}\n" for line in lines))
-        hidden.rename(self.folder / "in" / f"{piece[0]:08d}.txt")
-        self.fed += lines
-
-
-class Databases(Scene):
-    """Rows of a table, by their growing id, into rows of a table, by the same key."""
-
-    name, exact_sink = "jdbc", True
-
-    def connectors(self) -> tuple[Config, Config]:
-        self.topic = f"{self.name}-rows"
-        with self._open("a") as database:
-            database.execute("CREATE TABLE rows (id INTEGER PRIMARY KEY, v TEXT)")
-        converters = {"key.converter": JSON, "value.converter": JSON}
-        source = {
-            "connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{self.folder}/a", "mode": "incrementing",
-            "topic.prefix": f"{self.name}-", "poll.interval.ms": "100", **converters,
-        }  # fmt: skip
-        sink = {
-            "connector.class": "JdbcSink", "connection.url": f"jdbc:sqlite:{self.folder}/b", "topics": self.topic,
-            "table.name.format": "copy", "auto.create": "true", "insert.mode": "upsert", "pk.mode": "record_value",
-            "pk.fields": "id", "max.retries": "100", "retry.backoff.ms": "200", **converters,
-        }  # fmt: skip
-        return source, sink
-
-    def feed(self, piece: Sequence[int]) -> None:
-        with self._open("a") as database:
-            database.executemany("INSERT INTO rows VALUES (?,?)", [(number, f"row {number}") for number in piece])
-        self.fed += [str(number) for number in piece]
-
-    def arrived(self) -> list[str]:
-        with self._open("b") as database:
-            if not database.execute("SELECT 1 FROM sqlite_master WHERE name='copy'").fetchall():
-                return []
-            return [str(row[0]) for row in database.execute("SELECT id FROM copy WHERE v = 'row ' || id")]
-
-    def in_topic(self, value: bytes) -> str:
-        return str(json.loads(value)["payload"]["id"])
-
-    @contextlib.contextmanager
-    def away(self) -> Iterator[None]:
-        with self._open("b") as database:
-            database.execute("BEGIN EXCLUSIVE")
-            yield
-
-    @contextlib.contextmanager
-    def _open(self, name: str) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(self.folder / name, timeout=60)
-        try:
-            with connection:
-                yield connection
-        finally:
-            connection.close()
-
-
-class Http(Files):
-    """Lines of a file into requests."""
-
-    name = "http"
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        taken: list[str] = []
-        self._taken, self._is_away = taken, threading.Event()
-        is_away = self._is_away
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                if not is_away.is_set():
-                    taken.extend(body if isinstance(body, list) else [body])
-                self.send_response(503 if is_away.is_set() else 200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def connectors(self) -> tuple[Config, Config]:
-        source, _ = super().connectors()
-        url = f"http://127.0.0.1:{self._server.server_port}/in"
-        return source, {
-            "connector.class": "HttpSink", "http.url": url, "topics": self.topic, "batch.size": "50",
-            "max.retries": "100", "retry.backoff.ms": "100", "retry.backoff.max.ms": "500",
-        }  # fmt: skip
-
-    def arrived(self) -> list[str]:
-        return list(self._taken)
-
-    @contextlib.contextmanager
-    def away(self) -> Iterator[None]:
-        self._is_away.set()
-        try:
-            yield
-        finally:
-            self._is_away.clear()
-
-    def close(self) -> None:
-        self._server.shutdown()
-
-
-SCENES: tuple[type[Scene], ...] = (Files, Directory, Databases, Http)
+SCENES: tuple[type[Scene], ...] = (Files, Directory, Databases, Http, S3, Search, Postgres, MariaDb)
 """A new connector adds its scene here."""
+FAULTS = ("worker", "broker", "other side", "worker")
+"""Each four faults are these, in some order."""
 
 
 class WorkerProcess:
@@ -325,14 +115,15 @@ def siege(rig: Rig, scenes: Sequence[Scene], *, kills: int, rows: int, chance: r
     """Feed all scenes piece by piece, with a fault amid each piece; what was done."""
     done: Counter[str] = Counter()
     size, next_row = max(rows // (kills + 1), 1), 1
-    for _ in range(kills):
+    faults = [fault for _ in range(0, kills, len(FAULTS)) for fault in chance.sample(FAULTS, len(FAULTS))]
+    for fault in faults[:kills]:
+        before = [scene.count() for scene in scenes]
         for scene in scenes:
             scene.feed(range(next_row, next_row + size))
         next_row += size
-        until(partial(moves, scenes, [len(scene.arrived()) for scene in scenes]), "records on their way")
-        fault = chance.choice(("worker", "worker", "broker", "other side"))
+        until(partial(moves, scenes, before), "records on their way")
         done[fault] += 1
-        rig.told(f"{fault}: {[f'{len(scene.arrived())} of {len(scene.fed)}' for scene in scenes]}")
+        rig.told(f"{fault}: {', '.join(f'{scene.name} {scene.count()} of {len(scene.fed)}' for scene in scenes)}")
         if fault == "worker":
             worker = chance.choice(rig.workers)
             worker.kill()
@@ -352,17 +143,33 @@ def siege(rig: Rig, scenes: Sequence[Scene], *, kills: int, rows: int, chance: r
 
 def moves(scenes: Sequence[Scene], before: Sequence[int]) -> bool:
     """True once a sink has more than before."""
-    return any(len(scene.arrived()) > at for scene, at in zip(scenes, before, strict=True))
+    return any(scene.count() > at for scene, at in zip(scenes, before, strict=True))
+
+
+def able(names: Sequence[str], told: Callable[[str], object]) -> list[type[Scene]]:
+    """The scenes that are wanted and can run here; SystemExit where one was asked for and cannot."""
+    found = []
+    for kind in (kind for kind in SCENES if not names or kind.name in names):
+        if not (missing := kind.lacks()):
+            found.append(kind)
+        elif names:
+            raise SystemExit(f"{kind.name}: this machine lacks {missing}")
+        else:
+            told(f"{kind.name}: left out, as this machine lacks {missing}")
+    return found
 
 
 def kills(folder: Path, *, names: Sequence[str], kills: int, rows: int, seed: int) -> list[str]:
     """Run the scenes; the differences."""
-    scenes = [kind(folder) for kind in SCENES if not names or kind.name in names]
     differences: list[str] = []
-    with Rig(folder) as rig:
+    with Rig(folder) as rig, contextlib.ExitStack() as ending:
+        scenes: list[Scene] = []
+        for kind in able(names, rig.told):
+            scenes.append(kind(folder))
+            ending.callback(scenes[-1].close)
         for scene in scenes:
             source, sink = scene.connectors()
-            rig.create(f"{scene.name}-source", source | {"exactly.once.support": "required"})
+            rig.create(f"{scene.name}-source", source | {"exactly.once.support": scene.support})
             rig.create(f"{scene.name}-sink", sink)
         done = siege(rig, scenes, kills=kills, rows=rows, chance=random.Random(seed))
         for scene in scenes:
@@ -372,7 +179,6 @@ def kills(folder: Path, *, names: Sequence[str], kills: int, rows: int, seed: in
             found = scene.differences(rig.broker.bootstrap)
             rig.told(f"{scene.name}: {len(scene.fed)} records, {'equal' if not found else '; '.join(found)}")
             differences += [f"{scene.name}: {each}" for each in found]
-            scene.close()
         rig.told(f"faults: {dict(done)}")
     return differences
 
@@ -456,7 +262,7 @@ def restarted(worker: WorkerProcess) -> dict[str, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make connect-campaign", description=__doc__)
-    parser.add_argument("--scene", action="append", choices=[kind.name for kind in SCENES], help="these alone")
+    parser.add_argument("--only", action="append", choices=[kind.name for kind in SCENES], help="this scene alone")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--rows", type=int, default=20_000, help="of each scene")
     parser.add_argument("--minutes", type=float, default=0, help="twenty connectors for so long, one broken at a time")
@@ -467,7 +273,7 @@ def main() -> int:
         if options.minutes:
             found = neighbours(folder, minutes=options.minutes, seed=options.seed)
         else:
-            found = kills(folder, names=options.scene or (), kills=options.kills, rows=options.rows, seed=options.seed)
+            found = kills(folder, names=options.only or (), kills=options.kills, rows=options.rows, seed=options.seed)
     print("\n".join(found) or "no differences")
     return 1 if found else 0
 

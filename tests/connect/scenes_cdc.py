@@ -37,6 +37,7 @@ class Pipeline:
             "transforms": "row", "transforms.row.type": "io.debezium.transforms.ExtractNewRecordState",
             "retry.backoff.ms": 100, "max.retries": 1000,
         }  # fmt: skip
+        self.connectors = (source, sink)
         worker = {
             "bootstrap.servers": bootstrap, "key.converter": JSON, "value.converter": JSON,
             "offset.storage.file.filename": folder / "offsets", "offset.flush.interval.ms": 100,

@@ -1,7 +1,7 @@
 """The verdict of `make connect-campaign` finds differences."""
 
 import pytest
-from tests.connect.campaign import compared
+from tests.connect.scenes import compared
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.console.beside import everything
 
-from ottla.client import Producer
+from ottla.client import Admin, CommittedOffset, Producer, TopicPartition
 from ottla.console.app import ConsoleApp, guarded
-from ottla.console.desk import ConsoleSetting
 from ottla.testing import TestBroker
 from ottla.web.server import listening, serving, url_of
 from ottla.web.thread import LoopThread
@@ -23,22 +23,27 @@ PACKAGES = Path(__file__).resolve().parents[2] / ".cache" / "browser"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--no-first-run", "--disable-sync"]
 PAGES = ("/", "/topics", "/topic?name=orders", "/messages?topic=orders", "/produce?topic=orders", "/groups", "/schemas",
-         "/connectors", "/letters", "/transactions", "/users")  # fmt: skip
+         "/connectors", "/letters", "/transactions", "/users",
+         "/group?name=shown", "/streams", "/stream?instance=0", "/lakes", "/pipelines", "/audit")  # fmt: skip
 _FAULTS = Path(__file__).with_name("faults_of_a_page.js").read_text().partition("\n")[2]
 
 
 @pytest.fixture(scope="module")
-def console(console_broker: TestBroker) -> Iterator[str]:
+def console(console_broker: TestBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     bound = listening("127.0.0.1", 0)
+
+    with Admin(console_broker.bootstrap_servers) as admin:
+        admin.commit_offsets("shown", {TopicPartition("orders", 0): CommittedOffset(5)})
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[None]:
-        app = ConsoleApp(ConsoleSetting(console_broker.bootstrap_servers))
+        app = ConsoleApp(setting)
         async with serving(guarded(app), bound):
             yield
         await app.close()
 
-    with bound, LoopThread("console", opened):
+    beside = everything(console_broker, tmp_path_factory.mktemp("beside"))
+    with bound, beside as setting, LoopThread("console", opened):
         yield url_of("127.0.0.1", bound)
 
 
@@ -105,6 +110,16 @@ def test_a_search_streams_its_hits_and_can_go_on(page: Any) -> None:
     page.locator(f"#records tbody tr:nth-child({before + 1})").wait_for()
     page.get_by_role("button", name="Keep this search").click()
     assert page.locator("#saved a").get_attribute("href") == "/messages?topic=orders&text=bo"
+
+
+def test_pictures_of_streams_and_pipelines_are_seen_and_a_lakes_cells_have_their_colours(page: Any) -> None:
+    for address in ("/stream?instance=0", "/pipelines"):
+        page.goto(address)
+        page.locator("img.picture").evaluate("picture => picture.decode()")
+        assert page.locator("img.picture").evaluate("picture => picture.naturalWidth") > 0
+    page.goto("/lakes")
+    colour = page.locator("td.s5").first.evaluate("cell => getComputedStyle(cell).backgroundColor")
+    assert colour not in ("rgba(0, 0, 0, 0)", "rgb(255, 255, 255)")
 
 
 def test_live_records_come_into_the_page_and_markup_stays_text(page: Any, console_broker: TestBroker) -> None:

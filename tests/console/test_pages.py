@@ -284,9 +284,13 @@ def test_a_group_is_reset_to_the_offsets_that_were_shown(
     async def visit(one: Browser) -> None:
         before = await one.json("group", name="billing")
         assert (before["state"], before["lag"], before["idle"]) == ("Empty", ORDERS - 15, True)
+        ages = [int(time.time() * 1000) - row["lag_ms"] for row in before["offsets"]]
+        assert all(1_000_000 < at < 1_000_000 + ORDERS + 60_000 for at in ages), "the first unread record's timestamp"
+        assert before["lag_ms"] == max(row["lag_ms"] for row in before["offsets"])
         question = await one.post("group-reset", group="billing", to="1970-01-01T00:16:41.000Z")
         assert "ottla group reset billing --to 1970-01-01T00:16:41.000Z --execute" in question
-        assert (await one.json("group", name="billing"))["offsets"] == before["offsets"]
+        still = await one.json("group", name="billing")
+        assert [row["committed"] for row in still["offsets"]] == [5, 5, 5], "nothing is changed before it is confirmed"
         await one.post("group-reset", **fields_of(question))
         after = await one.json("group", name="billing")
         assert sum(row["committed"] for row in after["offsets"]) == 1_000
@@ -295,6 +299,8 @@ def test_a_group_is_reset_to_the_offsets_that_were_shown(
         [told] = json.loads(capsys.readouterr().out)
         assert told["lag"] == after["lag"]
         assert [row["committed"] for row in told["partitions"]] == [row["committed"] for row in after["offsets"]]
+        await one.confirm("group-reset", group="billing", to="latest")
+        assert {row["lag_ms"] for row in (await one.json("group", name="billing"))["offsets"]} == {0}
         await one.post("group-reset", 400, group="billing", to="99999999")
         await one.post("group-reset", 400, group="billing", to="latest", offsets='[["other", 0, 1]]')
         await one.confirm("group-forget", group="billing", topic="orders")

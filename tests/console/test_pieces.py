@@ -5,8 +5,10 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
+from tests.console.records import batch
 
 from ottla.console.change import assignments
+from ottla.console.lag_times import age_shown, time_at
 from ottla.console.lists import listing
 from ottla.console.samples import KEPT, Samples
 from ottla.console.schemas import side_by_side
@@ -97,3 +99,16 @@ def test_versions_stand_side_by_side() -> None:
         ("same", "a", "a"), ("changed", "b", "B"), ("changed", "", "B2"), ("same", "c", "c"), ("new", "", "d"),
     ]  # fmt: skip
     assert side_by_side("a\nb", "b") == [("gone", "a", ""), ("same", "b", "b")]
+
+
+def test_the_time_of_an_offset_is_that_of_the_first_record_from_it_on() -> None:
+    view = batch([(None, b"a", ()), (None, b"b", ()), (None, b"c", ())]).view
+    assert [time_at(view, offset) for offset in (0, 2, 3)] == [1_000, 1_002, None]
+    torn = bytearray(view)
+    torn[-1] = 255
+    assert time_at(memoryview(torn), 0) is None, "a record that cannot be read has no time"
+
+
+def test_an_age_is_told_in_its_two_largest_units() -> None:
+    shown_ages = [age_shown(ms) for ms in (None, 999, 61_000, 3_600_000, 90_061_000)]
+    assert shown_ages == ["?", "0 s", "1 min 1 s", "1 h 0 min", "1 d 1 h"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.console.beside import audit_log
 from tests.console.browsing import Browser, browsing, text_of
 from tests.registry_server import RegistryServer
 
@@ -16,8 +18,13 @@ from ottla.console.connectors import covered
 from ottla.console.desk import ConsoleSetting
 from ottla.console.links import LinkRefused
 from ottla.console.masks import STARS, Masks, mask
+from ottla.kernel.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceKind
 from ottla.testing import TestBroker
 from ottla.web.exchange import Request
+
+BOSS = Acl(
+    ResourceKind.CLUSTER, CLUSTER_NAME, PatternType.LITERAL, "User:boss", "*", Operation.DESCRIBE, Permission.ALLOW
+)
 
 MARKUP = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 
@@ -215,14 +222,19 @@ def test_secrets_of_connectors_are_covered_and_references_are_not() -> None:
     assert covered("topics", "x") == "x"
 
 
-def test_users_log_in_as_users_of_the_brokers() -> None:
+def test_users_log_in_as_users_of_the_brokers(tmp_path: Path) -> None:
     module = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     options = {
         "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": module,
         "connection.failed.authentication.delay.ms": "1",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:ANONYMOUS",
     }
+    path = tmp_path / "audit.log"
+    audit_log(path, "refused")
 
     async def log_in(one: Browser, user: str, password: str) -> int:
         body = urlencode({"user": user, "password": password}).encode()
@@ -238,6 +250,10 @@ def test_users_log_in_as_users_of_the_brokers() -> None:
         assert await log_in(one, "anna", "her secret") == 303
         assert "Log out anna" in await one.page("topics")
         await one.confirm("topic-create", topic="hers")
+        assert (await one.json("audit"))["lines"] == 1
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_acls([BOSS])
+        assert "refused" not in await one.page("audit", 403), "the log tells of others: it is not for all who log in"
         first, old = Browser(one.app), one.cookie
         first.cookie = "ottla_console=guessed"
         assert (await first.ask("GET", "/topics")).status == 303
@@ -253,7 +269,7 @@ def test_users_log_in_as_users_of_the_brokers() -> None:
         with Admin(broker.bootstrap_servers) as admin:
             admin.set_password("anna", "her secret", mechanism="SCRAM-SHA-256")
         host, port = broker._running().addresses["SASL_PLAINTEXT"]
-        browsing(ConsoleSetting(f"{host}:{port}", login="SCRAM-SHA-256"), visit)
+        browsing(ConsoleSetting(f"{host}:{port}", login="SCRAM-SHA-256", audit_log=(str(path),)), visit)
         with Admin(broker.bootstrap_servers) as admin:
             assert "hers" in admin.list_topics()
 

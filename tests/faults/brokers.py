@@ -51,6 +51,7 @@ class Broker:
         self._ready = folder / f"broker-{number}.ready"
         self._log = folder / f"broker-{number}.log"
         start = [sys.executable, "-m", "ottla", "start", "--id", str(number), "--listen", address, "--http-port", "0"]
+        start.append("--insecure")  # its network is the namespaces of this run
         self._command = [*prefix, *start, "--data", str(disk.mount / "data"), *options]
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -1,4 +1,4 @@
-"""Shared by the lake's tests: the pipeline's fixtures (tests/pipeline.py), and stores to load into."""
+"""Shared by the lake's tests: the pipeline's fixtures (tests/spark_rig.py), and stores to load into."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store_rigs import BUCKET, AzuriteServer, MiniHdfs, MotoServer, azurite, hdf
 from tests.conftest import NO_AZURITE, NO_HDFS
 from tests.in_memory import tmp_path
 from tests.lake.driven_rounds import Rounds
-from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
+from tests.spark_rig import bootstrap, eventually, spark, spark_session, topics
 
 from ottla import lake
 

@@ -120,7 +120,7 @@ def catch_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[SimDisk, Topics], Loa
     """One run of the loader, as `ottla lake load` makes it."""
     monkeypatch.setattr(loader, "cluster", lambda kafka: None)
     monkeypatch.setattr(loader, "Survey", lambda *_, **__: OnPaper())
-    monkeypatch.setattr(attempt, "Attempt", InThisProcess)
+    monkeypatch.setattr(attempt, "RoundAttempt", InThisProcess)
     monkeypatch.setattr(loader, "Reporter", Quiet)
     monkeypatch.setattr(loader, "past_due", lambda *_: [])
     settings = load_settings(["a", "b"], LAKE, {"max_offsets": 6})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.pipeline import Topics
 from tests.ports import free_port
+from tests.spark_rig import Topics
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.errors import BrokerUnreachable

@@ -115,7 +115,7 @@ REMOVALS = (
             (
                 "replication/follower.py",
                 "if self.failed is not None or asked != "
-                "Asked(self.leader, self.epoch, SyncedOffset(end_offset), last_epoch):",
+                "SentFetch(self.leader, self.epoch, SyncedOffset(end_offset), last_epoch):",
                 "if self.failed is not None:",
             ),
         ),

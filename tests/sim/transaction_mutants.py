@@ -291,9 +291,9 @@ TRANSACTION_MUTANTS = (
     Mutant(
         "a member that leaves takes its target out of the log",
         "groups/consumer_entries.py",
-        "    yield Entry(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)"
-        ", None, 0)\n    yield Entry(records.ConsumerGroupMemberMetadataKey",
-        "    yield Entry(records.ConsumerGroupMemberMetadataKey",
+        "    yield GroupEntry(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)"
+        ", None, 0)\n    yield GroupEntry(records.ConsumerGroupMemberMetadataKey",
+        "    yield GroupEntry(records.ConsumerGroupMemberMetadataKey",
         _CALM,
         0,
         ("group-target",),

@@ -17,8 +17,8 @@ from tests.lake.campaign.places import DeltaS3, ParquetHdfs, Place, PlainFiles
 from tests.lake.campaign.processes import until
 from tests.lake.campaign.watcher import Watcher
 from tests.lake.store_rigs import hdfs_jars
-from tests.pipeline import Topics
 from tests.ports import free_port
+from tests.spark_rig import Topics
 
 import ottla
 from ottla.testing import TestBroker

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.pipeline import Topics
+from tests.spark_rig import Topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -10,6 +10,8 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
+import java.util.TreeMap;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.*;
 import org.apache.kafka.common.utils.Bytes;
@@ -40,7 +42,8 @@ public class StreamsOracle {
     }
 
     private static void answer(JsonNode ask, ObjectNode answer) throws Exception {
-        Topology topology = topology(ask.get("topology").asText());
+        JsonNode wanted = ask.get("topology");
+        Topology topology = wanted.isArray() ? StreamsPrograms.built(wanted) : topology(wanted.asText());
         answer.put("describe", topology.describe().toString());
         Properties config = new Properties();
         config.put("application.id", "oracle");
@@ -52,13 +55,20 @@ public class StreamsOracle {
         config.put("__emit.interval.ms.kstreams.outer.join.spurious.results.fix__", 0L);
         config.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
         ArrayNode rows = answer.putArray("outputs");
+        Set<String> topics = wanted.isArray() ? StreamsPrograms.outputs(wanted) : Set.of("out");
         try (TopologyTestDriver driver = new TopologyTestDriver(topology, config, Instant.ofEpochMilli(0))) {
-            var output = driver.createOutputTopic("out", new StringDeserializer(), new StringDeserializer());
+            Map<String, TestOutputTopic<String, String>> outputs = new TreeMap<>();
+            for (String name : topics) {
+                outputs.put(name, driver.createOutputTopic(name, new StringDeserializer(), new StringDeserializer()));
+            }
             for (JsonNode row : ask.get("input")) {
                 var input = driver.createInputTopic(row.get(0).asText(), new StringSerializer(), new StringSerializer());
                 input.pipeInput(new TestRecord<>(text(row.get(1)), text(row.get(2)), new RecordHeaders(), row.get(3).asLong()));
-                for (TestRecord<String, String> made : output.readRecordsToList()) {
-                    rows.addArray().add(made.key()).add(made.value()).add(made.timestamp());
+                for (var output : outputs.entrySet()) {
+                    for (TestRecord<String, String> made : output.getValue().readRecordsToList()) {
+                        ArrayNode shown = rows.addArray().add(made.key()).add(made.value()).add(made.timestamp());
+                        if (wanted.isArray()) shown.add(output.getKey());
+                    }
                 }
             }
         }

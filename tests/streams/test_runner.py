@@ -236,6 +236,10 @@ def test_stores_answer_over_http_while_it_runs_and_from_the_changelog_when_it_do
         with urllib.request.urlopen(f"{url}") as status:
             shown = json.load(status)
         assert (shown["application"], shown["stores"], shown["lag"]) == ("app", {"counts": 3}, 0)
+        with urllib.request.urlopen(f"{url}/topology") as picture:
+            drawn = picture.read().decode()
+        assert picture.headers["Content-Type"] == "image/svg+xml"
+        assert all(name in drawn for name in ("word-lines", "word-counts", "counts"))
         with urllib.request.urlopen(f"{url}/metrics") as metrics:
             lines = dict(line.rsplit(" ", 1) for line in metrics.read().decode().splitlines() if line[0] != "#")
         assert lines['kafka_streams_stream_topic_records_consumed_total{topic="word-lines"}'] == "2"

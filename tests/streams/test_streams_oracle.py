@@ -2,57 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.streams.campaign.at_random import differences
 from tests.streams.differences import MEASURED, Measured, different
+from tests.streams.oracle import MISSING, Oracle, Row
+from tests.streams.programs import Program
 from tests.streams.topologies import TOPOLOGIES, built
 
 from ottla.streams import Topology, TopologyTest
 
-LIBS = Path(os.environ.get("OTTLA_STREAMS_JARS", Path(__file__).resolve().parents[2] / ".cache" / "streams" / "libs"))
-pytestmark = pytest.mark.skipif(
-    not (LIBS / "kafka-streams-test-utils-4.3.1.jar").exists() or not shutil.which("javac"),
-    reason="Apache Kafka's jars are not here: those of Streams",
-)
-Row = tuple[str, str | None, str | None, int]
-
-
-class Oracle:
-    """Kafka's test driver in a Java process that answers line by line."""
-
-    def __init__(self, folder: Path) -> None:
-        source = Path(__file__).with_name("StreamsOracle.java")
-        subprocess.run(["javac", "-nowarn", "-cp", f"{LIBS}/*", "-d", folder, source], check=True)
-        quick = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        self._process = subprocess.Popen(
-            ["java", *quick, "-cp", f"{folder}:{LIBS}/*", "StreamsOracle"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8",
-        )  # fmt: skip
-
-    def ask(self, topology: str, rows: list[Row]) -> Any:
-        """The topology's text, and the records that it wrote."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"topology": topology, "input": rows}) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        assert "error" not in answer, answer["error"]
-        return answer
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
+pytestmark = pytest.mark.skipif(MISSING, reason="Apache Kafka's jars are not here: those of Streams")
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +69,40 @@ def test_a_topology_writes_what_kafkas_driver_writes(oracle: Oracle, name: str, 
 def test_a_difference_is_the_one_that_the_page_tells(oracle: Oracle, each: Measured) -> None:
     assert written(different(each.name), each.rows) == each.ours
     assert oracle.ask(each.name, list(each.rows))["outputs"] == each.kafkas
+
+
+DIFFERED: dict[str, tuple[Program, list[Row]]] = {
+    "a repartition of records without a key": (
+        [("stream", 0, [], "a"), ("repartition", 0, [0], ""), ("to", 0, [1], "out")],
+        [("a", None, "1", 7), ("a", "k", "1", 8)],
+    ),
+    "a filter behind an aggregate": (
+        [("table", 0, [], "b"), ("table_group", 0, [0], ""), ("table_filter", 0, [1], ""), ("to_stream", 0, [2], ""),
+         ("to", 0, [3], "out")],
+        [("b", "j", "3", 37), ("b", "j", "1", 38), ("b", "j", "2", 39)],
+    ),
+    "a filter behind a join and one behind suppress": (
+        [("table", 0, [], "a"), ("table", 0, [], "b"), ("tables", 0, [0, 1], ""), ("table_filter", 0, [2], ""),
+         ("time_limit", 0, [0], ""), ("table_filter", 0, [4], ""), ("to_stream", 0, [3], ""), ("to_stream", 0, [5], ""),
+         ("to", 0, [6], "out1"), ("to", 0, [7], "out2")],
+        [("a", "k", "3", 1), ("b", "k", "3", 2), ("b", "k", None, 3), ("a", "j", "3", 60), ("a", "k", "3", 90),
+         ("b", "k", "1", 91)],
+    ),
+    "two joins of a stream with other keys": (
+        [("stream", 0, [], "a"), ("table", 0, [], "b"), ("table", 0, [], "c"), ("map", 0, [0], ""),
+         ("stream_table", 0, [3, 1], ""), ("stream_table", 1, [3, 2], ""),
+         ("to", 0, [4], "out1"), ("to", 0, [5], "out2")],
+        [("b", "1", "3", 1), ("a", "k", "1", 2), ("c", "1", "2", 3), ("a", "k", "1", 4)],
+    ),
+    "a stream merged with itself": (
+        [("stream", 0, [], "a"), ("merge", 0, [0, 0], ""), ("to", 0, [1], "out")],
+        [("a", "k", "1", 8)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIFFERED)
+def test_a_topology_that_once_differed_gives_what_kafkas_driver_gives(oracle: Oracle, name: str) -> None:
+    program, rows = DIFFERED[name]
+    assert oracle.ask(program, rows)["outputs"]
+    assert differences(program, rows, 1, oracle.ask) == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from ottla.access.audit import AuditEnd, judge_lines, read_end
 from ottla.cli.command import Command, counted, noun, print_json, wants_json
@@ -14,6 +16,46 @@ from ottla.cli.options import Given
 
 def command(arguments: Sequence[str]) -> int:
     return noun("audit-log", VERBS, arguments)
+
+
+@dataclass(slots=True)
+class AuditRead:
+    """The newest lines of a log, and the judgement of all of them."""
+
+    newest: deque[str]
+    end: AuditEnd = field(default_factory=AuditEnd)
+    faults: list[str] = field(default_factory=list)
+    torn: str = ""
+    """The file whose last line is not whole: it is being written, or a crash cut it."""
+
+
+def read_log(paths: Sequence[str], wanted: str, count: int) -> AuditRead:
+    """Read files that a broker may write to, the oldest first; `newest` are those with a text, whatever its case.
+
+    The noted end is read before the lines, which may be more by then. Raises OSError and UnicodeDecodeError.
+    """
+    found, last, noted = AuditRead(deque(maxlen=count)), None, f"{paths[-1]}.last"
+    if os.path.exists(noted):
+        with open(noted, encoding="utf-8") as file:
+            last = read_end(file.read())
+    for path in paths:
+        verdict = judge_lines(_lines(path, wanted.lower(), found), found.end)
+        found.end = verdict.end
+        found.faults += [f"{path}: {fault}" for fault in verdict.faults]
+    if last is not None and last.lines >= found.end.lines and not found.faults:
+        found.faults += [f"{paths[-1]}: {fault}" for fault in judge_lines((), found.end, last).faults]
+    return found
+
+
+def _lines(path: str, wanted: str, found: AuditRead) -> Iterator[str]:
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if not line.endswith("\n"):
+                found.torn = path
+                return
+            if wanted in line.lower():
+                found.newest.append(line)
+            yield line
 
 
 def _verify(given: Given) -> int:

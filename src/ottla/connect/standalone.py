@@ -25,7 +25,7 @@ from ottla.connect.machine.validation import validated
 from ottla.connect.owning import Owning
 from ottla.connect.rest.listener import USERS
 from ottla.connect.running import RunningTasks
-from ottla.connect.tasks.clients import bootstrap, client_of, producer_of
+from ottla.connect.tasks.clients import bootstrap, client_of, producer_of, require_login
 from ottla.connect.tasks.conversion import Conversion
 from ottla.connect.tasks.counts import samples
 from ottla.connect.tasks.offset_file import OffsetFile
@@ -169,10 +169,11 @@ class Standalone:
         return await self._until(self._running.ended())
 
     async def serve(self) -> int:
-        """Run the connectors until they are stopped, while calls change them."""
+        """Run the connectors until they are stopped, while calls change them; ConfigException for a wrong password."""
         try:
             await self._cluster.topics()
         except (ApiError, ClientError) as fault:
+            require_login(fault)
             log.warning("the brokers are away, and connectors wait for them: %s", fault)
         self.cluster_id = self._cluster.plan.metadata.cluster_id or ""
         await self._settle()

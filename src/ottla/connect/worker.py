@@ -28,7 +28,7 @@ from ottla.connect.machine.validation import plugin_of
 from ottla.connect.owning import Owning
 from ottla.connect.plugins.known import kind_of
 from ottla.connect.running import RunningTasks
-from ottla.connect.tasks.clients import client_of
+from ottla.connect.tasks.clients import client_of, require_login
 from ottla.connect.tasks.counts import samples
 from ottla.connect.tasks.exactly_once import ExactlyOnce
 from ottla.connect.tasks.plan import TaskPlan
@@ -119,8 +119,9 @@ class Worker:
             await self._status_topic.open()
             await self._shared.open()
             self.cluster_id = self._main.plan.metadata.cluster_id or ""
-        except BaseException:
+        except BaseException as fault:
             await self._close_clusters()
+            require_login(fault)
             raise
         followers = [(self._configs_topic, self._following)]
         followers += list(zip(self._status_topic.parts, self._clusters[3:], strict=True))

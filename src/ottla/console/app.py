@@ -12,15 +12,19 @@ from ottla.client.registry_client import RegistryRefusal, RegistryUnavailable
 from ottla.config.option import ConfigError
 from ottla.console import (
     access,
+    audit_log,
     connectors,
     group_changes,
     groups,
+    lakes,
     letters,
     messages,
     overview,
+    pipelines,
     produce,
     schemas,
     search,
+    streams,
     topic_changes,
     topics,
     transactions,
@@ -46,6 +50,7 @@ from ottla.web.routes import Router
 FORM = "application/x-www-form-urlencoded"
 
 Page = Callable[[Desk, PageQuery], Awaitable[View]]
+Picture = Callable[[Desk, PageQuery], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,16 @@ PAGES: dict[str, ServedPage] = {
     "letters": ServedPage(letters.letters, letters.PARAMETERS),
     "transactions": ServedPage(transactions.transactions, transactions.PARAMETERS),
     "transaction": ServedPage(transactions.transaction, ("id",)),
+    "streams": ServedPage(streams.streams),
+    "stream": ServedPage(streams.stream, ("instance",)),
+    "lakes": ServedPage(lakes.lakes, ("number",)),
+    "pipelines": ServedPage(pipelines.pipelines, ("number",)),
     "users": ServedPage(access.users, access.PARAMETERS),
+    "audit": ServedPage(audit_log.audit, audit_log.PARAMETERS),
+}
+PICTURES: dict[str, tuple[Picture, Sequence[str]]] = {
+    "topology": (streams.topology, ("instance",)),
+    "pipeline": (pipelines.graph, ("number", "at")),
 }
 CHANGES: dict[str, Changing] = {
     "topic-create": topic_changes.create,
@@ -99,8 +113,12 @@ NAVIGATION = (
     ("schemas", "Schemas"),
     ("connectors", "Connectors"),
     ("letters", "Dead letters"),
+    ("streams", "Streams"),
+    ("lakes", "Lakes"),
+    ("pipelines", "Pipelines"),
     ("transactions", "Transactions"),
     ("users", "Users and ACLs"),
+    ("audit", "Audit log"),
 )
 _MISSING = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -131,6 +149,8 @@ class ConsoleApp:
             "live/tail": {"GET": self._tail},
             "value": {"GET": self._value},
             "export": {"GET": self._export},
+            "picture/{name}": {"GET": self._picture},
+            "lake.css": {"GET": lakes.style},
             "change/{name}": {"POST": self._change},
             "login": {"GET": self._login_page, "POST": self._log_in},
             "logout": {"POST": self._log_out},
@@ -196,6 +216,13 @@ class ConsoleApp:
 
     async def _export(self, request: Request) -> Response:
         return await messages.export(await self._desk(request), PageQuery.of(request, messages.PARAMETERS))
+
+    async def _picture(self, request: Request) -> Response:
+        desk, name = await self._desk(request), request.names["name"]
+        if name not in PICTURES:
+            raise HttpError(404, f"there is no picture {name!r}")
+        make, parameters = PICTURES[name]
+        return await make(desk, PageQuery.of(request, parameters))
 
     async def _change(self, request: Request) -> Response:
         desk, form = await self._desk(request), _form(request)

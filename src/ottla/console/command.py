@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from ottla.cli.command import Command, registry_address
 from ottla.cli.connect import client_settings, read_properties
@@ -19,8 +20,17 @@ from ottla.client.security import MECHANISMS
 from ottla.console.desk import ConsoleSetting, links
 from ottla.console.masks import Masks, mask
 
+if TYPE_CHECKING:
+    from ottla.pipeline.reading import PipelineFile
+
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _HIGHEST_PORT = 65535
+_NEEDED = (
+    ("registry", "formats", ("pyarrow", "fastavro", "google.protobuf")),
+    ("lake", "lake", ("pyarrow",)),
+    ("pipeline", "pipeline", ("yaml",)),
+)
+"""By option, the extra and the packages without which its page cannot be."""
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -32,10 +42,14 @@ def _start(given: Given) -> int:
     if not 0 <= port <= _HIGHEST_PORT:
         raise Misuse(f"--port {port} is not a port: ports are 0 to {_HIGHEST_PORT}")
     needed = ["jinja2", *(["urllib3"] if "registry" in given or "connect" in given else [])]
-    needed += ["pyarrow", "fastavro", "google.protobuf"] if "registry" in given else []
+    needed += ["urllib3"] if "streams" in given and "urllib3" not in needed else []
+    extras = "console"
+    for option, extra, names in _NEEDED:
+        if option in given:
+            needed += [name for name in names if name not in needed]
+            extras += f",{extra}"
     missing = [name for name in needed if not _there(name)]
     if missing:
-        extras = "console,formats" if "registry" in given else "console"
         sys.stderr.write(f"ottla console: needs {', '.join(missing)}: pip install 'ottla[{extras}]'\n")
         return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
@@ -80,7 +94,19 @@ def _setting(given: Given) -> ConsoleSetting:
         masks=masks,
         login=given.text("login") or "",
         decode=decode,
+        streams=links(given.all("streams")),
+        lakes=tuple(given.all("lake")),
+        pipelines=_pipelines(given.all("pipeline")),
+        audit_log=tuple(given.all("audit-log")),
     )
+
+
+def _pipelines(paths: Sequence[str]) -> tuple[PipelineFile, ...]:
+    if not paths:
+        return ()
+    from ottla.pipeline.reading import PipelineFile
+
+    return tuple(map(PipelineFile.read, paths))
 
 
 def _tls(given: Given) -> dict[str, str] | None:
@@ -126,7 +152,7 @@ async def _serve(setting: ConsoleSetting, given: Given, tls: dict[str, str] | No
 
 COMMAND = Command(
     "ottla console [-b HOST:PORT] [--port N] [--registry URL] [--connect URL] [--read-only]",
-    "Serve a console for the browser: topics, records, searches, groups, schemas, connectors, dead letters.\n\n"
+    "Serve a console for the browser: topics, records, searches, groups, schemas, connectors, streams, lakes.\n\n"
     "It works with any Kafka cluster. Every change is shown before it is made, with the command that does the same.",
     _start,
     [
@@ -135,6 +161,10 @@ COMMAND = Command(
         Option("name", "A host name by which browsers reach it, beside localhost; may be repeated.", "NAME"),
         Option("registry", "The schema registry that decodes values.", "URL"),
         Option("connect", "A worker of Connect; may be repeated.", "URL"),
+        Option("streams", "An instance of Streams, by its --query-port; may be repeated.", "URL"),
+        Option("lake", "A lake; may be repeated.", "PLACE"),
+        Option("pipeline", "A pipeline by its file, whose programs are imported; may be repeated.", "FILE"),
+        Option("audit-log", "A broker's audit log; may be repeated, the oldest file first.", "FILE"),
         Option("read-only", "Change nothing."),
         Option("no-data", "Show no records, only what there is to know about them."),
         Option("mask", "Hide a field: TOPIC:key, TOPIC:value.FIELD, TOPIC:header.NAME; may be repeated.", "FIELD"),

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ottla.client.aio.admin import Admin
 from ottla.client.errors import ClientError, refused
@@ -19,6 +20,9 @@ from ottla.console.values import Decode, Viewer
 from ottla.console.watch import ClusterWatch
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.web.exchange import HttpError
+
+if TYPE_CHECKING:
+    from ottla.pipeline.reading import PipelineFile
 
 _FRESH_S, _OLD_S = 5.0, 30.0
 _MOST_SEARCHES = 50
@@ -39,6 +43,11 @@ class ConsoleSetting:
     """The mechanism by which users log in; empty: nobody has to."""
     decode: Decode | None = None
     """Reads values by the schemas of the registry."""
+    streams: tuple[LinkedServer, ...] = ()
+    lakes: tuple[str, ...] = ()
+    pipelines: tuple[PipelineFile, ...] = ()
+    audit_log: tuple[str, ...] = ()
+    """The files of a broker's audit log, the oldest first."""
 
 
 class Desk:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.client.consume.group_protocol import decode_assignment
@@ -10,6 +11,7 @@ from ottla.client.errors import ProtocolViolation, UnsupportedVersion
 from ottla.client.model import LATEST, OffsetAtTime
 from ottla.console import lists
 from ottla.console.desk import Desk
+from ottla.console.lag_times import age_shown, first_unread_ms
 from ottla.console.lists import listing
 from ottla.console.sparkline import sparkline
 from ottla.console.view import PageQuery, View
@@ -60,21 +62,11 @@ async def group(desk: Desk, query: PageQuery) -> View:
         and views[place.topic].partitions[place.partition].leader >= 0
     ]
     ends = await desk.admin.list_offsets(dict.fromkeys(led, LATEST))
-    rows = []
-    for place in places:
-        end, at = ends.get(place), committed.get(place)
-        end_offset = end.offset if isinstance(end, OffsetAtTime) else None
-        lag = None if at is None or end_offset is None or at.offset < 0 else max(0, end_offset - at.offset)
-        rows.append(
-            {
-                "topic": place.topic,
-                "partition": place.partition,
-                "committed": None if at is None else at.offset,
-                "end": end_offset,
-                "lag": lag,
-                "member": owners.get(place, ""),
-            }
-        )
+    rows = await _rows(desk, places, {at: one.offset for at, one in committed.items()}, ends)
+    for row in rows:
+        row["member"] = owners.get(TopicPartition(row["topic"], row["partition"]), "")
+    behind = [row for row in rows if row["lag"]]
+    age_ms = max((row["lag_ms"] for row in behind if row["lag_ms"] is not None), default=None if behind else 0)
     members = [{**each, "places": [str(place) for place in each["places"]]} for each in found["members"]]
     values = {
         **found,
@@ -82,11 +74,41 @@ async def group(desk: Desk, query: PageQuery) -> View:
         "members": members,
         "offsets": rows,
         "lag": sum(row["lag"] or 0 for row in rows),
+        "lag_ms": age_ms,
+        "age": age_shown(age_ms),
+        "age_is_least": age_ms is not None and any(row["lag_ms"] is None for row in behind),
         "topics": sorted({place.topic for place in committed}),
         "spark": sparkline(desk.watch.samples.courses.of(f"group:{name}"), f"lag of {name}"),
         "idle": found["state"] in ("Empty", "Dead"),
     }
     return View("group.html", name, values)
+
+
+async def _rows(
+    desk: Desk,
+    places: list[TopicPartition],
+    committed: dict[TopicPartition, int],
+    ends: Mapping[TopicPartition, OffsetAtTime | Exception],
+) -> list[dict[str, Any]]:
+    """Each partition with its lag in records and in time. A timestamp in the future counts as now."""
+    known = {place: end.offset for place, end in ends.items() if isinstance(end, OffsetAtTime)}
+    lags = {place: max(0, known[place] - at) for place, at in committed.items() if place in known and at >= 0}
+    times, now_ms = await first_unread_ms(desk, committed, lags), int(time.time() * 1000)
+    rows = []
+    for place in places:
+        age_ms = max(0, now_ms - times[place]) if place in times else 0 if lags.get(place) == 0 else None
+        rows.append(
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "committed": committed.get(place),
+                "end": known.get(place),
+                "lag": lags.get(place),
+                "lag_ms": age_ms,
+                "age": age_shown(age_ms),
+            }
+        )
+    return rows
 
 
 async def described(desk: Desk, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Another server that the console asks over HTTP: a worker of Connect, an instance of Streams. JSON in and out."""
+"""Another server that the console asks over HTTP, a worker of Connect or an instance of Streams: JSON, and pictures."""
 
 from __future__ import annotations
 
@@ -30,21 +30,33 @@ class LinkedServer:
         where = "/".join(quote(part, safe="") for part in path)
         return await asyncio.to_thread(self._ask, method, f"{self.url}/{where}{query}", body)
 
-    def _ask(self, method: str, url: str, body: object) -> Any:
-        import urllib3
+    async def picture(self, path: str) -> bytes:
+        """The SVG that a path answers; LinkRefused where it answers something else."""
+        answer = await asyncio.to_thread(self._request, "GET", f"{self.url}/{path}", None)
+        if answer.status >= 400 or not answer.headers.get("Content-Type", "").startswith("image/svg+xml"):
+            raise LinkRefused(502, f"{self.url}/{path} answers {answer.status} and no picture: is the server older?")
+        content: bytes = answer.data
+        return content
 
-        if self._pool is None:
-            self._pool = urllib3.PoolManager(maxsize=4, retries=False, timeout=urllib3.Timeout(_TIMEOUT_S))
-        sent = None if body is None else json.dumps(body).encode()
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+    def _ask(self, method: str, url: str, body: object) -> Any:
+        answer = self._request(method, url, body)
         try:
-            answer = self._pool.request(method, url, body=sent, headers=headers)
             found = json.loads(answer.data) if answer.data else None
-        except urllib3.exceptions.HTTPError as fault:
-            raise LinkRefused(502, f"{self.url} does not answer: {fault}") from None
         except ValueError:
             raise LinkRefused(502, f"{url} answers no JSON") from None
         if answer.status >= 400:
             told = found.get("message", "") if isinstance(found, dict) else ""
             raise LinkRefused(answer.status, f"{self.url} answers {answer.status}: {told or answer.reason}")
         return found
+
+    def _request(self, method: str, url: str, body: object) -> Any:
+        import urllib3
+
+        if self._pool is None:
+            self._pool = urllib3.PoolManager(maxsize=4, retries=False, timeout=urllib3.Timeout(_TIMEOUT_S))
+        sent = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/json, image/svg+xml", "Content-Type": "application/json"}
+        try:
+            return self._pool.request(method, url, body=sent, headers=headers)
+        except urllib3.exceptions.HTTPError as fault:
+            raise LinkRefused(502, f"{self.url} does not answer: {fault}") from None

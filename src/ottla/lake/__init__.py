@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
+from ottla.client.security import PLAINTEXT, Security
 from ottla.jobs.progress import to_stderr
 from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
@@ -109,9 +111,12 @@ def opened(
     to: str | Path,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     tell: Callable[[str], None] | None = None,
+    security: Security = PLAINTEXT,
     **options: Unpack[LoadOptions],
 ) -> Iterator[Loader]:
     """The loader of a lake, which it holds until the end: each `catch_up` loads what the topics hold then.
+
+    It speaks to the brokers with `security`.
 
     Errors of the loader rise; a LakeRefused names flags. Those of `passing` may be gone another time.
     """
@@ -125,6 +130,7 @@ def opened(
     known = continued(given, records.shape(), records.noted(), url, empty=records.is_empty())
     names, known = _topics(topics, given, known, records, told)
     settings = load_settings(names, url, known)
+    settings = replace(settings, kafka=replace(settings.kafka, security=security))
     _check_topics(settings, told)
     on = where_to_run(given.get("on"), spark=spark is not None and not (given.get("on") == "auto" and callable(spark)))
     with _loader(settings, Engines(on, spark, settings.kafka, told), told, known) as loader:

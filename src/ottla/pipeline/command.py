@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -37,23 +36,17 @@ def command(arguments: Sequence[str]) -> int:
 
 
 def _read(given: Given) -> tuple[Pipeline, Flows, list[Any]]:
-    from ottla.pipeline.check import check
-    from ottla.pipeline.document import read_documents
-    from ottla.pipeline.parts import pipeline_of
+    from ottla.pipeline.reading import read_pipeline
 
-    path = Path(given.words[0])
-    document = read_documents([path, *map(Path, given.all("overlay"))], os.environ)
-    pipeline = pipeline_of(document, path.parent, path.stem)
-    flows = check(pipeline, document)
-    return pipeline, flows, sorted(set(document.findings))
+    return read_pipeline(Path(given.words[0]), [*map(Path, given.all("overlay"))])
 
 
 def _valid(given: Given) -> tuple[Pipeline, Flows]:
     """The pipeline; BadInput with all findings where any is no warning."""
-    pipeline, flows, findings = _read(given)
-    if any(not each.warning for each in findings):
-        raise BadInput("\n".join(map(str, findings)))
-    for each in findings:
+    from ottla.pipeline.reading import valid_pipeline
+
+    pipeline, flows, warnings = valid_pipeline(Path(given.words[0]), [*map(Path, given.all("overlay"))])
+    for each in warnings:
         sys.stderr.write(f"{each}\n")
     return pipeline, flows
 
@@ -179,28 +172,21 @@ def _status(given: Given) -> int:
 def _live(given: Given, pipeline: Pipeline, flows: Flows) -> LiveNotes:
     """Records a second of each topic and records behind of each group, over one second."""
     from ottla.pipeline.alerts import group_lag, topic_records
-    from ottla.pipeline.drawing import LiveNotes
+    from ottla.pipeline.live import groups_of, notes, topics_of
 
     status = _running(given, pipeline)
     bootstrap = str(pipeline.cluster["bootstrap"] or status.get("bootstrap", ""))
     if not bootstrap:
         raise BadInput(f"{pipeline.name} does not run, and its file names no cluster")
-    topics = {part.name for part in pipeline.of("topics")}
-    topics |= {topic for flow in flows.values() for topic in (*flow.reads, *flow.writes)}
-    groups = {part.label: part.application_id for part in pipeline.of("streams")}
-    groups |= {part.label: f"connect-{part.name}" for part in pipeline.of("connectors") if flows[part.at].reads}
+    topics, groups = topics_of(pipeline, flows), groups_of(pipeline, flows)
     with admin_of(bootstrap, _client(pipeline)) as admin:
-        before, began = {topic: topic_records(admin, topic) for topic in sorted(topics)}, time.monotonic()
+        before, began = {topic: topic_records(admin, topic) for topic in topics}, time.monotonic()
         lags = {label: group_lag(admin, group) for label, group in groups.items()}
         time.sleep(max(0.0, _RATE_S - (time.monotonic() - began)))  # a rate needs two looks
         after = {topic: topic_records(admin, topic) for topic in before}
         seconds = time.monotonic() - began
-    notes = {topic: f"{after[topic]:,} records, {(after[topic] - before[topic]) / seconds:,.0f}/s" for topic in before}
-    notes |= {label: f"{lag:,} behind" for label, lag in lags.items()}
-    bad = frozenset(
-        label for label, text in status.get("parts", {}).items() if "failed" in text or "restarting" in text
-    )
-    return LiveNotes(notes, bad)
+    rates = {topic: (after[topic] - before[topic]) / seconds for topic in before}
+    return notes(after, rates, lags, status.get("parts", {}))
 
 
 def _schema(given: Given) -> int:
@@ -211,18 +197,15 @@ def _schema(given: Given) -> int:
 
 
 def _state(given: Given, pipeline: Pipeline) -> Path:
-    return Path(given.text("state") or pipeline.folder / ".ottla" / pipeline.name)
+    from ottla.pipeline.reading import state_folder
+
+    return Path(given.text("state") or state_folder(pipeline))
 
 
 def _running(given: Given, pipeline: Pipeline) -> dict[str, Any]:
-    """The status file of a run that is alive, else nothing."""
-    path = _state(given, pipeline) / "status.json"
-    if not path.exists():
-        return {}
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if not found.get("pid") or not Path(f"/proc/{found['pid']}").exists():
-        return {}
-    return found
+    from ottla.pipeline.live import run_status
+
+    return run_status(_state(given, pipeline))
 
 
 def _client(pipeline: Pipeline) -> dict[str, Any]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _WRITTEN = ("topic", "kafka.topic", "topics")
 _BEGINNINGS = ("topic.prefix",)
+_LETTERS = "errors.deadletterqueue.topic.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,12 @@ def topology_of(part: PipelinePart, pipeline: Pipeline) -> Topology:
         return found_topology(str(part.values["app"]))
 
 
+def letters_of(part: PipelinePart) -> tuple[str, ...]:
+    """The topics to which a part sends its dead letters."""
+    name = _LETTERS if part.section == "connectors" else "dead_letter"
+    return _names(str(part.values.get(name) or ""))
+
+
 @contextmanager
 def _in_folder(folder: str) -> Iterator[None]:
     before = os.getcwd()
@@ -82,7 +89,7 @@ def _of_connector(part: PipelinePart, pipeline: Pipeline) -> PartFlow:
         plugin = plugin_of(config)
     except (CallRefused, ConfigException):
         return PartFlow(unsaid=True)
-    letters = _names(config.get("errors.deadletterqueue.topic.name", ""))
+    letters = letters_of(part)
     if issubclass(plugin, SourceConnector):
         writes = tuple(name for key in _WRITTEN for name in _names(config.get(key, "")))
         patterns = tuple(re.escape(config[key]) + ".*" for key in _BEGINNINGS if config.get(key))
@@ -100,7 +107,7 @@ def _of_stream(part: PipelinePart, pipeline: Pipeline) -> PartFlow:
     topology = topology_of(part, pipeline)
     sinks = [node for node in topology.nodes.values() if isinstance(node, SinkNode) and not node.repartition]
     writes = tuple(dict.fromkeys(node.topic for node in sinks if isinstance(node.topic, str)))
-    letters = _names(str(part.values.get("dead_letter") or ""))
+    letters = letters_of(part)
     chosen = any(not isinstance(node.topic, str) for node in sinks)
     return PartFlow(tuple(dict.fromkeys(topology.topics())), writes + letters, unsaid=chosen)
 
@@ -111,7 +118,7 @@ def _of_lake(part: PipelinePart, pipeline: Pipeline) -> PartFlow:
     kind = "json" if values.get("json") else values.get("values")
     return PartFlow(
         reads,
-        _names(values.get("dead_letter") or ""),
+        letters_of(part),
         (values["pattern"],) if values.get("pattern") else (),
         kinds=dict.fromkeys(reads, kind) if kind and kind != "binary" else {},
     )

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.client.security import OPTIONS as SECURITY
 from ottla.connect.checks import non_empty_text, understood
 from ottla.connect.config_def import ConfigDef, Importance, Option, Type
 from ottla.connect.errors import ConfigException, ConnectException
 from ottla.connect.java.regex import compiled
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, LoadTask, SinkConnector
-from ottla.connect.tasks.clients import bootstrap
+from ottla.connect.tasks.clients import below, client_of, require_login
 from ottla.jobs.options import JobOption, JobOptionKind, JobOptions, OptionRefused
 from ottla.jobs.running_async import AsyncJobRun
+from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake import NoTopic, opened, passing
 from ottla.lake.options import OPTIONS, checked
@@ -164,13 +166,13 @@ class LakeTask(LoadTask):
 
     async def run(self, worker: Config, run: AsyncJobRun, on_topics: Callable[[Iterable[str]], None]) -> None:
         """Load in a thread of its own until the end of the round in which the task is to end."""
-        brokers, loop, stop = _brokers(worker), asyncio.get_running_loop(), threading.Event()
+        loop, stop = asyncio.get_running_loop(), threading.Event()
 
         def told(topics: Iterable[str] | None) -> None:
             loop.call_soon_threadsafe(lambda: run.began() if topics is None else on_topics(topics))
 
         with ThreadPoolExecutor(1, thread_name_prefix="lake") as thread:
-            working = loop.run_in_executor(thread, self._load, brokers, stop, told)
+            working = loop.run_in_executor(thread, self._load, worker, stop, told)
             ending = asyncio.ensure_future(run.ending.wait())
             try:
                 await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
@@ -180,11 +182,11 @@ class LakeTask(LoadTask):
                 await ended(working)
             await working
 
-    def _load(self, brokers: str, stop: threading.Event, told: Callable[[Iterable[str] | None], None]) -> None:
+    def _load(self, worker: Config, stop: threading.Event, told: Callable[[Iterable[str] | None], None]) -> None:
+        brokers, client = client_of({**worker, **_of_consumers(worker)})
+        options = {**self._options, "bootstrap": brokers, "tell": self._tell, "security": client.security}
         try:
-            with opened(
-                self._topics, to=self._to, spark=self._session, tell=self._tell, bootstrap=brokers, **self._options
-            ) as loader:
+            with opened(self._topics, to=self._to, spark=self._session, **options) as loader:
                 told(None)
                 while not stop.is_set():
                     self._round(loader, stop)
@@ -192,6 +194,9 @@ class LakeTask(LoadTask):
                     stop.wait(self._pause_s)
         except LakeRefused as fault:
             raise ConnectException(in_properties(str(fault))) from fault
+        except ApiError as fault:
+            require_login(fault)
+            raise
         finally:
             if self._spark is not None:
                 self._spark.release()
@@ -217,8 +222,6 @@ class LakeTask(LoadTask):
         log.log(logging.WARNING if warning else logging.INFO, "%s: %s", self._name, line.removeprefix("warning: "))
 
 
-def _brokers(worker: Config) -> str:
-    protocol = next((value for name, value in worker.items() if name.endswith("security.protocol")), "PLAINTEXT")
-    if protocol != "PLAINTEXT":
-        raise ConfigException(f"the lake sink speaks PLAINTEXT to the brokers, and the worker {protocol}")
-    return bootstrap(worker)
+def _of_consumers(worker: Config) -> dict[str, str]:
+    """The options of security that a worker has for its consumers alone."""
+    return {name: text for name, text in below(worker, "consumer.").items() if name in SECURITY}

@@ -18,6 +18,7 @@ from ottla.streams.stream import Split, Stream
 from ottla.streams.table import GlobalTable, Table
 from ottla.streams.testing import TestRecord, TopologyTest
 from ottla.streams.values import Place, Record, Stamped, Windowed
+from ottla.streams.vectorised import Vectorised, vectorised
 from ottla.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
 
 __all__ = [
@@ -25,6 +26,6 @@ __all__ = [
     "CogroupedStream", "Difference", "Fault", "GlobalTable", "GroupedStream", "GroupedTable", "JoinWindows",
     "MemoryRegistry", "OnError", "Place", "ProcessingError", "Query", "Record", "Row", "Serde", "SerdeError",
     "SessionWindows", "SlidingWindows", "Split", "Stamped", "Stream", "StreamsBuilder", "Table", "TestRecord",
-    "TimeWindows", "Topology", "TopologyError", "TopologyTest", "Windowed", "WindowedCogroupedStream",
-    "WindowedStream", "avro", "difference", "json_schema", "protobuf", "query", "run",
+    "TimeWindows", "Topology", "TopologyError", "TopologyTest", "Vectorised", "Windowed", "WindowedCogroupedStream",
+    "WindowedStream", "avro", "difference", "json_schema", "protobuf", "query", "run", "vectorised",
 ]  # fmt: skip

@@ -111,7 +111,7 @@ class Draft:
         *,
         partitions: int | None = None,
         numbered: bool = True,
-        filters: bool = True,
+        filtered: Callable[[], Stateless] = pass_on,
     ) -> str:
         """Send records through a topic of the topology's own, and return the node that reads it."""
         topic = prefix + "-repartition"
@@ -120,8 +120,7 @@ class Draft:
         )
         if not numbered:
             sink, dropper, source = topic + "-sink", topic + "-filter", topic + "-source"
-        if filters:
-            parent = self.processor(dropper, (parent,), pass_on).name
+        parent = self.processor(dropper, (parent,), filtered).name
         self.sink(sink, parent, topic, key, value, repartition=True, partitions=partitions)
         return self.source(source, (topic,), key, value, repartition=True)
 

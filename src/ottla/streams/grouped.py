@@ -102,8 +102,9 @@ def aggregated(
 ) -> Table:
     """The table of an aggregate, which keeps its rows."""
 
-    def enable_old() -> None:
+    def enable_old(_: bool) -> bool:
         settings.send_old = True
+        return True
 
     return Table(draft, node, key, value, settings, enable_old=enable_old, grace_ms=grace_ms)
 

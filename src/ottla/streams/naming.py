@@ -27,6 +27,10 @@ class Numbers:
         self._next += 1
         return f"{prefix}{self._next - 1:010d}"
 
+    def skip(self, count: int) -> None:
+        """Spend numbers without a name."""
+        self._next += count
+
     def store(self, prefix: str) -> str:
         """A numbered name for a store."""
         return self.number(prefix + "STATE-STORE-")

@@ -7,7 +7,6 @@ Instances of one application id are members of one consumer group, and share the
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
 import uuid
@@ -15,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ottla.client import (
     Admin,
@@ -45,12 +43,10 @@ from ottla.streams.restoring import TaskId, restore
 from ottla.streams.sending import BatchSending
 from ottla.streams.serdes import INT64
 from ottla.streams.served import served
+from ottla.streams.stopping import STOP_WITHIN_S, stopped_by_signals
 from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
 from ottla.streams.topics import prepared
 from ottla.streams.values import Input, Place
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 _POLL_MS = 200
 PURGE_S = 30.0
@@ -86,6 +82,7 @@ def run(
 ) -> None:
     """Run until SIGTERM, Ctrl-C or `stop`; the batch at work is committed first.
 
+    A signal ends the run after five seconds even so, where no broker answers: the batch is then done by the next start.
     A batch is as many records as take a tenth of a second, from 500 up to `max_poll_records`.
     `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
     `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
@@ -105,7 +102,10 @@ def run(
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live, stores, max_poll_records)
-    with stopped_by_signals(stop), served(live, where, query_host, query_port):
+    with (
+        stopped_by_signals(stop, within_s=STOP_WITHIN_S),
+        served(live, topology, where, query_host, query_port),
+    ):
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
@@ -320,27 +320,3 @@ class _Instance:
 def _overtaken(fault: Exception) -> bool:
     cause = fault.__cause__ if isinstance(fault, TransactionMustAbort) else fault
     return isinstance(cause, ProducerFenced) or (isinstance(cause, ApiError) and cause.code in _OVERTAKEN)
-
-
-@contextmanager
-def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """SIGTERM and Ctrl-C set `stop`, where this is the main thread; a second signal acts as it did before."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def stop_once(_: int, __: FrameType | None) -> None:
-        stop.set()
-        restore()
-
-    for number in before:
-        signal.signal(number, stop_once)
-    try:
-        yield
-    finally:
-        restore()

@@ -16,6 +16,7 @@ from ottla.streams.letters import choices, prepare
 from ottla.streams.naming import checked, nearest
 from ottla.streams.on_error import OnError
 from ottla.streams.served import served
+from ottla.streams.stopping import stopped_by_signals
 from ottla.streams.stores.disk import MEMORY
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _on_spark(
         if not on_this_machine(session.sparkContext.master or "") and checkpoint is None:
             raise TopologyError("executors on other machines need a checkpoint that all of them see: name checkpoint=")
         instance = SparkInstance(application_id, settings.state, where)
-        with runner.stopped_by_signals(stop), served(instance, where, query_host, query_port):
+        with stopped_by_signals(stop), served(instance, topology, where, query_host, query_port):
             run_on_spark(topology, settings, session, stop=stop, tell=_log.warning)
     finally:
         if made is not None:

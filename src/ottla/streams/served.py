@@ -1,4 +1,4 @@
-"""An instance over HTTP: / and /metrics show it, /stores/{store} many rows, /stores/{store}/{key} those of a key."""
+"""An instance over HTTP: /, /topology and /metrics show it, /stores/{store} has its rows, with /{key} of a key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from ottla.metrics.exposition import CONTENT_TYPE, render
 from ottla.metrics.metric import Sample
 from ottla.streams.connection import ClusterConnection
 from ottla.streams.errors import TopologyError
+from ottla.streams.graph import Topology
 from ottla.streams.live import Ends, Restoring
+from ottla.streams.picture import svg
 from ottla.streams.queries import Answer, Query, from_texts
 from ottla.streams.stores import Store
 from ottla.web.exchange import HttpError, Request, Response, json_response
@@ -31,6 +33,7 @@ from ottla.web.thread import LoopThread
 
 MANY = ("first", "last", "prefix", "since", "until", "limit")
 ONE = ("since", "until", "limit")
+SVG = "image/svg+xml"
 _log = logging.getLogger(__name__)
 
 
@@ -43,19 +46,20 @@ class Instance(Protocol):
 
 
 class QueryServer:
-    """Serves an instance until `close`."""
+    """Serves an instance of a topology until `close`."""
 
-    def __init__(self, live: Instance, where: ClusterConnection, *, host: str, port: int) -> None:
+    def __init__(self, live: Instance, topology: Topology, where: ClusterConnection, *, host: str, port: int) -> None:
         try:
             bound = listening(host, port)
         except OSError as fault:
             raise TopologyError(f"--query-port {port}: {fault.strerror or fault}") from fault
         self.url = url_of(host, bound)
-        self._live = live
+        self._live, self._topology = live, topology
         self._admin = where.admin()
         router = Router(
             {
                 "": {"GET": self._status},
+                "topology": {"GET": self._picture},
                 "metrics": {"GET": self._metrics},
                 "stores/{store}": {"GET": self._many},
                 "stores/{store}/{key...}": {"GET": self._one},
@@ -72,6 +76,10 @@ class QueryServer:
     async def _status(self, request: Request) -> Response:
         request.query(())
         return json_response(await self._asked(lambda: self._live.status(self._ends)))
+
+    async def _picture(self, request: Request) -> Response:
+        request.query(())
+        return Response(svg(self._topology).encode(), SVG)
 
     async def _metrics(self, request: Request) -> Response:
         request.query(())
@@ -110,12 +118,12 @@ class QueryServer:
 
 
 @contextmanager
-def served(live: Instance, where: ClusterConnection, host: str, port: int | None) -> Iterator[None]:
+def served(live: Instance, topology: Topology, where: ClusterConnection, host: str, port: int | None) -> Iterator[None]:
     """Serve an instance during a block; without a port, nothing."""
     if port is None:
         yield
         return
-    with closing(QueryServer(live, where, host=host, port=port)) as server:
+    with closing(QueryServer(live, topology, where, host=host, port=port)) as server:
         _log.warning("queries are answered at %s", server.url)
         yield
 

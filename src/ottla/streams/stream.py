@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.streams.draft import Draft
 from ottla.streams.engine.joins import Joiner, JoinWindow, StreamStreamJoin, StreamTableJoin
-from ottla.streams.engine.stateless import Branches, FixedKey, pass_on
+from ottla.streams.engine.stateless import Branches, FixedKey, pass_on, with_key
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import TopicOf
 from ottla.streams.grouped import GroupedStream
@@ -16,9 +16,11 @@ from ottla.streams.serdes import Serde
 from ottla.streams.stores import JoinStore, OrderedStore
 from ottla.streams.table import GlobalTable, Table, source_table
 from ottla.streams.values import Record
+from ottla.streams.vectorised import Vectorised, together
 from ottla.streams.windows import JoinWindows
 
 KeyAndValue = Callable[[Any, Any], Any]
+"""Or a `Vectorised` function, where the operation takes columns."""
 
 
 class Stream:
@@ -28,19 +30,26 @@ class Stream:
         self, draft: Draft, node: str, key: Serde | None, value: Serde | None, *, rekeyed: bool = False
     ) -> None:
         self.draft, self.node, self.key, self.value, self.rekeyed = draft, node, key, value, rekeyed
+        self._by_key: Stream | None = None
 
     def filter(self, holds: KeyAndValue, *, name: str | None = None) -> Stream:
         """The records for which a condition holds."""
+        if isinstance(holds, Vectorised):
+            return self._columns("filter", "KSTREAM-FILTER-", name, holds, self.key, self.value, rekeyed=False)
         return self._same("KSTREAM-FILTER-", name, lambda r: (r,) if holds(r.key, r.value) else ())
 
     def filter_not(self, holds: KeyAndValue, *, name: str | None = None) -> Stream:
         """The records for which a condition does not hold."""
+        if isinstance(holds, Vectorised):
+            return self._columns("filter_not", "KSTREAM-FILTER-", name, holds, self.key, self.value, rekeyed=False)
         return self._same("KSTREAM-FILTER-", name, lambda r: () if holds(r.key, r.value) else (r,))
 
     def map(
         self, change: KeyAndValue, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
     ) -> Stream:
         """Another key and value, as a pair, for each record."""
+        if isinstance(change, Vectorised):
+            return self._columns("map", "KSTREAM-MAP-", name, change, key, value, rekeyed=True)
 
         def pair(r: Record) -> Iterable[Record]:
             new_key, new_value = change(r.key, r.value)
@@ -52,6 +61,8 @@ class Stream:
         self, change: Callable[[Any], Any], *, value: Serde | None = None, name: str | None = None
     ) -> Stream:
         """Another value for each record; the function takes the value."""
+        if isinstance(change, Vectorised):
+            return self._columns("map_values", "KSTREAM-MAPVALUES-", name, change, self.key, value, rekeyed=False)
         return self._new(
             "KSTREAM-MAPVALUES-", name, lambda r: (r.with_value(change(r.value)),), self.key, value, rekeyed=False
         )
@@ -77,6 +88,8 @@ class Stream:
 
     def select_key(self, choose: KeyAndValue, *, key: Serde | None = None, name: str | None = None) -> Stream:
         """The same records under other keys."""
+        if isinstance(choose, Vectorised):
+            return self._columns("select_key", "KSTREAM-KEY-SELECT-", name, choose, key, self.value, rekeyed=True)
 
         def chosen(r: Record) -> Iterable[Record]:
             return (r.with_key(choose(r.key, r.value)),)
@@ -109,7 +122,7 @@ class Stream:
         """The records of both streams; where their serdes differ, the builder's are used."""
         self.draft.shares(other.draft)
         node = self.draft.numbers.node("KSTREAM-MERGE-", name)
-        self.draft.processor(node, (self.node, other.node), pass_on)
+        self.draft.processor(node, dict.fromkeys((self.node, other.node)), pass_on)
         key, value = (self.key if self.key == other.key else None), (self.value if self.value == other.value else None)
         return Stream(self.draft, node, key, value, rekeyed=self.rekeyed or other.rekeyed)
 
@@ -121,12 +134,17 @@ class Stream:
         partitions: int | None = None,
         name: str | None = None,
     ) -> Stream:
-        """Send the records through a topic of the topology's own, so that equal keys come together."""
+        """Send the records through a topic of the topology's own, so that equal keys come together.
+
+        Records without a key are left out, as in Kafka.
+        """
         prefix = name or self.draft.numbers.number("KSTREAM-REPARTITION-")
         if name:
             self.draft.numbers.number("KSTREAM-REPARTITION-")
         key, value = key or self.key, value or self.value
-        source = self.draft.repartition(self.node, prefix, key, value, partitions=partitions, numbered=name is None)
+        source = self.draft.repartition(
+            self.node, prefix, key, value, partitions=partitions, numbered=name is None, filtered=with_key
+        )
         return Stream(self.draft, source, key, value)
 
     def to(
@@ -290,9 +308,23 @@ class Stream:
         """This stream, or its records from a repartition topic if their keys were changed."""
         if not self.rekeyed:
             return self
+        if name is None and self._by_key is not None:
+            self.draft.numbers.skip(3)  # as Kafka, which numbers nodes that it does not add
+            return self._by_key
         prefix = name + suffix if name else self.node
         source = self.draft.repartition(self.node, prefix, self.key, self.value, numbered=name is None)
-        return Stream(self.draft, source, self.key, self.value)
+        sent = Stream(self.draft, source, self.key, self.value)
+        if name is None:
+            self._by_key = sent
+        return sent
+
+    def _columns(
+        self, operation: str, prefix: str, name: str | None, function: Vectorised, key: Serde | None,
+        value: Serde | None, *, rekeyed: bool,
+    ) -> Stream:  # fmt: skip
+        make = together(operation, function, self.key or self.draft.key, self.value or self.draft.value)
+        node = self.draft.processor(self.draft.numbers.node(prefix, name), (self.node,), make).name
+        return Stream(self.draft, node, key, value, rekeyed=self.rekeyed or rekeyed)
 
     def _same(self, prefix: str, name: str | None, make: Callable[[Record], Iterable[Record]]) -> Stream:
         return self._new(prefix, name, make, self.key, self.value, rekeyed=False)

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from ottla.streams.stream import Stream
 
 
+EnableOld = Callable[[bool], bool]
+"""Let updates of a table carry the row before, and say whether they do; only if True may a store be made for it."""
+
+
 class GlobalTable:
     """A table that every task holds whole; streams join with it by any key."""
 
@@ -58,7 +62,7 @@ class Table:
         value: Serde | None,
         settings: TableSettings,
         *,
-        enable_old: Callable[[], None],
+        enable_old: EnableOld,
         derived: Callable[[], tuple[View, tuple[str, ...]]] | None = None,
         materialize: Callable[[], None] = lambda: None,
         grace_ms: int | None = None,
@@ -117,7 +121,7 @@ class Table:
 
         node = self.draft.numbers.node("KTABLE-SELECT-", name)
         self.draft.processor(node, (self.node,), lambda: Regroup(choose))
-        self.enable_old()
+        self.enable_old(True)
         return GroupedTable(self.draft, node, key, value, name)
 
     def suppress_until_window_closes(self, *, name: str | None = None) -> Table:
@@ -173,8 +177,8 @@ class Table:
     ) -> Table:  # fmt: skip
         draft = self.draft
         draft.shares(other.draft)
-        other.enable_old()
-        self.enable_old()
+        other.enable_old(True)
+        self.enable_old(True)
         joined = join_on_foreign_key(draft, self._side(), other._side(), foreign_key, joiner, name, left=left)
         node = draft.numbers.node("KTABLE-FK-JOIN-OUTPUT-", name, "-result")
         kept = store or draft.numbers.store("KTABLE-FK-JOIN-OUTPUT-")
@@ -202,10 +206,12 @@ class Table:
             stores=(store,) if store else (),
         )
 
-        def enable_old() -> None:
-            if not store:
-                self.enable_old()
-            settings.send_old = True
+        def enable_old(force: bool) -> bool:
+            settings.send_old = bool(store) or self.enable_old(force) or settings.send_old
+            return settings.send_old
+
+        if is_filter:
+            enable_old(False)  # so that no row is deleted that was never there (KAFKA-10077)
 
         def derived() -> tuple[View, tuple[str, ...]]:
             view = self.view()
@@ -228,7 +234,7 @@ class Table:
         node = self.draft.numbers.node("KTABLE-SUPPRESS-", name) if name is None else name
         store = name + "-store" if name else self.draft.numbers.store("KTABLE-SUPPRESS-")
         key, value = self.key or self.draft.key, self.value or self.draft.value
-        self.enable_old()
+        self.enable_old(True)
         self.draft.store(store, lambda: OrderedStore(store, f"{key.name} to {value.name}"))
         self.draft.processor(
             node, (self.node,),
@@ -249,9 +255,9 @@ class Table:
         draft.shares(other.draft)
         merged = draft.numbers.node("KTABLE-MERGE-", name)
         if left:
-            self.enable_old()
+            self.enable_old(True)
         if outer:
-            other.enable_old()
+            other.enable_old(True)
         this_side = draft.numbers.node("KTABLE-JOINTHIS-", name, "-join-this")
         other_side = draft.numbers.node("KTABLE-JOINOTHER-", name, "-join-other")
         settings = TableSettings(store)
@@ -278,11 +284,12 @@ class Table:
             stores=(store,) if store else (),
         )  # fmt: skip
 
-        def enable_old() -> None:
+        def enable_old(_: bool) -> bool:
             if not store:
-                self.enable_old()
-                other.enable_old()
+                self.enable_old(True)
+                other.enable_old(True)
             settings.send_old = True
+            return True
 
         def derived() -> tuple[View, tuple[str, ...]]:
             return (
@@ -315,9 +322,11 @@ def source_table(
             settings.store = draft.store(store, make)
             added.stores.append(store)
 
-    def enable_old() -> None:
-        materialize()
-        settings.send_old = True
+    def enable_old(force: bool) -> bool:
+        if force:
+            materialize()
+        settings.send_old = settings.store is not None
+        return settings.send_old
 
     if keep or history_ms is not None:
         materialize()

@@ -47,7 +47,8 @@ class Place(PartitionDesk):
     def produce(self) -> Slot[Any]:
         """Produce to all partitions in one request."""
         node = SimpleNamespace(clock=self.clock, partition=lambda name, topic_id, index: self.partitions[index],
-                               endpoints=SimpleNamespace(leader_hint=lambda *_: None))  # fmt: skip
+                               endpoints=SimpleNamespace(leader_hint=lambda *_: None), rights=None,
+                               quotas=SimpleNamespace(on_produce=False))  # fmt: skip
         call = SimpleNamespace(node=node, client_id="c", api_version=7, correlation_id=1, connection=None)
         records = [(partition.index, self.batch()) for partition in self.partitions]
         request = Produce(None, ALL_IN_SYNC, TIMEOUT_MS, [("t", TOPIC_ID, records)])

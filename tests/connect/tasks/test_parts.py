@@ -7,6 +7,7 @@ import pytest
 
 from ottla.client.admin.admin import NewTopic
 from ottla.connect.errors import ConfigException, RetriableException
+from ottla.connect.java.byte_map import read_map, written_map
 from ottla.connect.machine.connector_options import WorkerView
 from ottla.connect.machine.validation import validated
 from ottla.connect.plugins.file_stream import FileStreamSourceConnector
@@ -49,14 +50,29 @@ def test_the_offset_file_is_read_again_and_forgets_an_offset_that_is_removed(tmp
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"), [(b"\xac\xed\x00\x05sr", "Java object"), (b"{}x", "holds no offsets")]
-)
+    ("content", "sentence"),
+    [(b"\xac\xed\x00\x05sr", r"no offsets of Kafka's own worker: it is not a java\.util\.HashMap"),
+     (b"{}x", "holds no offsets: "),
+     (written_map([(b"[1]", b"{}")]), r"the key b'\[1\]' is not \[NAME, \{partition\}\]")],
+)  # fmt: skip
 def test_a_file_that_holds_something_else_is_refused(tmp_path, content, sentence):
     path = tmp_path / "offsets"
     path.write_bytes(content)
     with pytest.raises(ConfigException, match=sentence):
         OffsetFile(str(path))
     assert path.read_bytes() == content
+
+
+def test_the_offsets_of_a_java_worker_are_gone_on_with_in_their_own_file(tmp_path, caplog):
+    path = tmp_path / "connect.offsets"
+    path.write_bytes(written_map([(b'["lines",{"filename":"a"}]', b'{"position":5}')]))
+    store = OffsetFile(str(path))
+    assert "holds 1 offsets of Kafka's own worker" in caplog.text
+    assert asyncio.run(store.read("lines", [{"filename": "a"}])) == [{"position": 5}]
+    asyncio.run(store.write("lines", [({"filename": "b"}, {"position": 7})]))
+    assert read_map(path.read_bytes()) == [
+        (b'["lines",{"filename":"a"}]', b'{"position":5}'), (b'["lines",{"filename":"b"}]', b'{"position":7}'),
+    ]  # fmt: skip
 
 
 def test_variables_are_resolved_by_the_providers_that_the_worker_names(tmp_path, monkeypatch):

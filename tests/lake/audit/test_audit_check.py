@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from tests.pipeline import Topics
+from tests.spark_rig import Topics
 
 from ottla import lake
 from ottla.cli.main import main

@@ -106,7 +106,9 @@ def test_the_page_needs_nothing_else_and_names_are_no_markup():
 
 def test_every_colour_of_the_light_page_has_one_for_the_dark():
     text = page("lake", "now", [])
-    light, dark = (set(re.findall(r"(--\w+):", part)) for part in text.partition("@media")[::2])
+    dark_block = re.compile(r"@media \(prefers-color-scheme: dark\) \{ :root \{([^}]*)\} \}")
+    dark = set(re.findall(r"(--\w+):", " ".join(dark_block.findall(text))))
+    light = set(re.findall(r"(--\w+):", dark_block.sub("", text)))
     assert light == dark and light
 
 

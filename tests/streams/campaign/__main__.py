@@ -2,6 +2,9 @@
 
 `make streams-campaign ARGS="--kills 20 --records 20000 --minutes 30"`. Each topology is run until its driver has been
 killed so many times and has come to the ends of its topics. Then the results of each key must be those of the engine.
+
+`make streams-campaign ARGS="--topologies 1000 --minutes 30"` makes topologies at random instead, and runs each one by
+Kafka's own test driver and by the engine, in memory, on disk and through restarts.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.streams.campaign.at_random import campaign
 from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
+from tests.streams.oracle import MISSING
 
 from ottla.client import Admin, Producer
 from ottla.client.model import LATEST, IsolationLevel
@@ -31,6 +36,12 @@ OPTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
 def main() -> int:
     """Run the campaign; 1 if results differ."""
     options = parsed()
+    if options.topologies:
+        if MISSING:
+            print("Kafka's jars of Streams or javac are not here: run `tools/setup.sh streams-jars java`")
+            return 1
+        with tempfile.TemporaryDirectory(prefix="ottla-streams-") as folder:
+            return 1 if campaign(options.topologies, options.minutes, options.seed, Path(folder)) else 0
     draw, deadline, faults = random.Random(options.seed), time.monotonic() + 60 * options.minutes, 0
     kills = [len(part) for part in _shares(list(range(options.kills)), len(options.topology))]
     with TestBroker(OPTIONS) as broker, tempfile.TemporaryDirectory(prefix="ottla-streams-") as folder:
@@ -44,8 +55,9 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make streams-campaign", description=__doc__)
     parser.add_argument("--kills", type=int, default=10, help="of all drivers together")
     parser.add_argument("--records", type=int, default=5_000, help="for each topology")
-    parser.add_argument("--minutes", type=float, default=30, help="no kill after so many")
+    parser.add_argument("--minutes", type=float, default=30, help="no kill or topology begins after so many")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--topologies", type=int, default=0, help="so many, made at random, in place of kills")
     parser.add_argument("--topology", action="append", choices=TOPOLOGIES, help="one of them; repeatable")
     options = parser.parse_args()
     options.topology = options.topology or list(TOPOLOGIES)

@@ -1,5 +1,5 @@
-"""Imports the fixtures of the pipeline from tests/pipeline.py."""
+"""Imports the fixtures of the pipeline from tests/spark_rig.py."""
 
-from tests.pipeline import bootstrap, eventually, spark, spark_session, topics
+from tests.spark_rig import bootstrap, eventually, spark, spark_session, topics
 
 __all__ = ["bootstrap", "eventually", "spark", "spark_session", "topics"]

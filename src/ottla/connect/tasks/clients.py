@@ -17,12 +17,16 @@ from ottla.client.security import OPTIONS as SECURITY
 from ottla.config.option import nearest
 from ottla.connect.errors import ConfigException
 from ottla.connect.tasks.worker_options import require_secure
+from ottla.kernel.errors import ApiError, ErrorCode
 
 S = TypeVar("S")
 Settings = tuple[S, ClientSettings]
 log = logging.getLogger("ottla.connect")
 _CLIENT = ("client.id", "request.timeout.ms", "default.api.timeout.ms", "metadata.max.age.ms", "retry.backoff.ms",
            *SECURITY)  # fmt: skip
+_NO_LOGIN = frozenset(
+    (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE)
+)
 _OWN = frozenset(("bootstrap.servers", "key.serializer", "value.serializer", "key.deserializer", "value.deserializer"))
 
 
@@ -51,6 +55,15 @@ def bootstrap(worker: Mapping[str, str]) -> str:
     if not worker.get("bootstrap.servers"):
         raise ConfigException('Missing required configuration "bootstrap.servers" which has no default value.')
     return worker["bootstrap.servers"]
+
+
+def require_login(fault: BaseException) -> None:
+    """Raise `ConfigException` for a fault that no waiting mends: the brokers do not take the worker's login."""
+    if isinstance(fault, ApiError) and fault.code in _NO_LOGIN:
+        raise ConfigException(
+            f"the worker cannot log in: {fault.message}. Check sasl.mechanism and the user and the password in "
+            "sasl.jaas.config, or in sasl.username and sasl.password, of the worker's file"
+        ) from fault
 
 
 def client_of(worker: Mapping[str, str]) -> tuple[str, ClientSettings]:

@@ -1,38 +1,51 @@
-"""The offsets of a standalone worker, in one JSON file that is replaced as a whole."""
+"""The offsets of a standalone worker, in one file that is replaced as a whole: JSON, or Java's form if it began so."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 from ottla.connect.errors import ConfigException
+from ottla.connect.java.byte_map import STREAM, read_map, written_map
 from ottla.connect.tasks.offsets import Kept, Offset, Partition, SourceOffsets
 
-_JAVA: Final = b"\xac\xed\x00\x05"
-"""The beginning of a Java object: Kafka's own worker writes its offsets so."""
+log = logging.getLogger("ottla.connect")
 
 
 class OffsetFile:
-    """Keeps offsets in `offset.storage.file.filename`: a list of `[["NAME", {partition}], {offset}]`."""
+    """Keeps offsets in `offset.storage.file.filename`: a list of `[["NAME", {partition}], {offset}]`.
+
+    A file of Kafka's own worker stays in the form of that worker, which can go on with it later.
+    """
 
     def __init__(self, path: str) -> None:
         """Read the file where there is one; ConfigException for one that holds something else."""
         self._path = Path(path)
         self._offsets = SourceOffsets()
         content = self._path.read_bytes() if self._path.exists() else b""
-        if content.startswith(_JAVA):
-            raise ConfigException(
-                f"the file {path} holds the offsets of Kafka's own worker as a Java object, which is not read here: "
-                "name another file in offset.storage.file.filename; the connectors then begin anew"
-            )
+        self._is_java = content.startswith(STREAM)
         try:
-            for key, value in json.loads(content or b"[]"):
-                self._offsets.apply(json.dumps(key).encode(), json.dumps(value).encode())
+            if self._is_java:
+                for record in read_map(content):
+                    self._offsets.apply(*record)
+            else:
+                for key, value in json.loads(content or b"[]"):
+                    self._offsets.apply(json.dumps(key).encode(), json.dumps(value).encode())
         except (ValueError, TypeError) as fault:
-            raise ConfigException(f"the file {path} holds no offsets: {fault}") from None
+            whose = " of Kafka's own worker" if self._is_java else ""
+            raise ConfigException(
+                f"the file {path} holds no offsets{whose}: {fault}. Name another file in offset.storage.file.filename, "
+                "and the connectors begin anew"
+            ) from None
+        if self._is_java:
+            log.warning(
+                "the file %s holds %d offsets of Kafka's own worker: the connectors of the same names go on behind "
+                "them. The file stays in Java's form, and one worker at a time may use it",
+                path, len(self._offsets.records()),
+            )  # fmt: skip
 
     async def read(self, connector: str, partitions: Sequence[Partition]) -> list[Offset | None]:
         """The offset of each partition."""
@@ -42,10 +55,9 @@ class OffsetFile:
         """Keep offsets; they are on the disk once this returns."""
         for partition, offset in offsets:
             self._offsets.apply(*self._offsets.record(connector, partition, offset))
-        lines = [f"[{key.decode()},{value.decode()}]" for key, value in self._offsets.records()]
         beside = self._path.with_name(f"{self._path.name}.new")
-        with beside.open("w", encoding="utf-8") as file:
-            file.write("[" + ",\n ".join(lines) + "]\n")
+        with beside.open("wb") as file:
+            file.write(self._content())
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._path)
@@ -53,3 +65,8 @@ class OffsetFile:
     async def all(self, connector: str) -> list[tuple[Partition, Offset]]:
         """All offsets of a connector."""
         return self._offsets.all(connector)
+
+    def _content(self) -> bytes:
+        if self._is_java:
+            return written_map(self._offsets.records())
+        return b"[" + b",\n ".join(b"[%b,%b]" % record for record in self._offsets.records()) + b"]\n"

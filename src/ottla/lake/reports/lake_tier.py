@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.client.blocking.producer import Producer
+from ottla.client.model import ClientSettings
 from ottla.client.produce.audit_trail import WINDOW_MS, AuditMessage
 from ottla.client.produce.settings import ProducerSettings
 from ottla.lake.columns.windows import MOST_WINDOWS, OLDER, Tally
 from ottla.lake.notes.plans import Publication
 from ottla.lake.reports.tiers import LAKE_TIER
+from ottla.rows.kafka_settings import KafkaSettings
 
 PATIENCE_MS = 10_000
 
@@ -21,8 +23,8 @@ PATIENCE_MS = 10_000
 class LakeTier:
     """Sends the messages of rounds; those that fail wait for the next time."""
 
-    def __init__(self, bootstrap: str, topic: str, loader: str, clock: Callable[[], int]) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaSettings, topic: str, loader: str, clock: Callable[[], int]) -> None:
+        self._kafka = kafka
         self._topic = topic
         self._loader = loader
         self._clock = clock
@@ -42,7 +44,8 @@ class LakeTier:
         if not self._unsent:
             return
         patience = ProducerSettings(delivery_timeout_ms=PATIENCE_MS, max_block_ms=PATIENCE_MS)
-        with Producer(self._bootstrap, producer=patience) as producer:
+        client = ClientSettings(security=self._kafka.security)
+        with Producer(self._kafka.bootstrap_servers, producer=patience, settings=client) as producer:
             waiting = [producer.produce(self._topic, each.encode(), each.topic) for each in self._unsent]
             for delivery in waiting:
                 delivery.result(2 * PATIENCE_MS / 1000)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ottla.client.blocking.cluster import Cluster
-from ottla.client.model import EARLIEST, LATEST
+from ottla.client.model import EARLIEST, LATEST, ClientSettings
 from ottla.client.produce.audit_trail import WINDOW_MS, AuditMessage
+from ottla.client.security import PLAINTEXT, Security
 from ottla.kernel.ids import TopicPartition
 from ottla.lake.columns.windows import Tally
 from ottla.records.reader import read_run
@@ -66,10 +67,10 @@ class Messages:
     unreadable: int = 0
 
 
-def read_messages(bootstrap: str, topic: str, *, since_ms: int | None) -> Messages:
+def read_messages(bootstrap: str, topic: str, *, since_ms: int | None, security: Security = PLAINTEXT) -> Messages:
     """All messages of the audit topic, or those sent since about a time; none where there is no such topic."""
     bodies: list[bytes | None] = []
-    with Cluster(bootstrap) as cluster:
+    with Cluster(bootstrap, settings=ClientSettings(security=security)) as cluster:
         view = cluster.topics().get(topic)
         partitions = [TopicPartition(topic, each) for each in view.partitions] if view is not None else []
         if not partitions:

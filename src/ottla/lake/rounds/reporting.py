@@ -45,11 +45,11 @@ class Reporter:
         name: str,
         committed: Commit,
     ) -> None:
-        self._bootstrap = kafka.bootstrap_servers
+        self._kafka = kafka
         self._audit_topic = reports.audit_topic
         self._committed = committed
         self._group = GroupOffsets(kafka, reports.group or group_name(records.store.url, name))
-        self._tier = LakeTier(self._bootstrap, reports.audit_topic, name, _now_ms) if reports.audit_topic else None
+        self._tier = LakeTier(kafka, reports.audit_topic, name, _now_ms) if reports.audit_topic else None
         self._counts = ExportedCounts(committed)
         self._exporter: Exporter | None = None
         self._markers: LoaderMarkers | None = None
@@ -113,7 +113,10 @@ class Reporter:
     def _compare(self, asked_us: int) -> None:
         since = window_of(asked_us - RATIO_US)
         self._recent = {topic: tally.since(since) for topic, tally in self._recent.items()}
-        told = read_messages(self._bootstrap, self._audit_topic, since_ms=(asked_us - RATIO_US) // 1000).told
+        since_ms, kafka = (asked_us - RATIO_US) // 1000, self._kafka
+        told = read_messages(
+            kafka.bootstrap_servers, self._audit_topic, since_ms=since_ms, security=kafka.security
+        ).told
         until = dict.fromkeys({each.topic for each in self._committed.offsets}, window_of(asked_us) - 1)
         self._counts.ratios(ratios(compare(told, self._recent, Comparison(until, since))))
 

@@ -30,6 +30,11 @@ def pass_on() -> Stateless:
     return Stateless(lambda record: (record,))
 
 
+def with_key() -> Stateless:
+    """A processor that sends on the records with a key."""
+    return Stateless(lambda record: () if record.key is None else (record,))
+
+
 class Branches:
     """Sends each record to the first branch whose condition holds."""
 

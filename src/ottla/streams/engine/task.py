@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ottla.streams.engine.ahead import Ahead
+from ottla.streams.engine.ahead import LEFT_OUT, Ahead
 from ottla.streams.engine.faults import Faults
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
@@ -183,7 +183,6 @@ class Task:
         """The record that is being processed."""
         self.wall_clock_ms = wall_clock_ms
         self._faults = Faults(on_error or OnError())
-        self._ahead = Ahead()
         self._loops_back = loops_back
         self._queues: dict[str, deque[Input]] = {}
         self._heads: list[tuple[int, int, str]] = []
@@ -203,6 +202,7 @@ class Task:
             processor = node.make()
             self._processors[node.name] = processor
             processor.init(Context(self, node))
+        self._ahead = Ahead(self._children, self._processors)
 
     def run(self, batch: int, records: Iterable[Input], *, wall_clock_ms: int = 0) -> Results:
         """Process a batch in the order of timestamps and places, wherever the records came from first."""
@@ -341,13 +341,21 @@ class Task:
     def _read(self, source: SourceNode, record: Input) -> None:
         """Deserialise a record, give it its timestamp, and send it on."""
         self.read = record
-        read = self._deserialised(source, record)
+        ready = self._ahead.ready(record)
+        if ready is None or source.timestamp is not None:
+            read = self._deserialised(source, record)
+        else:
+            read = Record(None, None, record.timestamp, record.headers)
         if read is not None and read.timestamp < 0:
             self.dropped[source.name] += 1
         elif read is not None:
             if not source.global_store:
                 self.times.raise_to("", read.timestamp)
-            self.forward(source.name, read)
+            if ready is None:
+                self.forward(source.name, read)
+            elif ready is not LEFT_OUT:
+                key, value = ready
+                self.forward(self._ahead.end(source.name), Record(key, value, read.timestamp, read.headers))
         self.read = None
 
     def _deserialised(self, source: SourceNode, record: Input) -> Record | None:

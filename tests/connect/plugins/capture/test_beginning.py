@@ -3,7 +3,9 @@
 import pytest
 
 from ottla.connect.errors import ConfigException, ConnectException
+from ottla.connect.plugins.binlog.source import MariaDbConnector
 from ottla.connect.plugins.capture.beginning import Beginning, SlotState, beginning, lsn_of, lsn_text
+from ottla.connect.plugins.capture.postgres import PostgresConnector
 
 SLOT = SlotState("pgoutput", "shop", 100)
 DONE = {"lsn": 100, "snapshot": "INITIAL", "snapshot_completed": True}
@@ -53,3 +55,15 @@ def test_a_slot_of_another_plugin_or_database_is_refused(slot):
 def test_a_place_in_the_log_has_two_forms():
     assert lsn_of("16/B374D848") == 0x16B374D848
     assert lsn_text(0x16B374D848) == "16/B374D848"
+
+
+@pytest.mark.parametrize(("options", "postgres", "mariadb"), [
+    ({}, False, False),
+    ({"snapshot.mode": "no_data"}, False, True),
+    ({"snapshot.mode": "never", "skipped.operations": "t, m"}, True, True),
+    ({"snapshot.mode": "when_needed", "skipped.operations": "m"}, False, False),
+    ({"snapshot.mode": "no_data", "skipped.operations": "m", "provide.transaction.metadata": "true"}, False, False),
+])  # fmt: skip
+def test_changes_come_once_where_nothing_without_an_offset_of_its_own_is_told(options, postgres, mariadb):
+    assert PostgresConnector.exactly_once(options) is postgres
+    assert MariaDbConnector.exactly_once(options) is mariadb

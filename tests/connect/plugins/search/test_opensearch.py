@@ -1,43 +1,28 @@
 """The sink for search against a real OpenSearch of one node."""
 
 import asyncio
-import json
-import os
-import shutil
 import subprocess
-import urllib.error
-import urllib.request
-from pathlib import Path
 
 import pytest
 from tests.conftest import NO_OPENSEARCH
-from tests.java_tools import QUICK
+from tests.connect.search_node import asked, jars, node_command
 
 from ottla.connect import data
 from ottla.connect.plugins.base import RefusedRecords
 from ottla.connect.plugins.search.sink import SearchSinkConnector
 from ottla.connect.records import SinkRecord
 
-HERE = Path(__file__).resolve().parent
 ROW = data.struct([("n", data.INT64), ("day", data.DATE_SCHEMA), ("text", data.OPTIONAL_STRING)])
-
-
-def jars():
-    for folder in (os.environ.get("OTTLA_OPENSEARCH_JARS"), HERE.parents[3] / ".cache" / "opensearch" / "libs"):
-        if folder and shutil.which("java") and (Path(folder) / "opensearch-2.19.6.jar").exists():
-            return Path(folder)
-    return None
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """The address of a node of this machine."""
-    libs, home = jars(), tmp_path_factory.mktemp("opensearch")
-    if libs is None:
+    home = tmp_path_factory.mktemp("opensearch")
+    if jars() is None:
         pytest.skip(NO_OPENSEARCH)
-    command = ["java", *QUICK, f"-Dopensearch.path.home={home}", "-cp", f"{libs}/*", str(HERE / "MiniOpenSearch.java")]
     with open(home / "log", "wb") as log:
-        node = subprocess.Popen([*command, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        node = subprocess.Popen(node_command(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
     words = node.stdout.readline().split()
     assert words[:1] == [b"port"], (home / "log").read_text()[-2000:]
     yield f"http://127.0.0.1:{int(words[1])}"
@@ -45,15 +30,6 @@ def url(tmp_path_factory):
     node.wait()
     node.stdin.close()
     node.stdout.close()
-
-
-def asked(url, path, method="GET", body=None):
-    request = urllib.request.Request(
-        url + path, None if body is None else json.dumps(body).encode(), {"Content-Type": "application/json"},
-        method=method,
-    )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
 
 
 def found(url, index):

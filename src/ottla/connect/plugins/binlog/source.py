@@ -30,7 +30,7 @@ from ottla.connect.plugins.binlog.options import FREE, OPTIONS, checked
 from ottla.connect.plugins.binlog.session import LOST, Dump, connected, known
 from ottla.connect.plugins.binlog.stream import Stream, gtids_of
 from ottla.connect.plugins.binlog.table_map import TableMap
-from ottla.connect.plugins.capture.beginning import WITHOUT_SNAPSHOT, in_snapshot
+from ottla.connect.plugins.capture.beginning import WITHOUT_SNAPSHOT, in_snapshot, is_exact
 from ottla.connect.plugins.capture.envelope import VERSION, Events
 from ottla.connect.plugins.capture.rows import Row, records
 from ottla.connect.plugins.capture.shapes import Shape, Shapes
@@ -64,6 +64,11 @@ class MariaDbConnector(SourceConnector):
     @classmethod
     def task(cls, config: Config) -> SourceTask:
         return MariaDbTask(checked(config), config)
+
+    @classmethod
+    def exactly_once(cls, config: Config) -> bool:
+        """Without a snapshot: an offset counts the rows of a transaction."""
+        return is_exact(config)
 
     @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:

@@ -55,6 +55,15 @@ def beginning(
     return Beginning(snapshot=False, kept=kept)
 
 
+def is_exact(config: Mapping[str, str]) -> bool:
+    """True if no change is a record twice, wherever a task that keeps its offsets with its records is cut short.
+
+    A snapshot is taken again from its first row. The begin of a transaction, where that is told, has no offset.
+    """
+    tells = config.get("provide.transaction.metadata", "false").strip().lower() == "true"
+    return config.get("snapshot.mode", "initial").strip() in WITHOUT_SNAPSHOT and not tells
+
+
 def place_of(kept: Mapping[str, Any]) -> int:
     """The place in the log that an offset has passed."""
     found = kept.get("lsn_commit") or kept.get("lsn")

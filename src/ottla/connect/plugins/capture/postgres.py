@@ -21,7 +21,7 @@ from ottla.connect.plugins.base import (
     SourcePartition,
     SourceTask,
 )  # fmt: skip
-from ottla.connect.plugins.capture.beginning import Beginning, SlotState, beginning, place_of
+from ottla.connect.plugins.capture.beginning import Beginning, SlotState, beginning, is_exact, place_of
 from ottla.connect.plugins.capture.envelope import POSTGRES, VERSION, Events
 from ottla.connect.plugins.capture.options import OPTIONS, checked
 from ottla.connect.plugins.capture.pgoutput import Relation, decoded
@@ -59,6 +59,12 @@ class PostgresConnector(SourceConnector):
     @classmethod
     def task(cls, config: Config) -> SourceTask:
         return PostgresTask(checked(config), config)
+
+    @classmethod
+    def exactly_once(cls, config: Config) -> bool:
+        """Without a snapshot, and without messages of clients: those outside of a transaction may come twice."""
+        skipped = [each.strip() for each in config.get("skipped.operations", "").split(",")]
+        return is_exact(config) and "m" in skipped
 
     @classmethod
     def check_offsets(cls, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
