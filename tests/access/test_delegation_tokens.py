@@ -21,7 +21,7 @@ from ottla.client.errors import Refused
 from ottla.client.security import security_of
 from ottla.kernel.acls import Acl, Operation, PatternType, Permission, ResourceKind
 from ottla.kernel.errors import ErrorCode
-from ottla.messages.create_delegation_token import CreatableRenewer, CreateDelegationTokenRequest
+from ottla.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 
 DAY_MS = 86_400_000
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -182,7 +182,7 @@ def test_nobody_without_a_name_gets_a_token_and_renewers_are_users(limited: Limi
         for ask in (anybody.create_token, anybody.describe_tokens, lambda: anybody.renew_token(b"")):
             with refused(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED):
                 ask()
-    request = CreateDelegationTokenRequest(renewers=[CreatableRenewer(principal_type="Group", principal_name="g")])
+    request = CreateDelegationTokenRequest(renewers=[CreatableRenewers(principal_type="Group", principal_name="g")])
     assert limited.ask("alice", 38, 3, request).error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
     assert limited.ask("root", 38, 1, CreateDelegationTokenRequest()).principal_name == "root"
 

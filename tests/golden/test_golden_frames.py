@@ -31,6 +31,12 @@ OF_TRANSACTIONS = {
 }
 NEVER_CAPTURED = {
     "AlterUserScramCredentials",
+    "AlterClientQuotas",
+    "CreateDelegationToken",
+    "DescribeClientQuotas",
+    "DescribeDelegationToken",
+    "ExpireDelegationToken",
+    "RenewDelegationToken",
     "CreateAcls",
     "DeleteAcls",
     "DescribeAcls",

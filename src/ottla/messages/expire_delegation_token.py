@@ -15,9 +15,9 @@ class ExpireDelegationTokenRequest:
 @message(versions=(1, 2), flexible_since=2)
 class ExpireDelegationTokenResponse:
     error_code: int = field(Int16)
-    expiry_timestamp_ms: int = field(Int64, default=-1)
+    expiry_timestamp_ms: int = field(Int64)
     throttle_time_ms: int = field(Int32)
 
 
 def refusal(request: ExpireDelegationTokenRequest, error: int, version: int) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(error_code=error)
+    return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)

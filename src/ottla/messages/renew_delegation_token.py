@@ -15,9 +15,9 @@ class RenewDelegationTokenRequest:
 @message(versions=(1, 2), flexible_since=2)
 class RenewDelegationTokenResponse:
     error_code: int = field(Int16)
-    expiry_timestamp_ms: int = field(Int64, default=-1)
+    expiry_timestamp_ms: int = field(Int64)
     throttle_time_ms: int = field(Int32)
 
 
 def refusal(request: RenewDelegationTokenRequest, error: int, version: int) -> RenewDelegationTokenResponse:
-    return RenewDelegationTokenResponse(error_code=error)
+    return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)

@@ -64,4 +64,7 @@ def _refused(call: Call, owner: str, error: ErrorCode) -> CreateDelegationTokenR
         principal_name=name,
         token_requester_principal_type=asking_kind,
         token_requester_principal_name=asking_name,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
     )

@@ -15,16 +15,20 @@ if TYPE_CHECKING:
 async def handle(call: Call, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
     tokens = call.node.tokens
     if not call.may_ask_for_tokens:
-        return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return _refused(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not tokens.enabled:
-        return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+        return _refused(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     token = tokens.by_hmac(bytes(request.hmac))
     if token is None:
-        return ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        return _refused(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
     now_ms = call.node.clock.wall_ms()
     until_ms = now_ms + request.expiry_time_period_ms if request.expiry_time_period_ms >= 0 else None
     outcome = await call.node.follow.submit(ChangeToken(token.token_id, call.principal, now_ms, until_ms, renews=False))
     if isinstance(outcome, ApiError):
-        return ExpireDelegationTokenResponse(error_code=outcome.code)
+        return _refused(outcome.code)
     expires_ms = now_ms if until_ms is None else min(until_ms, token.max_ms)
     return ExpireDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=expires_ms)
+
+
+def _refused(error: ErrorCode) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)

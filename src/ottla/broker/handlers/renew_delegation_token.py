@@ -15,16 +15,20 @@ if TYPE_CHECKING:
 async def handle(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
     tokens = call.node.tokens
     if not call.may_ask_for_tokens:
-        return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return _refused(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not tokens.enabled:
-        return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+        return _refused(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     token = tokens.by_hmac(bytes(request.hmac))
     if token is None:
-        return RenewDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+        return _refused(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
     now_ms = call.node.clock.wall_ms()
     until_ms = now_ms + (request.renew_period_ms if request.renew_period_ms > 0 else tokens.period_ms)
     outcome = await call.node.follow.submit(ChangeToken(token.token_id, call.principal, now_ms, until_ms, renews=True))
     if isinstance(outcome, ApiError):
-        return RenewDelegationTokenResponse(error_code=outcome.code)
+        return _refused(outcome.code)
     expires_ms = min(until_ms, token.max_ms)
     return RenewDelegationTokenResponse(error_code=ErrorCode.NONE, expiry_timestamp_ms=expires_ms)
+
+
+def _refused(error: ErrorCode) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=-1)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import refused
 from ottla.messages.create_delegation_token import (
-    CreatableRenewer,
+    CreatableRenewers,
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
@@ -54,7 +54,7 @@ async def create_token(
     request = CreateDelegationTokenRequest(
         owner_principal_type=None if owner is None else _USER,
         owner_principal_name=owner,
-        renewers=[CreatableRenewer(principal_type=_USER, principal_name=each) for each in renewers],
+        renewers=[CreatableRenewers(principal_type=_USER, principal_name=each) for each in renewers],
         max_lifetime_ms=-1 if max_life_ms is None else max_life_ms,
     )
     made = await plan.ask_any(CreateDelegationTokenRequest, CreateDelegationTokenResponse, lambda _: request)
