@@ -162,7 +162,7 @@ def able(names: Sequence[str], told: Callable[[str], object]) -> list[type[Scene
 def kills(folder: Path, *, names: Sequence[str], kills: int, rows: int, seed: int) -> list[str]:
     """Run the scenes; the differences."""
     differences: list[str] = []
-    with Rig(folder) as rig, contextlib.ExitStack() as ending:
+    with contextlib.ExitStack() as ending, Rig(folder) as rig:  # workers end before the other sides do
         scenes: list[Scene] = []
         for kind in able(names, rig.told):
             scenes.append(kind(folder))
