@@ -6,20 +6,20 @@ from ottla.schema.message import field, message, struct
 from ottla.schema.types import Array, Bool, Float64, Int16, Int32, String
 
 
-@struct()
+@struct(name="EntityData")
 class AlteredQuotaEntity:
     entity_type: str = field(String)
     entity_name: str | None = field(String, nullable_since=0)
 
 
-@struct()
+@struct(name="OpData")
 class QuotaOperation:
     key: str = field(String)
     value: float = field(Float64)
     remove: bool = field(Bool)
 
 
-@struct()
+@struct(name="EntryData")
 class AlterClientQuotasEntry:
     entity: list[AlteredQuotaEntity] = field(Array(AlteredQuotaEntity))
     ops: list[QuotaOperation] = field(Array(QuotaOperation))
@@ -31,10 +31,10 @@ class AlterClientQuotasRequest:
     validate_only: bool = field(Bool)
 
 
-@struct()
+@struct(name="EntryData")
 class AlterClientQuotasResult:
     error_code: int = field(Int16)
-    error_message: str | None = field(String, nullable_since=0, default=None)
+    error_message: str | None = field(String, nullable_since=0)
     entity: list[AlteredQuotaEntity] = field(Array(AlteredQuotaEntity))
 
 
@@ -45,5 +45,7 @@ class AlterClientQuotasResponse:
 
 
 def refusal(request: AlterClientQuotasRequest, error: int, version: int) -> AlterClientQuotasResponse | None:
-    entries = [AlterClientQuotasResult(error_code=error, entity=each.entity) for each in request.entries]
+    entries = [
+        AlterClientQuotasResult(error_code=error, error_message=None, entity=each.entity) for each in request.entries
+    ]
     return AlterClientQuotasResponse(entries=entries) if entries else None

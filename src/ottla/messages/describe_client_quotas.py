@@ -8,7 +8,7 @@ from ottla.schema.types import Array, Bool, Float64, Int8, Int16, Int32, String
 EXACT, DEFAULT, ANY = 0, 1, 2
 
 
-@struct()
+@struct(name="ComponentData")
 class ClientQuotaComponent:
     entity_type: str = field(String)
     match_type: int = field(Int8)
@@ -21,19 +21,19 @@ class DescribeClientQuotasRequest:
     strict: bool = field(Bool)
 
 
-@struct()
+@struct(name="EntityData")
 class DescribedQuotaEntity:
     entity_type: str = field(String)
     entity_name: str | None = field(String, nullable_since=0)
 
 
-@struct()
+@struct(name="ValueData")
 class DescribedQuota:
     key: str = field(String)
     value: float = field(Float64)
 
 
-@struct()
+@struct(name="EntryData")
 class DescribedClientQuotas:
     entity: list[DescribedQuotaEntity] = field(Array(DescribedQuotaEntity))
     values: list[DescribedQuota] = field(Array(DescribedQuota))
@@ -43,9 +43,9 @@ class DescribedClientQuotas:
 class DescribeClientQuotasResponse:
     throttle_time_ms: int = field(Int32)
     error_code: int = field(Int16)
-    error_message: str | None = field(String, nullable_since=0, default=None)
+    error_message: str | None = field(String, nullable_since=0)
     entries: list[DescribedClientQuotas] | None = field(Array(DescribedClientQuotas), nullable_since=0)
 
 
 def refusal(request: DescribeClientQuotasRequest, error: int, version: int) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(error_code=error, entries=None)
+    return DescribeClientQuotasResponse(error_code=error, error_message=None, entries=None)

@@ -31,6 +31,7 @@ async def handle(call: Call, request: DescribeClientQuotasRequest) -> DescribeCl
     quotas = call.node.metadata.quotas
     found = [entity for entity in sorted(quotas, key=in_order) if _takes(request, entity.parts)]
     return DescribeClientQuotasResponse(
+        error_message=None,
         entries=[
             DescribedClientQuotas(
                 entity=[
@@ -40,7 +41,7 @@ async def handle(call: Call, request: DescribeClientQuotasRequest) -> DescribeCl
                 values=[DescribedQuota(key=key, value=value) for key, value in sorted(quotas[entity].items())],
             )
             for entity in found
-        ]
+        ],
     )
 
 
