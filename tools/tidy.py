@@ -54,7 +54,8 @@ MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.p
                     "connect/plugins/mail/imap.py")  # fmt: skip
 MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "testing", "cli/main.py", "sim/world.py",
                  "web", "jobs/running.py", "rows/workers.py", "client/blocking/producer.py",
-                 "client/blocking/topic_table.py", "connect/claims.py", "streams/engine/task.py", "connect/worker.py",
+                 "client/blocking/topic_table.py", "connect/claims.py", "streams/engine/task.py",
+                 "streams/engine/ahead.py", "connect/worker.py",
                  "connect/testing", "connect/owning.py", "logging.py",
                  "pipeline/check.py")  # fmt: skip
 

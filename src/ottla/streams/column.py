@@ -21,20 +21,20 @@ TYPES = {
 _BYTES = {"text", "bytes"}
 
 
-class Column:
+class ValueColumn:
     """Give it what there is: a list, which is the truth then, or an array whose values Python has the same."""
 
     def __init__(self, listed: Sequence[Any] | None = None, array: Any = None) -> None:
         self._listed, self._array = listed, array
 
     @staticmethod
-    def of_bytes(serde: Serde, datas: list[bytes | None]) -> Column | None:
+    def of_bytes(serde: Serde, datas: list[bytes | None]) -> ValueColumn | None:
         """The column of what topics hold; None where the serde cannot read them together."""
         if serde.name not in _BYTES:
             return None
         arrow = importlib.import_module("pyarrow")
         try:
-            return Column(array=arrow.array(datas, arrow.binary()).cast(TYPES[serde.name]))
+            return ValueColumn(array=arrow.array(datas, arrow.binary()).cast(TYPES[serde.name]))
         except arrow.ArrowInvalid:
             return None
 
@@ -59,11 +59,11 @@ class Column:
             said = f"not {wanted}: {fault}; name the type that fits, @vectorised(key=…, value=…)"
             raise ValueError(said) from fault
 
-    def chosen(self, mask: Any) -> Column:
+    def chosen(self, mask: Any) -> ValueColumn:
         """The values where an array of truth has true."""
         if self._listed is None:
-            return Column(array=self._array.filter(mask))
-        return Column(list(compress(self._listed, mask.to_pylist())))
+            return ValueColumn(array=self._array.filter(mask))
+        return ValueColumn(list(compress(self._listed, mask.to_pylist())))
 
 
 def tried(serde: Serde, datas: Sequence[bytes | None]) -> list[Any]:

@@ -102,10 +102,8 @@ def run(
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live, stores, max_poll_records)
-    with (
-        stopped_by_signals(stop, within_s=STOP_WITHIN_S),
-        served(live, topology, where, query_host, query_port),
-    ):
+    serving = served(live, topology, where, query_host, query_port)
+    with stopped_by_signals(stop, within_s=STOP_WITHIN_S), serving:
         while not stop.is_set():
             consumer = Consumer(
                 bootstrap,
@@ -119,11 +117,9 @@ def run(
                 session_timeout_ms=session_timeout_ms,
                 heartbeat_interval_ms=max(1, min(3_000, session_timeout_ms // 3)),
             )
+            name = f"{application_id}-{uuid.uuid4()}"
             producer = RunProducer(
-                bootstrap,
-                settings=where.settings,
-                transactional_id=f"{application_id}-{uuid.uuid4()}",
-                transaction_timeout_ms=transaction_timeout_ms,
+                bootstrap, settings=where.settings, transactional_id=name, transaction_timeout_ms=transaction_timeout_ms
             )
             with producer, consumer, closing(GlobalTables(topology, where, stores)) as tables:
                 _Instance(topology, plan, where, consumer, producer, tables, options).work(stop)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, overload
 
-from ottla.streams.column import TYPES, Column
-from ottla.streams.engine.together import Rows, Together
+from ottla.streams.column import TYPES, ValueColumn
+from ottla.streams.engine.together import BatchRows, Together
 from ottla.streams.errors import TopologyError
 from ottla.streams.naming import nearest
 from ottla.streams.serdes import Serde
@@ -81,41 +81,41 @@ class _Function:
     key: Any
     value: Any
 
-    def keep(self, rows: Rows) -> Rows:
+    def keep(self, rows: BatchRows) -> BatchRows:
         """The rows for which the result is true; a null is not."""
         return rows.chosen(self._holds(rows))
 
-    def leave_out(self, rows: Rows) -> Rows:
+    def leave_out(self, rows: BatchRows) -> BatchRows:
         """The rows for which the result is not true."""
         compute = importlib.import_module("pyarrow.compute")
         return rows.chosen(compute.invert(compute.fill_null(self._holds(rows), False)))
 
-    def values(self, rows: Rows) -> Rows:
+    def values(self, rows: BatchRows) -> BatchRows:
         """Every key with the result."""
         made = self._checked(self.chosen.function(rows.values.array(self.value)), rows)
-        return Rows(rows.at, rows.keys, Column(array=made))
+        return BatchRows(rows.at, rows.keys, ValueColumn(array=made))
 
-    def keys(self, rows: Rows) -> Rows:
+    def keys(self, rows: BatchRows) -> BatchRows:
         """The result as keys of the values."""
-        return Rows(rows.at, Column(array=self._checked(self._result(rows), rows)), rows.values)
+        return BatchRows(rows.at, ValueColumn(array=self._checked(self._result(rows), rows)), rows.values)
 
-    def pairs(self, rows: Rows) -> Rows:
+    def pairs(self, rows: BatchRows) -> BatchRows:
         """The two columns of the result."""
         result = self._result(rows)
         if not isinstance(result, tuple | list) or len(result) != 2:
             raise TopologyError(f"{self.chosen.name} returned {_kind(result)}: map takes a pair of columns")
-        return Rows(rows.at, *(Column(array=self._checked(column, rows)) for column in result))
+        return BatchRows(rows.at, *(ValueColumn(array=self._checked(column, rows)) for column in result))
 
-    def _holds(self, rows: Rows) -> Any:
+    def _holds(self, rows: BatchRows) -> Any:
         result = self._checked(self._result(rows), rows)
         if str(result.type) != "bool":
             raise TopologyError(f"{self.chosen.name} returned {result.type}: {self.operation} takes a column of bool")
         return result
 
-    def _result(self, rows: Rows) -> Any:
+    def _result(self, rows: BatchRows) -> Any:
         return self.chosen.function(rows.keys.array(self.key), rows.values.array(self.value))
 
-    def _checked(self, column: Any, rows: Rows) -> Any:
+    def _checked(self, column: Any, rows: BatchRows) -> Any:
         """A column of the result, which must have a row for each record."""
         arrow = importlib.import_module("pyarrow")
         if isinstance(column, arrow.ChunkedArray):

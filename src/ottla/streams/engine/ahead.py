@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.streams.column import Column, tried
-from ottla.streams.engine.together import Rows, Together
+from ottla.streams.column import ValueColumn, tried
+from ottla.streams.engine.together import BatchRows, Together
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import AnyNode, SourceNode
 from ottla.streams.values import Input, Place
@@ -19,7 +19,7 @@ LEFT_OUT = object()
 
 
 class Ahead:
-    """What is known of records, each until it is asked for."""
+    """Known results of records, each until it is asked for."""
 
     def __init__(self, children: Mapping[str, Sequence[AnyNode]], processors: Mapping[str, Any]) -> None:
         """The nodes behind each node, and the processors by name."""
@@ -91,7 +91,7 @@ class Ahead:
             self._ready.update((id(records[at]), pairs[at] or LEFT_OUT) for at in read)
         self._part(self.end(source.name), rows, [record.place for record in records])
 
-    def _part(self, name: str, rows: Rows, places: list[Place]) -> None:
+    def _part(self, name: str, rows: BatchRows, places: list[Place]) -> None:
         """Tell the nodes behind a node what they will make of these rows."""
         for behind in self._behind(name):
             try:
@@ -106,12 +106,12 @@ class Ahead:
             self._part(behind, made, places)
 
 
-def _read(source: SourceNode, records: list[Input]) -> Rows:
+def _read(source: SourceNode, records: list[Input]) -> BatchRows:
     """The records that their serdes can read."""
     datas = [record.key for record in records], [record.value for record in records]
-    keys, values = Column.of_bytes(source.key, datas[0]), Column.of_bytes(source.value, datas[1])
+    keys, values = ValueColumn.of_bytes(source.key, datas[0]), ValueColumn.of_bytes(source.value, datas[1])
     if keys is not None and values is not None:
-        return Rows(Column(range(len(records))), keys, values)
+        return BatchRows(ValueColumn(range(len(records))), keys, values)
     every_key = tried(source.key, datas[0]) if keys is None else keys.listed()
     every_value = tried(source.value, datas[1]) if values is None else values.listed()
     read = [
@@ -119,4 +119,4 @@ def _read(source: SourceNode, records: list[Input]) -> Rows:
         for row in zip(range(len(records)), every_key, every_value, strict=True)
         if not isinstance(row[1], SerdeError) and not isinstance(row[2], SerdeError)
     ]
-    return Rows(*(Column(tuple(row[at] for row in read)) for at in range(3)))
+    return BatchRows(*(ValueColumn(tuple(row[at] for row in read)) for at in range(3)))

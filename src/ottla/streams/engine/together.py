@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.streams.column import Column
+from ottla.streams.column import ValueColumn
 from ottla.streams.values import Place, Record
 
 if TYPE_CHECKING:
@@ -16,16 +16,16 @@ _UNKNOWN = object()
 
 
 @dataclass(slots=True)
-class Rows:
+class BatchRows:
     """Keys and values of some records of a batch, and the places of these in it."""
 
-    at: Column
-    keys: Column
-    values: Column
+    at: ValueColumn
+    keys: ValueColumn
+    values: ValueColumn
 
-    def chosen(self, mask: Any) -> Rows:
+    def chosen(self, mask: Any) -> BatchRows:
         """The rows where an array of truth has true."""
-        return Rows(self.at.chosen(mask), self.keys.chosen(mask), self.values.chosen(mask))
+        return BatchRows(self.at.chosen(mask), self.keys.chosen(mask), self.values.chosen(mask))
 
     def pairs(self, count: int) -> list[Any]:
         """A key and a value for each of `count` records of the batch, or None where it has no row."""
@@ -35,7 +35,7 @@ class Rows:
         return made
 
 
-Apply = Callable[[Rows], Rows]
+Apply = Callable[[BatchRows], BatchRows]
 
 
 class Together:
@@ -61,6 +61,8 @@ class Together:
         """Send on what was made of the record, or make it now."""
         made: Any = self._made.pop(id(self._context.place), _UNKNOWN) if self._made else _UNKNOWN
         if made is _UNKNOWN:
-            made = self.apply(Rows(Column((0,)), Column((record.key,)), Column((record.value,)))).pairs(1)[0]
+            made = self.apply(
+                BatchRows(ValueColumn((0,)), ValueColumn((record.key,)), ValueColumn((record.value,)))
+            ).pairs(1)[0]
         if made is not None:
             self._context.forward(Record(made[0], made[1], record.timestamp, record.headers))
