@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from ottla.jobs.options import JobOptionKind
@@ -17,6 +17,7 @@ from ottla.pipeline.parts import PipelinePart
 PROGRAM = (sys.executable, "-m", "ottla")
 READY = re.compile(r"^ottla (?P<who>\S+) ready: (?P<where>\S+)")
 _MISUSED = 2
+_LONGEST_LINE = 1 << 16
 _NOT = {"read_committed": "--read-uncommitted"}
 """Flags of a load that say the contrary by a name of their own."""
 Say = Callable[[str, str], None]
@@ -86,7 +87,7 @@ class Child:
         """Pass its lines on until it closes its output; the last one."""
         assert process.stdout is not None
         last = ""
-        async for content in process.stdout:
+        async for content in _lines(process.stdout):
             line = content.decode("utf-8", "replace").rstrip()
             if not line:
                 continue
@@ -99,6 +100,19 @@ class Child:
                     self.listening.set()
             self._say(self._label, line)
         return last
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of a program; one that is longer than the limit comes in pieces."""
+    rest = b""
+    while chunk := await stream.read(_LONGEST_LINE):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line
+        if len(rest) >= _LONGEST_LINE:
+            yield rest
+            rest = b""
+    yield rest
 
 
 def broker_command(data: str, port: int, *, registry: bool) -> list[str]:
