@@ -44,7 +44,7 @@ CLUSTER_MUTANTS = (
         "        self.waits.fail(error)\n",
         "",
         _LEADERS,
-        5,
+        134,
         ("lost-write", "jepsen:lost-write", "moved", "nonmonotonic-send", "inconsistent-offset"),
         brokers=3,
         more=(("broker/replicas/partition.py", "        self.waits = CommitWaits(around.deadlines, epoch)\n", ""),),

@@ -84,7 +84,7 @@ MUTANTS = (
         "if not self._fits(header) or crc32c(view[CRC_START:]) != header.crc or not self._is_proved(header):",
         "if not self._fits(header) or not self._is_proved(header):",
         _POWER,
-        93,
+        133,
         ("unreadable", "phantom", *_LOST),
     ),
     Mutant(
@@ -115,7 +115,7 @@ MUTANTS = (
         "if header.producer_id >= 0 and header.last_offset >= start and header.next_offset <= end_offset:",
         "if False:",
         _POWER,
-        5,
+        6,
         ("duplicate",),
     ),
     Mutant(
