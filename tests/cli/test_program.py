@@ -212,7 +212,7 @@ def test_shims_are_not_written_over_a_file(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["-b", "localhost:9092", "topic", "list"], "the command comes first, -b behind it"),
-        (["kafka-delegation-tokens", "--describe"], "there is no kafka-delegation-tokens: ottla has no delegation"),
+        (["kafka-delegation-tokens", "--describe"], "there is no kafka-delegation-tokens: `ottla token`"),
         (["kafka-storage.sh", "format"], "a data directory needs no formatting"),
         (["connect-standalone"], "ottla connect start"),
     ],

@@ -136,7 +136,7 @@ TRANSACTION_MUTANTS = (
         "unstable = self._open.get(request.group_id, {}) if require_stable else {}",
         "unstable: dict[tuple[str, int], set[int]] = {}",
         _LEADERS,
-        13,
+        157,
         ("consumed-twice", "lost-offset"),
         brokers=3,
         circumstances=("transactions",),
