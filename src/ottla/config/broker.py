@@ -432,7 +432,7 @@ class BrokerConfig(OptionSet):
         "ottla.audit.log", None, OptionKind.STRING,
         doc="ottla's own: the file for logins, refusals and changes; `ottla audit-log verify` checks it.",
     )
-    # What would change who may do what is refused rather than ignored.
+    # An option that would change who may do what is refused rather than ignored.
     config_providers: tuple[str, ...] = option(
         "config.providers", (), OptionKind.LIST, status=OptionStatus.REFUSED,
         doc="Values are taken as they stand; ${...} references are not filled in.",

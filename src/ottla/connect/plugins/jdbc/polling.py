@@ -188,7 +188,7 @@ def _column(source: Readable, name: str, options: Mapping[str, Any]) -> Any:
                               f"{', '.join(columns.keys())}")  # fmt: skip
     found = columns[name]
     several = len(options["timestamp.column.name"]) > 1 and name in options["timestamp.column.name"]
-    # Of a query, a database does not tell which columns are never null.
+    # A database does not tell which columns of a query are never null.
     if options["validate.non.null"] and found.nullable and not several and not source.is_query:
         raise ConfigException(
             f"the column {name} of {source.name} may be null, and rows without it are never read: declare it NOT NULL, "
