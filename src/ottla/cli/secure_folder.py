@@ -14,9 +14,12 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ottla.cli.faults import BadInput, Misuse, text_of
-from ottla.tls.authority import Issued
+
+if TYPE_CHECKING:
+    from ottla.tls.authority import Issued
 
 SECRET, OPEN = 0o600, 0o644
 SERVER, BROKER, TRUSTED, FIRST_USERS = "server.properties", "broker.pem", "ca.pem", "first-users.json"
@@ -76,6 +79,8 @@ class SecureFolder:
         key, certificate = self.path(AUTHORITY, f"{name}.key"), self.path(AUTHORITY, f"{name}.pem")
         if not os.path.exists(key):
             raise BadInput(f"{key} is not there: certificates are signed where the authority's private key is kept")
+        from ottla.tls.authority import Issued  # of the extra `security`; `ottla start` reads this module without it
+
         return Issued(text_of(key), text_of(certificate))
 
     def forget_user(self, user: str) -> None:
