@@ -11,7 +11,7 @@ from ottla.cluster.commands import Command
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.story import Slot, run_story
-from ottla.metadata.state import Listener
+from ottla.metadata.broker_state import Listener
 from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
 from ottla.sim.loop import SimLoop
 

@@ -20,7 +20,7 @@ from ottla.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from ottla.metadata.state import PartitionState
+from ottla.metadata.partition_state import PartitionState
 
 BY_NAME = 9
 """A version of Produce that names topics."""

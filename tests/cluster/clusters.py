@@ -8,8 +8,10 @@ from ottla.cluster.commands import Command, CommandWriter, CreateTopic, NewClust
 from ottla.cluster.decide import decide
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId
+from ottla.metadata.broker_state import Listener
 from ottla.metadata.entries import Body, decode_entry, encode_entry
-from ottla.metadata.state import Listener, Metadata, PartitionState
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import Metadata
 
 
 class Decisions:

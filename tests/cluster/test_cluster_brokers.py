@@ -31,8 +31,9 @@ from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, TopicId
 from ottla.metadata.entries import BrokerFenced, BrokerRegistered, ClusterCreated, FeatureLevelSet, PartitionsChanged
+from ottla.metadata.partition_state import NEVER_UNCLEAN
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
-from ottla.metadata.state import NEVER_UNCLEAN, Metadata
+from ottla.metadata.state import Metadata
 
 
 def replicated(replicas: int = 3, **configs: str) -> Decisions:

@@ -35,8 +35,9 @@ from ottla.cluster.commands import (
 )
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import NO_LEADER
+from ottla.metadata.partition_state import PartitionState
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
-from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Metadata, PartitionState
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Metadata
 
 BROKERS = st.integers(1, 4)
 REQUIRED = st.none() | st.integers(1, 3)

@@ -6,8 +6,8 @@ from clusters import Decisions, a_cluster, create, led_by, register, topic_id
 
 from ottla.cluster.commands import AcceptedStore, ElectLeader, FenceBroker, RolledBack
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch
+from ottla.metadata.broker_state import HeldDirectory
 from ottla.metadata.snapshot import load_snapshot, take_snapshot
-from ottla.metadata.state import HeldDirectory
 
 T = topic_id("t")
 HELD = HeldDirectory("a directory", bytes(range(16)))

@@ -8,16 +8,9 @@ from ottla.kernel.errors import InvariantBroken
 from ottla.kernel.ids import NO_LEADER
 from ottla.kernel.seams import StoredSnapshot
 from ottla.metadata import entries as log
+from ottla.metadata.partition_state import entry_of, partition_of
 from ottla.metadata.snapshot import load_snapshot, split_partitions, take_snapshot
-from ottla.metadata.state import (
-    ALL_BROKERS,
-    BROKER_RESOURCE,
-    GROUP_RESOURCE,
-    TOPIC_RESOURCE,
-    Metadata,
-    entry_of,
-    partition_of,
-)
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Metadata
 from ottla.schema.codec import MalformedMessage
 
 ORDERS = b"orders.........."

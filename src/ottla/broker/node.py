@@ -56,8 +56,9 @@ from ottla.config.resolve import Layers
 from ottla.kernel.ids import BrokerId, TopicId, TopicPartition, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Coordination, Disk, Entropy, Network, Syncer
 from ottla.kernel.story import Slot, run_story
+from ottla.metadata.broker_state import Listener
 from ottla.metadata.changes import Changes
-from ottla.metadata.state import BROKER_RESOURCE, Listener, Metadata
+from ottla.metadata.state import BROKER_RESOURCE, Metadata
 from ottla.storage.directory.directory import HeldLock
 
 if TYPE_CHECKING:

@@ -39,7 +39,8 @@ from ottla.cluster.partitions import (
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, TopicId
 from ottla.metadata import entries as log
-from ottla.metadata.state import METADATA_VERSION, Metadata, PartitionState, Topic
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import METADATA_VERSION, Metadata, Topic
 
 FIRST_METADATA_VERSION = 1
 EARLY_FENCES = 2

@@ -15,7 +15,7 @@ from ottla.kernel.acls import Acl, AclFilter
 from ottla.kernel.credentials import ScramKeys
 from ottla.kernel.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.kernel.quotas import QuotaEntity
-from ottla.metadata.state import HeldDirectory, Listener
+from ottla.metadata.broker_state import HeldDirectory, Listener
 
 MIN_IN_SYNC = "min.insync.replicas"
 

@@ -9,7 +9,8 @@ from ottla.cluster.partitions import changed_entries, later, least_started_with,
 from ottla.cluster.protection import policy_refused
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.entries import ENTRY_LIMIT, Body, ConfigChange, ConfigsSet
-from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Metadata, PartitionState
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Metadata
 
 _RESOURCE_LIMIT = ENTRY_LIMIT // 2
 

@@ -22,8 +22,9 @@ from ottla.cluster.commands import (
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
 from ottla.metadata.entries import Body, PartitionsChanged
+from ottla.metadata.partition_state import PartitionState
 from ottla.metadata.snapshot import split_partitions
-from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Metadata, PartitionState, Topic
+from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, Metadata, Topic
 
 UNCLEAN = "unclean.leader.election.enable"
 DECIDING = (MIN_IN_SYNC, UNCLEAN)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.kernel.ids import BrokerId, TopicId
-from ottla.metadata.state import BrokerState, Metadata, PartitionState
+from ottla.metadata.broker_state import BrokerState
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import Metadata
 
 
 def place(

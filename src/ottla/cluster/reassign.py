@@ -23,7 +23,8 @@ from ottla.cluster.topics import replicas_problem
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId
 from ottla.metadata.entries import Body
-from ottla.metadata.state import Metadata, PartitionState, Topic
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import Metadata, Topic
 
 
 def alter(command: AlterReassignment, state: Metadata) -> list[Body] | ApiError:

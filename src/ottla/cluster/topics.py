@@ -13,8 +13,9 @@ from ottla.cluster.protection import deletion_refused, policy_refused
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from ottla.metadata import entries as log
+from ottla.metadata.partition_state import PartitionState
 from ottla.metadata.snapshot import split_partitions
-from ottla.metadata.state import Metadata, PartitionState
+from ottla.metadata.state import Metadata
 
 MAX_NAME_LENGTH = 249
 MAX_NEW_PARTITIONS = 10_000

@@ -15,8 +15,9 @@ from ottla.kernel.seams import StoredSnapshot
 from ottla.metadata import entries as log
 from ottla.metadata import seal
 from ottla.metadata.acls import split_acls
+from ottla.metadata.partition_state import NEVER_UNCLEAN, PartitionState, entry_of
 from ottla.metadata.quotas import client_quotas_set
-from ottla.metadata.state import NEVER_UNCLEAN, Metadata, PartitionState, Topic, entry_of
+from ottla.metadata.state import Metadata, Topic
 from ottla.metadata.tokens import token_set
 from ottla.schema.codec import MalformedMessage
 

@@ -7,16 +7,18 @@ of the last entry that touched it, by which answers made of it are cached (rule 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 from ottla.kernel.acls import Acl
 from ottla.kernel.credentials import DelegationToken, ScramKeys
 from ottla.kernel.errors import InvariantBroken
-from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, TopicId
 from ottla.kernel.quotas import QuotaEntity
 from ottla.metadata import entries as log
 from ottla.metadata.acls import acl_of
+from ottla.metadata.broker_state import BrokerState, HeldDirectory, Listener
 from ottla.metadata.changes import Changes
+from ottla.metadata.partition_state import PartitionState, partition_of, unclean_epoch
 from ottla.metadata.tokens import token_of
 
 TOPIC_RESOURCE = 2
@@ -24,90 +26,6 @@ BROKER_RESOURCE = 4
 GROUP_RESOURCE = 32
 ALL_BROKERS = ""
 METADATA_VERSION = "metadata.version"
-NEVER_UNCLEAN = LeaderEpoch(-1)
-
-
-class Listener(NamedTuple):
-    name: str
-    host: str
-    port: int
-    security_protocol: int
-
-
-class HeldDirectory(NamedTuple):
-    """A broker's log directory, and the incarnation that last wrote to it."""
-
-    directory_id: str
-    incarnation: bytes
-    closed: bool = False
-    """True if that incarnation has closed it cleanly, and so wrote nothing later."""
-
-
-class BrokerState(NamedTuple):
-    """One registered broker."""
-
-    broker_id: BrokerId
-    epoch: BrokerEpoch
-    incarnation: bytes
-    host: str
-    rack: str | None
-    listeners: tuple[Listener, ...]
-    metadata_version: int
-    fenced: bool
-    draining: bool
-    options: tuple[tuple[str, str], ...] = ()
-    """Options that decisions depend on, as far as they were set where the broker was started."""
-    fenced_early: bool = False
-    """True if the broker was fenced and its session may not have ended before."""
-    directories: tuple[str, ...] = ()
-    """The ids of its log directories."""
-    held: tuple[HeldDirectory, ...] = ()
-    """The incarnation of each directory that notes one."""
-
-    def option(self, name: str) -> str | None:
-        return next((value for known, value in self.options if known == name), None)
-
-    @property
-    def active(self) -> bool:
-        """True if the broker may lead and join in-sync sets."""
-        return not self.fenced and not self.draining
-
-    def listener(self, name: str) -> Listener | None:
-        return next((listener for listener in self.listeners if listener.name == name), None)
-
-
-class PartitionState(NamedTuple):
-    """The agreed state of one partition."""
-
-    topic_id: TopicId
-    partition: int
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
-    replicas: tuple[BrokerId, ...]
-    in_sync: tuple[BrokerId, ...]
-    eligible: tuple[BrokerId, ...] = ()
-    last_known: tuple[BrokerId, ...] = ()
-    adding: tuple[BrokerId, ...] = ()
-    removing: tuple[BrokerId, ...] = ()
-    offline: tuple[BrokerId, ...] = ()
-    """Live brokers that cannot use this replica, as its log directory has failed there: none of them may lead."""
-    unclean_epoch: LeaderEpoch = NEVER_UNCLEAN
-    """The last leader epoch whose leader may lack committed records; no entry says so, `apply` finds it."""
-    awaited: str = ""
-    """The incarnation of the log directory in which the last replica has to come back; "" if none is missing."""
-
-    @property
-    def has_leader(self) -> bool:
-        return self.leader != NO_LEADER
-
-    @property
-    def arriving(self) -> int:
-        """The added replicas that a leader leaves out when it counts how many have to be in sync (rule A3).
-
-        While a replica is eligible none is: it left by the count of all replicas, and must hold what is committed.
-        """
-        return 0 if self.eligible else len(self.adding)
 
 
 class Topic:
@@ -356,7 +274,7 @@ class Metadata:
                     raise InvariantBroken(_falls(topic, "partition epoch", before, partition.partition_epoch))
                 if partition.leader_epoch < before.leader_epoch:
                     raise InvariantBroken(_falls(topic, "leader epoch", before, partition.leader_epoch))
-                held[partition.partition] = partition._replace(unclean_epoch=_unclean_epoch(before, partition))
+                held[partition.partition] = partition._replace(unclean_epoch=unclean_epoch(before, partition))
             topic.partitions = tuple(held)
             self._topic_touched(version, topic)
 
@@ -444,57 +362,3 @@ _APPLY: dict[type, Callable[[Metadata, int, Any], None]] = {
 
 def _falls(topic: Topic, epoch: str, before: PartitionState, after: int) -> str:
     return f"{topic.name}-{before.partition}: its {epoch} falls to {after}: {before}"
-
-
-def _unclean_epoch(before: PartitionState, after: PartitionState) -> LeaderEpoch:
-    """The epoch of the last unclean leader: one begins if the new leader was neither in sync nor eligible.
-
-    Except when the same entry changes the replicas: then a reassignment is done, and the leader has just joined the
-    in-sync set.
-    """
-    begins = after.has_leader and after.leader_epoch > before.leader_epoch
-    lacks = after.leader not in (*before.in_sync, *before.eligible)
-    unclean = begins and lacks and set(after.replicas) == set(before.replicas)
-    return after.leader_epoch if unclean else before.unclean_epoch
-
-
-def partition_of(entry: log.PartitionEntry) -> PartitionState:
-    """The state an entry gives a partition."""
-    return PartitionState(
-        TopicId(bytes(entry.topic_id)),
-        entry.partition,
-        BrokerId(entry.leader),
-        LeaderEpoch(entry.leader_epoch),
-        PartitionEpoch(entry.partition_epoch),
-        _ids(entry.replicas),
-        _ids(entry.in_sync),
-        _ids(entry.eligible),
-        _ids(entry.last_known),
-        _ids(entry.adding),
-        _ids(entry.removing),
-        _ids(entry.offline),
-        awaited=entry.awaited,
-    )
-
-
-def entry_of(partition: PartitionState) -> log.PartitionEntry:
-    """The entry that gives a partition this state."""
-    return log.PartitionEntry(
-        topic_id=partition.topic_id,
-        partition=partition.partition,
-        leader=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch,
-        replicas=list(partition.replicas),
-        in_sync=list(partition.in_sync),
-        eligible=list(partition.eligible),
-        last_known=list(partition.last_known),
-        adding=list(partition.adding),
-        removing=list(partition.removing),
-        offline=list(partition.offline),
-        awaited=partition.awaited,
-    )
-
-
-_ids = cast("Callable[[list[int]], tuple[BrokerId, ...]]", tuple)
-"""Faster than a call for each: most are empty, and a start reads those of thousands of partitions (bench/starts.py)."""

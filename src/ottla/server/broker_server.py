@@ -27,8 +27,8 @@ from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, Disk, StoreDamaged
 from ottla.kernel.story import Slot, run_story
+from ottla.metadata.broker_state import Listener as RegisteredListener
 from ottla.metadata.entries import UnknownEntry
-from ottla.metadata.state import Listener as RegisteredListener
 from ottla.server import open_files
 from ottla.server.clock import LoopClock, SystemEntropy, system_uptime
 from ottla.server.cold_reads import ColdReads

@@ -16,7 +16,7 @@ from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import StoreDamaged, Syncable, Syncer, Timer
 from ottla.kernel.story import Slot, run_story
-from ottla.metadata.state import Listener
+from ottla.metadata.broker_state import Listener
 from ottla.sim.coordination import CALM, CoordinationFaults, SimCoordination
 from ottla.sim.dialling import Dialler, Find, Guard
 from ottla.sim.disk import SimDisk

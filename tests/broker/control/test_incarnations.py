@@ -13,9 +13,9 @@ from two_directories import create, place_of, produce, start_in_vain
 from ottla.broker.control.incarnations import found_in, is_older, why_older
 from ottla.broker.control.incarnations import name as awaited_name
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, topic_id_text
+from ottla.metadata.broker_state import BrokerState, HeldDirectory
 from ottla.metadata.entries import BrokerRegistered, encode_entry
 from ottla.metadata.seal import read_entry, sealed
-from ottla.metadata.state import BrokerState, HeldDirectory
 from ottla.sim.disk_faults import PowerCut
 from ottla.storage.directory.incarnation import FILES, DirectoryIncarnation, read_incarnation
 from ottla.storage.directory.ownership import DirectoryRefused

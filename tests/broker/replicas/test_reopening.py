@@ -20,7 +20,7 @@ from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from ottla.metadata.state import PartitionState
+from ottla.metadata.partition_state import PartitionState
 from ottla.sim.disk import SimDisk
 
 SEGMENT = "/data/t-0/00000000000000000000.log"

@@ -9,7 +9,7 @@ from ottla.broker.replicas.partition import Partition
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from ottla.metadata.state import PartitionState
+from ottla.metadata.partition_state import PartitionState
 from ottla.records.batch import iterate_batches
 from ottla.records.builder import BatchBuilder
 from ottla.records.reader import read_run

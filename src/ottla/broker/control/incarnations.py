@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.cluster.commands import AcceptedStore, RolledBack
 from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
-from ottla.metadata.state import BrokerState, HeldDirectory
+from ottla.metadata.broker_state import BrokerState, HeldDirectory
 from ottla.storage.directory.directory import LogDirectory
 from ottla.storage.directory.incarnation import DirectoryIncarnation, read_incarnation
 from ottla.storage.directory.ownership import DirectoryRefused, refuse_of_another

@@ -21,7 +21,7 @@ from ottla.messages.list_offsets import (
 if TYPE_CHECKING:
     from ottla.broker.control.peers import Peers
     from ottla.broker.environment import Environment
-    from ottla.metadata.state import PartitionState
+    from ottla.metadata.partition_state import PartitionState
     from ottla.storage.log import Log
 
 ANY_REPLICA = -2

@@ -19,7 +19,7 @@ from ottla.kernel.story import Slot, run_story
 from ottla.messages.headers import RequestHeader
 from ottla.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from ottla.metadata.state import BrokerState, Listener
+from ottla.metadata.broker_state import BrokerState, Listener
 from ottla.schema.codec import MalformedMessage, decoder, encoder
 from ottla.wire.apis import APIS, Api
 from ottla.wire.sasl import MECHANISM, NONCE_BYTES, Hello, NotProven, check_answer, prove_dialler

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Clock
-from ottla.metadata.state import BrokerState, Metadata
+from ottla.metadata.broker_state import BrokerState
+from ottla.metadata.state import Metadata
 
 
 class RecentlyDead:

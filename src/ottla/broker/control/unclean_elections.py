@@ -18,7 +18,7 @@ from ottla.kernel.story import run_story
 if TYPE_CHECKING:
     from ottla.broker.control.longest_logs import LongestLogs
     from ottla.broker.environment import Environment
-    from ottla.metadata.state import PartitionState
+    from ottla.metadata.partition_state import PartitionState
 
 log = logging.getLogger("ottla.replicas")
 EVERY_MS = 500

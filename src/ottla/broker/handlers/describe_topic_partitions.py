@@ -20,7 +20,8 @@ from ottla.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from ottla.metadata.state import Metadata, PartitionState
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import Metadata
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call

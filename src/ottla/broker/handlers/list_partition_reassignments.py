@@ -15,7 +15,8 @@ from ottla.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from ottla.metadata.state import PartitionState, Topic
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import Topic
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call

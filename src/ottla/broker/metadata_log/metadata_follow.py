@@ -23,13 +23,14 @@ from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, new_id, topic_id_text
 from ottla.kernel.seams import Clock, Conflict, Coordination, Entropy, LogEntry, StoreDamaged, Unknown, Written
 from ottla.kernel.story import Slot, run_story
+from ottla.metadata.broker_state import BrokerState, Listener
 from ottla.metadata.changes import Changes
 from ottla.metadata.entries import UNREGISTERED, Body, UnknownEntry, encode_entry
 from ottla.metadata.growth import LogGrowth
 from ottla.metadata.reading import take_entry, take_snapshot_of
 from ottla.metadata.seal import read_entry, sealed_append
 from ottla.metadata.snapshot import take_snapshot
-from ottla.metadata.state import BrokerState, Listener, Metadata
+from ottla.metadata.state import Metadata
 from ottla.records.checksum import crc32c
 
 COMMAND_TIMEOUT_MS = 30_000

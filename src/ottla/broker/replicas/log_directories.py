@@ -19,7 +19,8 @@ from ottla.broker.replicas.twins import sort_twins
 from ottla.broker.replicas.unreadable import NO_FILES, UnreadableReplicas
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.metadata.state import PartitionState, Topic
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import Topic
 from ottla.storage.checkpoint import CLEAN_SHUTDOWN, META_PROPERTIES
 from ottla.storage.directory import moving
 from ottla.storage.directory.directory import HeldLock, LogDirectory

@@ -16,7 +16,7 @@ from ottla.cluster.protection import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId, EndOffset, LeaderEpoch, PartitionEpoch, SyncedOffset
 from ottla.kernel.story import Slot
-from ottla.metadata.state import NEVER_UNCLEAN, PartitionState
+from ottla.metadata.partition_state import NEVER_UNCLEAN, PartitionState
 from ottla.metrics.metric import Traffic
 from ottla.replication.follower import FollowerReplica
 from ottla.replication.in_sync import InSyncKeeper, Proposal

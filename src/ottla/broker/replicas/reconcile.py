@@ -29,7 +29,8 @@ from ottla.broker.replicas.short_leaders import ShortLeaders
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerEpoch, BrokerId, TopicId, TopicPartition
 from ottla.kernel.seams import Disk
-from ottla.metadata.state import PartitionState, Topic
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import Topic
 from ottla.metrics.metric import Traffic
 from ottla.storage.directory.directory import HeldLock
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from ottla.broker.environment import Environment
     from ottla.broker.replicas.misnamed import Misnamed
     from ottla.broker.replicas.twins import Twins
-    from ottla.metadata.state import PartitionState, Topic
+    from ottla.metadata.partition_state import PartitionState
+    from ottla.metadata.state import Topic
     from ottla.storage.directory.directory import LogDirectory
 
 log = logging.getLogger("ottla.replicas")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.control.recently_dead import RecentlyDead
-from ottla.metadata.state import BrokerState
+from ottla.metadata.broker_state import BrokerState
 
 if TYPE_CHECKING:
     from ottla.broker.environment import Environment

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ottla.cluster.protection import INTERNAL_TOPICS
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
-from ottla.metadata.state import Metadata, PartitionState, Topic
+from ottla.metadata.partition_state import PartitionState
+from ottla.metadata.state import Metadata, Topic
 from ottla.schema.codec import encoder
 
 _MOST_FRAGMENT_BYTES = 16 << 20

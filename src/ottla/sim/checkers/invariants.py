@@ -17,8 +17,9 @@ from ottla.broker.replicas.partition import Partition
 from ottla.cluster.partitions import min_in_sync
 from ottla.kernel.ids import BrokerId, TopicId
 from ottla.metadata.entries import UNREGISTERED
+from ottla.metadata.partition_state import PartitionState
 from ottla.metadata.seal import read_entry
-from ottla.metadata.state import Metadata, PartitionState
+from ottla.metadata.state import Metadata
 from ottla.sim.checkers.decay import Decay, Flipped
 from ottla.sim.checkers.history import Anomaly
 from ottla.sim.peek import batches, checkpointed, first_offset, holds_topic, homes, is_synced, newest_epoch
