@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
+from ottla.cluster.broker_commands import RolledBack
 from ottla.cluster.commands import (
     MIN_IN_SYNC,
     BalanceLeaders,
@@ -16,7 +17,6 @@ from ottla.cluster.commands import (
     DeposeShortLeader,
     ElectLeader,
     ResignLeadership,
-    RolledBack,
     WithdrawReplica,
 )
 from ottla.kernel.errors import ApiError, ErrorCode

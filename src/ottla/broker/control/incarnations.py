@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.cluster.commands import AcceptedStore, RolledBack
+from ottla.cluster.broker_commands import AcceptedStore, RolledBack
 from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
 from ottla.metadata.broker_state import BrokerState, HeldDirectory
 from ottla.storage.directory.directory import LogDirectory
