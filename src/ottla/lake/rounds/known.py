@@ -88,10 +88,14 @@ def to_note(options: LoadOptions) -> dict[str, object]:
     }
 
 
-def noted_bootstrap(to: str | Path) -> str:
-    """The brokers of the load at work, which has noted its options already."""
-    notes = LakeRecords(open_store(lake_url(to))).noted()
-    return str(notes.get("bootstrap", BY_NAME["bootstrap"].default))
+def noted_bootstrap(to: str | Path) -> str | None:
+    """The brokers of the load at work, which has noted its options already, or of the loads before; None of a new lake.
+
+    A lake of an earlier version may have noted none: then they are the default ones.
+    """
+    records = LakeRecords(open_store(lake_url(to)))
+    found = records.noted().get("bootstrap")
+    return str(found) if found else None if records.shape() is None else str(BY_NAME["bootstrap"].default)
 
 
 def read_notes(noted: Mapping[str, object]) -> Mapping[str, object]:
