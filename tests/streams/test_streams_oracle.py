@@ -93,6 +93,11 @@ DIFFERED: dict[str, tuple[Program, list[Row]]] = {
         [("a", "k", "3", 1), ("b", "k", "3", 2), ("b", "k", None, 3), ("a", "j", "3", 60), ("a", "k", "3", 90),
          ("b", "k", "1", 91)],
     ),
+    "a left join behind other operations on a repartitioned stream": (
+        [("stream", 0, [], "a"), ("repartition", 4, [0], ""), ("select_key", 5, [1], ""), ("streams", 3, [2, 0], ""),
+         ("repartition", 0, [3], ""), ("to", 0, [4], "out")],
+        [("a", "j", "1", 55), ("a", None, "2", 7)],
+    ),
     "two joins of a stream with other keys": (
         [("stream", 0, [], "a"), ("table", 0, [], "b"), ("table", 0, [], "c"), ("map", 0, [0], ""),
          ("stream_table", 0, [3, 1], ""), ("stream_table", 1, [3, 2], ""),
