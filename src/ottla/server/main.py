@@ -23,7 +23,7 @@ from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
     from ottla.config.resolve import StaticConfig
-    from ottla.server.beside import ProcessBeside
+    from ottla.server.beside import AllBeside
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
@@ -31,7 +31,7 @@ DEFAULT_HTTP_PORT = 9308
 _GC_AFTER_OBJECTS = 20_000
 """The threshold of the garbage collector: a large request would be scanned a hundred times while it is decoded."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
-_AS_KAFKA = """\
+AS_KAFKA = """\
 [KafkaServer id={id}] started
 [BrokerLifecycleManager id={id}] Transitioning from RECOVERY to RUNNING."""
 """The lines of Kafka's log for which testcontainers waits, in Python and in Java."""
@@ -46,6 +46,10 @@ class StartOptions:
     data: str | None = None
     id: int | None = None
     join: str | None = None
+    brokers: str | None = None
+    """The number of brokers on this machine, or `auto`; None for one broker in this process."""
+    ports_above: int = 0
+    """The distance of this broker's ports from those that the options name, as one of several_brokers.py."""
     memory: bool = False
     port: int | None = None
     prefer_port: int | None = None
@@ -79,7 +83,31 @@ def start(options: StartOptions) -> int:
         return 2
     for warning in static.warnings:
         say(warning, logging.WARNING)
+    if options.brokers is not None:
+        from ottla.server.several_brokers import start_several
+
+        return start_several(options, static, say)
+    if not options.memory and (several := _brokers_of(static)):
+        say(several)
+        return 2
     return _run(options, static, say)
+
+
+def _brokers_of(static: StaticConfig) -> str | None:
+    """The reason why one broker does not start in the directory of several, or None."""
+    from ottla.config.resolve import Layers
+
+    directory = next(iter(Layers(static.texts).broker().data_directories), "")
+    if not os.path.isdir(directory) or os.path.exists(os.path.join(directory, "meta.properties")):
+        return None
+    from ottla.server.supervisor import brokers_in
+
+    if not (numbers := brokers_in(directory)):
+        return None
+    return (
+        f"{directory} holds the data of {len(numbers)} brokers, each in a folder: start them with --brokers "
+        f"{len(numbers)}, or another broker with --data ANOTHER"
+    )
 
 
 def _allow_many_files() -> None:
@@ -90,6 +118,7 @@ def _allow_many_files() -> None:
 
 
 def _static_config(options: StartOptions) -> StaticConfig:
+    from ottla.config.listeners import with_ports_above
     from ottla.config.resolve import read_static
     from ottla.server.stores import check_join
 
@@ -127,7 +156,8 @@ def _static_config(options: StartOptions) -> StaticConfig:
         if options.memory:
             raise ValueError("give --join or --memory, not both: nobody else sees what is in memory")
         check_join(options.join)
-    return read_static(file=options.config, environment=os.environ, command_line=given)
+    static = read_static(file=options.config, environment=os.environ, command_line=given)
+    return static._replace(texts=with_ports_above(static.texts, options.ports_above))
 
 
 def assignments(texts: Sequence[str]) -> dict[str, str]:
@@ -182,7 +212,7 @@ async def _serve(
     loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, static: StaticConfig, say: Say
 ) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    beside: list[ProcessBeside] = []
+    beside = beside_of(options)
     stopping = asyncio.Event()
     for number in stopping_signals():
         loop.add_signal_handler(number, stopping.set)
@@ -196,8 +226,8 @@ async def _serve(
         address = server.client_address
         print(f"ottla {__version__} ready: {address}", flush=True)
         if options.started_as_kafka:
-            print(_AS_KAFKA.format(id=static.texts.get("node.id", "1")), flush=True)
-        await _start_beside(options, address, beside)
+            print(AS_KAFKA.format(id=static.texts.get("node.id", "1")), flush=True)
+        await beside.start(address)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
             say(f"ready: {address}; {about}", logging.INFO)
@@ -208,26 +238,16 @@ async def _serve(
         gc.set_threshold(_GC_AFTER_OBJECTS)
         await stopping.wait()
     finally:
-        for each in reversed(beside):
-            await each.stop()
+        await beside.stop()
         await server.stop()
 
 
-async def _start_beside(options: StartOptions, address: str, beside: list[ProcessBeside]) -> None:
-    """Start what was asked for beside the broker; the console is told where the others listen."""
-    from ottla.server.beside import ProcessBeside
+def beside_of(options: StartOptions) -> AllBeside:
+    """The processes that the options want beside the broker."""
+    from ottla.server.beside import AllBeside
 
-    asked = {"registry": options.registry_port, "connect": options.connect_port, "console": options.console_port}
-    names = {"registry": "schema registry", "connect": "Connect worker", "console": "console"}
-    known: list[str] = []
-    for noun, port in asked.items():
-        if port is None:
-            continue
-        words = [noun, *known] if noun == "console" else [noun, "start"]
-        beside.append(ProcessBeside(words, names[noun], address, port, options.client))
-        url = await beside[-1].start()
-        known += [f"--{noun}", url]
-        print(f"ottla {noun} ready: {url}", flush=True)
+    ports = {"registry": options.registry_port, "connect": options.connect_port, "console": options.console_port}
+    return AllBeside(ports, options.client)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
