@@ -199,7 +199,8 @@ def _ask(source: TokenSource) -> Obtained:
             return _fetched(source)
         except FetchFailed as fault:
             if not fault.passing or time.monotonic() + wait_ms / 1000 >= until_s:
-                raise TokenUnavailable(str(fault), passing=fault.passing) from None
+                hint = "" if fault.passing else "; check the client's id, its secret and the scope"
+                raise TokenUnavailable(f"{fault}{hint}", passing=fault.passing) from None
         time.sleep(wait_ms / 1000)
         wait_ms *= 2
 

@@ -71,7 +71,8 @@ def login(security: Security, where: str, token: Obtained | None) -> Generator[A
         data = side.first() if data is None else data
         answer = yield SaslAuthenticateRequest(auth_bytes=data)
         if answer.error_code != ErrorCode.NONE:
-            raise refused(answer.error_code, f"{where} refused the login by {mechanism}", answer.error_message)
+            hint = " (its log says why)" if token is not None else ""
+            raise refused(answer.error_code, f"{where} refused the login by {mechanism}{hint}", answer.error_message)
         try:
             data = side.step(bytes(answer.auth_bytes))
         except PeerRefused as fault:
