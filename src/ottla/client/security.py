@@ -122,10 +122,10 @@ def _refuse_unknown(texts: Mapping[str, str]) -> None:
 
 def _jaas(texts: Mapping[str, str], mechanism: str) -> Mapping[str, str] | None:
     """The options of the login module, if one is given."""
-    if (said := texts.get("sasl.jaas.config")) is None:
+    if (line := texts.get("sasl.jaas.config")) is None:
         return None
     try:
-        jaas = parse_jaas(said)
+        jaas = parse_jaas(line)
     except WrongJaas as fault:
         raise ValueError(f"sasl.jaas.config: {fault}") from None
     if mechanism not in _MODULES.get(jaas.module, ()):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.streams.draft import Draft
 from ottla.streams.engine.joins import Joiner, JoinWindow, StreamStreamJoin, StreamTableJoin
-from ottla.streams.engine.stateless import Branches, FixedKey, pass_on, with_key
+from ottla.streams.engine.stateless import Branches, FixedKey, pass_on
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import TopicOf
 from ottla.streams.grouped import GroupedStream
@@ -31,7 +31,6 @@ class Stream:
     ) -> None:
         self.draft, self.node, self.key, self.value, self.rekeyed = draft, node, key, value, rekeyed
         self._by_key: Stream | None = None
-        self._keyless = False
 
     def filter(self, holds: KeyAndValue, *, name: str | None = None) -> Stream:
         """The records for which a condition holds."""
@@ -137,18 +136,16 @@ class Stream:
     ) -> Stream:
         """Send the records through a topic of the topology's own, so that equal keys come together.
 
-        Records without a key are left out, unless the result goes to a left or outer join, which keeps them (KIP-962).
+        Records without a key are left out, unless a left or outer join is behind it, which keeps them (KIP-962).
         """
         prefix = name or self.draft.numbers.number("KSTREAM-REPARTITION-")
         if name:
             self.draft.numbers.number("KSTREAM-REPARTITION-")
         key, value = key or self.key, value or self.value
         source = self.draft.repartition(
-            self.node, prefix, key, value, partitions=partitions, numbered=name is None,
-            filtered=lambda: pass_on() if sent._keyless else with_key(),
-        )  # fmt: skip
-        sent = Stream(self.draft, source, key, value)
-        return sent
+            self.node, prefix, key, value, partitions=partitions, numbered=name is None, keyed=True
+        )
+        return Stream(self.draft, source, key, value)
 
     def to(
         self, topic: TopicOf, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
@@ -243,14 +240,12 @@ class Stream:
         *, left: bool, outer: bool,
     ) -> Stream:  # fmt: skip
         self.draft.shares(other.draft)
-        self._keyless = self._keyless or left
         if isinstance(other, Stream) == (windows is None):
             raise TopologyError("a join of two streams needs windows=JoinWindows.of(…), and no other join takes them")
         if isinstance(other, GlobalTable) == (table_key is None):
             raise TopologyError("a join with a global table needs table_key=…, and no other join takes it")
         if isinstance(other, Stream):
             assert windows is not None
-            other._keyless = other._keyless or outer
             return self._join_stream(other, joiner, windows, value, store, name, left=left, outer=outer)
         if store is not None:
             raise TopologyError(f"a join with a table keeps nothing: leave store={store!r} out")
@@ -265,6 +260,8 @@ class Stream:
             partial(StreamTableJoin, view, choose, joiner, left=left, view_at=other.view_at),
             stores=other.view_stores(),
         )
+        if left:
+            self.draft.keeps_keyless(node)
         return Stream(self.draft, node, this.key, value, rekeyed=this.rekeyed)
 
     def _join_stream(
@@ -307,6 +304,8 @@ class Stream:
             other_side, kept[1:], partial(side, stores[0], left=False, outer=outer), stores=(stores[0], *shared)
         )
         draft.processor(merged, (this_side, other_side), pass_on)
+        if left:
+            draft.keeps_keyless(merged)
         return Stream(draft, merged, this.key, value)
 
     def _copartitioned(self, name: str | None, suffix: str = "") -> Stream:

@@ -17,6 +17,7 @@ from ottla.streams.engine.tables import (
     TableSource,
     View,
     ViewAt,
+    suppressed,
 )
 from ottla.streams.engine.task import Context
 from ottla.streams.errors import TopologyError
@@ -240,12 +241,13 @@ class Table:
             node, (self.node,),
             lambda: Suppress(store, key, value, wait_ms, by_window_end=by_window_end, most=most), stores=(store,),
         )  # fmt: skip
-        return Table(
-            self.draft, node, self.key, self.value, TableSettings(), enable_old=self.enable_old, derived=self._no_view
-        )
 
-    def _no_view(self) -> tuple[View, tuple[str, ...]]:
-        raise TopologyError("rows cannot be looked up behind suppress: write them to a topic and read that as a table")
+        def derived() -> tuple[View, tuple[str, ...]]:
+            return suppressed(store, key, value, self.view()), (store, *self.view_stores())
+
+        return Table(
+            self.draft, node, self.key, self.value, TableSettings(), enable_old=self.enable_old, derived=derived
+        )
 
     def _join(
         self, other: Table, joiner: Joiner, value: Serde | None, store: str | None, name: str | None,
