@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, OTHER, Login, LoginStage, Mechanism, Stepped
 from ottla.access.mechanisms.base import SlowHash
+from ottla.access.mechanisms.oauthbearer import NAME as OAUTHBEARER
+from ottla.access.mechanisms.oauthbearer import Judge, OauthBearerServer
 from ottla.access.mechanisms.plain import PlainServer
 from ottla.access.mechanisms.scram import HASHES, NUMBERS, ScramServer
 from ottla.broker.requests.call import Call, encode
@@ -75,14 +77,17 @@ class Gate:
         self.logged_in = 0
         self.refused = 0
 
-    def login(self, offer: Offer) -> GatedLogin:
-        """The beginning of a connection of such a listener."""
+    def login(self, offer: Offer, judge: Judge | None = None) -> GatedLogin:
+        """The beginning of a connection of such a listener; `judge` for one with OAUTHBEARER."""
         mechanisms = {
-            name: Mechanism(self._side(name, offer), offer.reauth_ms.get(name, 0)) for name in offer.mechanisms
+            name: Mechanism(self._side(name, offer, judge), offer.reauth_ms.get(name, 0)) for name in offer.mechanisms
         }
         return GatedLogin(mechanisms, offer.failed_delay_ms)
 
-    def _side(self, name: str, offer: Offer) -> Callable[[], ServerSide]:
+    def _side(self, name: str, offer: Offer, judge: Judge | None) -> Callable[[], ServerSide]:
+        if name == OAUTHBEARER:
+            assert judge is not None
+            return lambda: OauthBearerServer(judge)
         if name not in HASHES:
             return lambda: PlainServer(offer.users)
         services, number = self._services, next(each for each, known in NUMBERS.items() if known == name)
