@@ -201,14 +201,14 @@ def _unknown(name: str) -> int:
 
     near = nearest_word(name, [*COMMANDS, *KAFKA_TOOLS])
     if name.startswith("-"):
-        said = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
+        sentence = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
     elif name.removesuffix(".sh") in _NOT_THERE:
-        said = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
+        sentence = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
     elif near:
-        said = f"there is no command {name!r}. Did you mean `ottla {near}`?"
+        sentence = f"there is no command {name!r}. Did you mean `ottla {near}`?"
     else:
-        said = f"there is no command {name!r}. `ottla --help` lists the commands."
-    sys.stderr.write(f"ottla: {said}\n")
+        sentence = f"there is no command {name!r}. `ottla --help` lists the commands."
+    sys.stderr.write(f"ottla: {sentence}\n")
     return 2
 
 

@@ -104,9 +104,9 @@ def _credentials(texts: Mapping[str, str], mechanism: str) -> tuple[str, str, bo
     """The user, the password, and whether they are a delegation token's id and HMAC."""
     by_token = False
     user, password = texts.get("sasl.username"), texts.get("sasl.password")
-    if (said := texts.get("sasl.jaas.config")) is not None:
+    if (line := texts.get("sasl.jaas.config")) is not None:
         try:
-            jaas = parse_jaas(said)
+            jaas = parse_jaas(line)
         except WrongJaas as fault:
             raise ValueError(f"sasl.jaas.config: {fault}") from None
         if mechanism not in _MODULES.get(jaas.module, ()):

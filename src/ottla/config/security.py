@@ -148,8 +148,8 @@ def protocols(texts: Mapping[str, str]) -> dict[str, str]:
 
 def protocol_of(name: str, texts: Mapping[str, str]) -> str:
     """A listener's protocol; empty where it has none that is known."""
-    said = protocols(texts).get(name, name if name in PROTOCOLS else "")
-    return said if said in PROTOCOLS else ""
+    protocol = protocols(texts).get(name, name if name in PROTOCOLS else "")
+    return protocol if protocol in PROTOCOLS else ""
 
 
 def client_listeners(texts: Mapping[str, str]) -> list[tuple[str, str]]:

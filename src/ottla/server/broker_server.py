@@ -263,8 +263,8 @@ class BrokerServer:
         why = None if self._memory else open_files.too_few(self.directories)
         if why is not None:
             raise CannotStart(why)
-        if (said := open_files.warning()) is not None:
-            self.warnings.append(said)
+        if (value := open_files.warning()) is not None:
+            self.warnings.append(value)
 
     def _look_for_compiled_part(self) -> None:
         from ottla.records import compiled
@@ -431,9 +431,9 @@ class BrokerServer:
             self._audit.stop()
 
 
-def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
+def _directories(paths: tuple[str, ...]) -> tuple[str, ...]:
     """The log directories as absolute paths; raise if one is named twice or lies in another."""
-    found = tuple(os.path.abspath(path) for path in said)
+    found = tuple(os.path.abspath(path) for path in paths)
     if not found:
         raise CannotStart("log.dirs names no directory")
     real = [os.path.realpath(path) for path in found]

@@ -171,9 +171,9 @@ class TlsSocket:
             except ssl.SSLError:
                 self._send_on()  # the alert that says why
                 raise
-            self.shaken = True
             self._send_on()
             self._tell()
+            self.shaken = True  # not before: a connection whose owner cannot be told must never be read
             return
 
     def _receive(self) -> bool:

@@ -85,7 +85,7 @@ class Gate:
     def _side(self, name: str, offer: Offer) -> Callable[[], ServerSide]:
         if name not in HASHES:
             return lambda: PlainServer(offer.users)
-        services, number = self._services, next(each for each, said in NUMBERS.items() if said == name)
+        services, number = self._services, next(each for each, known in NUMBERS.items() if known == name)
         return lambda: ScramServer(
             name,
             lambda user: services.metadata.scram.get((user, number)),
@@ -251,9 +251,9 @@ class Gate:
     def _tell(self, connection: ServerConnection, event: str, principal: str | None, why: str | None) -> None:
         """Tell the audit log of a login."""
         if self._services.audit is not None:
-            said = {"principal": principal} if why is None else {"why": why}
+            outcome = {"principal": principal} if why is None else {"why": why}
             self._services.audit(
-                {"event": event, "client": connection.peer_host, "listener": connection.listener, **said}
+                {"event": event, "client": connection.peer_host, "listener": connection.listener, **outcome}
             )
 
     def _refuse(

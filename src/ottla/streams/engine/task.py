@@ -382,9 +382,9 @@ class Task:
         except (ProcessingError, TopologyError):
             raise
         except Exception as error:
-            said = str(error) if isinstance(error, SerdeError) else f"{type(error).__name__}: {error}"
+            why = str(error) if isinstance(error, SerdeError) else f"{type(error).__name__}: {error}"
             where = f" for the record at {self.read.place}" if self.read else ""
-            reason = f"{sink.name} cannot write to {topic}{where}: {said}"
+            reason = f"{sink.name} cannot write to {topic}{where}: {why}"
             self._faults.add("production", sink.name, reason, error, self.read)
             return
         returns = self._loops_back and topic in self._source_of

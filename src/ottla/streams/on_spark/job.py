@@ -99,10 +99,10 @@ def run_on_spark(
                 tell(f"changed since the last run: {line}")
             job.work(stop)
     except Exception as fault:
-        said = _SAID.search(str(fault))
-        if said is None or isinstance(fault, tuple(_KINDS.values())):
+        kind_and_text = _SAID.search(str(fault))
+        if kind_and_text is None or isinstance(fault, tuple(_KINDS.values())):
             raise
-        raise _KINDS[said[1]](said[2].strip()) from fault
+        raise _KINDS[kind_and_text[1]](kind_and_text[2].strip()) from fault
 
 
 def application_note(
