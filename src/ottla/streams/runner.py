@@ -45,7 +45,7 @@ from ottla.streams.serdes import INT64
 from ottla.streams.served import served
 from ottla.streams.stopping import STOP_WITHIN_S, stopped_by_signals
 from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
-from ottla.streams.topics import prepared
+from ottla.streams.topics import begin_at_ends, prepared
 from ottla.streams.values import Input, Place
 
 _POLL_MS = 200
@@ -98,6 +98,7 @@ def run(
     where = connection(bootstrap, kafka)
     with where.admin() as admin:
         plan = prepared(admin, topology, application_id, replication_factor)
+        begin_at_ends(admin, topology, application_id)
         if dead_letter is not None:
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)
