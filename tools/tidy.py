@@ -56,7 +56,8 @@ MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "te
                  "web", "jobs/running.py", "rows/workers.py", "client/blocking/producer.py",
                  "client/blocking/topic_table.py", "connect/claims.py", "streams/engine/task.py",
                  "streams/engine/ahead.py", "connect/worker.py",
-                 "connect/testing", "connect/owning.py", "logging.py",
+                 "connect/testing", "connect/owning.py", "connect/tasks/on_spark.py", "connect/tasks/ranges.py",
+                 "logging.py",
                  "pipeline/check.py")  # fmt: skip
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}
