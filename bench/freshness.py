@@ -72,12 +72,12 @@ def changes_since(commit: str, repository: Path = ROOT, paths: tuple[str, ...] =
     Merges are not counted beside what they bring in, and neither are commits that change alone docstrings, comments,
     a module's imports and the names of classes in Python.
     """
-    if said("rev-parse", "--is-shallow-repository", repository=repository) != "false\n":
+    if output_of("rev-parse", "--is-shallow-repository", repository=repository) != "false\n":
         return None
-    if said("merge-base", "--is-ancestor", commit, "HEAD", repository=repository) is None:
+    if output_of("merge-base", "--is-ancestor", commit, "HEAD", repository=repository) is None:
         return None
-    log = said("log", "--no-merges", "--no-renames", "--raw", "--no-abbrev", "--format=%x00%H", f"{commit}..HEAD", "--",
-               *paths, repository=repository)  # fmt: skip
+    log = output_of("log", "--no-merges", "--no-renames", "--raw", "--no-abbrev", "--format=%x00%H", f"{commit}..HEAD",
+                    "--", *paths, repository=repository)  # fmt: skip
     assert log is not None
     parts = [[line for line in part.split("\n") if line] for part in log.split("\0")[1:]]
     commits = {commit: rows for commit, *rows in parts}
@@ -137,7 +137,7 @@ def is_text(part: ast.stmt) -> bool:
     return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str)
 
 
-def said(*arguments: str, repository: Path) -> str | None:
+def output_of(*arguments: str, repository: Path) -> str | None:
     """The output of git; None where it fails or is not installed."""
     try:
         result = subprocess.run(["git", "-C", repository, *arguments], capture_output=True, text=True, check=False)
@@ -154,7 +154,7 @@ def main() -> int:
         print(f"commit {commit}, which the page shows, is not in the history here")
         return 0
     for change in changes:
-        print((said("log", "-1", "--format=%h %s", change, repository=ROOT) or change).rstrip())
+        print((output_of("log", "-1", "--format=%h %s", change, repository=ROOT) or change).rstrip())
     print(f"{len(changes)} changes of the hot path since {commit}; the race is due after {MOST_CHANGES}")
     return 1 if len(changes) > MOST_CHANGES else 0
 

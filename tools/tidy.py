@@ -46,7 +46,7 @@ MAY_CALL_FILES = (
     "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py", "jobs/running.py", "streams/command.py",
     "connect/plugins", "connect/claims.py", "connect/starter", "connect/commands/new_plugin.py", "sinks",
     "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py", "tls",
-    "pipeline",
+    "pipeline", "web/fetch.py",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "lake/rounds/progress.py",
                     "spark/workers.py", "registry/server.py", "web/server.py", "tls",

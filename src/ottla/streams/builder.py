@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ottla.streams.draft import Draft
 from ottla.streams.engine.tables import TableSettings, TableSource
 from ottla.streams.errors import TopologyError
-from ottla.streams.graph import TimestampExtractor, Topology
+from ottla.streams.graph import EARLIEST, TimestampExtractor, Topology
 from ottla.streams.serdes import JSON, TEXT, Serde
 from ottla.streams.stores import KeyValueStore
 from ottla.streams.stream import Stream
@@ -33,12 +33,13 @@ class StreamsBuilder:
         key: Serde | None = None,
         value: Serde | None = None,
         timestamp: TimestampExtractor | None = None,
+        offset_reset: str = EARLIEST,
         name: str | None = None,
     ) -> Stream:
-        """The records of one topic or of several."""
+        """The records of one topic or of several; a new application reads them all, or new ones by "latest"."""
         named = (topics,) if isinstance(topics, str) else tuple(topics)
         node = self._draft.numbers.node("KSTREAM-SOURCE-", name)
-        self._draft.source(node, named, key, value, timestamp=timestamp)
+        self._draft.source(node, named, key, value, timestamp=timestamp, offset_reset=offset_reset)
         return Stream(self._draft, node, key or self._draft.key, value or self._draft.value)
 
     def table(
@@ -48,6 +49,7 @@ class StreamsBuilder:
         key: Serde | None = None,
         value: Serde | None = None,
         timestamp: TimestampExtractor | None = None,
+        offset_reset: str = EARLIEST,
         store: str | None = None,
         history_ms: int | None = None,
         name: str | None = None,
@@ -63,7 +65,7 @@ class StreamsBuilder:
         kept = store or numbers.store(topic + "-")
         source = numbers.node("KSTREAM-SOURCE-", name, "-source")
         node = numbers.node("KTABLE-SOURCE-", name)
-        self._draft.source(source, (topic,), key, value, timestamp=timestamp)
+        self._draft.source(source, (topic,), key, value, timestamp=timestamp, offset_reset=offset_reset)
         key, value = key or self._draft.key, value or self._draft.value
         return source_table(self._draft, node, source, key, value, kept, keep=store is not None, history_ms=history_ms)
 

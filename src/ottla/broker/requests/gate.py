@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, OTHER, Login, LoginStage, Mechanism, Stepped
 from ottla.access.mechanisms.base import SlowHash
+from ottla.access.mechanisms.oauthbearer import NAME as OAUTHBEARER
+from ottla.access.mechanisms.oauthbearer import Judge, OauthBearerServer
 from ottla.access.mechanisms.plain import PlainServer
 from ottla.access.mechanisms.scram import HASHES, NUMBERS, ScramServer
 from ottla.broker.requests.call import Call, encode
@@ -75,17 +77,20 @@ class Gate:
         self.logged_in = 0
         self.refused = 0
 
-    def login(self, offer: Offer) -> GatedLogin:
-        """The beginning of a connection of such a listener."""
+    def login(self, offer: Offer, judge: Judge | None = None) -> GatedLogin:
+        """The beginning of a connection of such a listener; `judge` for one with OAUTHBEARER."""
         mechanisms = {
-            name: Mechanism(self._side(name, offer), offer.reauth_ms.get(name, 0)) for name in offer.mechanisms
+            name: Mechanism(self._side(name, offer, judge), offer.reauth_ms.get(name, 0)) for name in offer.mechanisms
         }
         return GatedLogin(mechanisms, offer.failed_delay_ms)
 
-    def _side(self, name: str, offer: Offer) -> Callable[[], ServerSide]:
+    def _side(self, name: str, offer: Offer, judge: Judge | None) -> Callable[[], ServerSide]:
+        if name == OAUTHBEARER:
+            assert judge is not None
+            return lambda: OauthBearerServer(judge)
         if name not in HASHES:
             return lambda: PlainServer(offer.users)
-        services, number = self._services, next(each for each, said in NUMBERS.items() if said == name)
+        services, number = self._services, next(each for each, known in NUMBERS.items() if known == name)
         return lambda: ScramServer(
             name,
             lambda user: services.metadata.scram.get((user, number)),
@@ -251,9 +256,9 @@ class Gate:
     def _tell(self, connection: ServerConnection, event: str, principal: str | None, why: str | None) -> None:
         """Tell the audit log of a login."""
         if self._services.audit is not None:
-            said = {"principal": principal} if why is None else {"why": why}
+            outcome = {"principal": principal} if why is None else {"why": why}
             self._services.audit(
-                {"event": event, "client": connection.peer_host, "listener": connection.listener, **said}
+                {"event": event, "client": connection.peer_host, "listener": connection.listener, **outcome}
             )
 
     def _refuse(

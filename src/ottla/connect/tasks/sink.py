@@ -104,20 +104,26 @@ class SinkWork:
             await self._task.open(self._open)
 
     async def _deliver(self, records: Sequence[ConsumedRecord], run: AsyncJobRun) -> None:
-        made: list[SinkRecord] = []
         self._on_topics({read.topic for read in records})
         self._plan.counts.read += len(records)
+        made = await self._conversion.all_incoming(records)
+        if made is None:
+            made = await self._one_by_one(records)
+        if made and not await self._put_all(made, records, run):
+            return
+        self._plan.counts.sent += len(made)
+        for place, offset in {(read.topic, read.partition): read.offset for read in records}.items():
+            if place in self._open:
+                self._put[TopicPartition(*place)] = offset + 1
+
+    async def _one_by_one(self, records: Sequence[ConsumedRecord]) -> list[SinkRecord]:
+        """The records that no stage refuses; the others are tried again, or left out."""
+        made: list[SinkRecord] = []
         async for read, one in self._conversion.each(self._conversion.incoming, records):
             record = await self._again(read) if isinstance(one, StageFault) else one
             if record is not None:
                 made.append(record)
-        if made and not await self._put_all(made, records, run):
-            return
-        self._plan.counts.sent += len(made)
-        for read in records:
-            partition = TopicPartition(read.topic, read.partition)
-            if partition in self._open:
-                self._put[partition] = read.offset + 1
+        return made
 
     async def _again(self, read: ConsumedRecord) -> SinkRecord | None:
         try:
