@@ -22,6 +22,7 @@ RULES = TokenRules(issuer=ISSUER, audiences=("other", AUDIENCE))
 PROVIDER = Provider()
 PROVIDER.keys["rsa"] = RSAKey.generate_key(2048, {"kid": "rsa"})
 NOW = time.time()
+PROVIDER.now_s = lambda: NOW
 
 
 def looked_at(token: str, rules: TokenRules = RULES, now_s: float | None = None) -> Bearer | NotTaken:

@@ -94,7 +94,7 @@ def test_a_token_is_fetched_anew_when_kafkas_client_would(lives_s: float, least:
 
 def test_a_provider_that_fails_for_a_moment_is_asked_again_and_one_that_refuses_is_not(provider: Provider) -> None:
     provider.answers = [(503, b""), (429, b"")]
-    assert obtained(source(at(provider))).token
+    assert obtained(source(at(provider, **{"sasl.login.retry.backoff.max.ms": "60000"}))).token
     asked = len(provider.asked)
     with pytest.raises(TokenUnavailable, match="answered 401") as fault:
         obtained(source(at(provider, **{SECRET: "hunter2"})))
@@ -208,3 +208,18 @@ def test_secrets_are_not_printed_and_the_source_can_be_pickled(provider: Provide
     security = security_of(SASL | at(provider, **{SECRET: "hunter2"}))
     assert "hunter2" not in f"{security!r} {security.tokens!r}"
     assert pickle.loads(pickle.dumps(security)) == security
+
+
+def test_every_door_to_a_cluster_takes_these_options(provider: Provider) -> None:
+    from ottla.cli.connect import client_settings
+    from ottla.connect.tasks.clients import client_of
+    from ottla.rows.kafka_settings import consumer_settings, producer_settings
+    from ottla.streams.connection import connection
+
+    said = SASL | at(provider)
+    cluster = said | {"bootstrap.servers": "a:1"}
+    doors = (
+        client_settings(said), client_of(cluster)[1], connection("a:1", said).settings, consumer_settings(cluster),
+        producer_settings(cluster),
+    )  # fmt: skip
+    assert [door.security.tokens for door in doors] == [source(at(provider))] * 5
