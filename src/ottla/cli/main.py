@@ -39,6 +39,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
     "mirror": ("ottla.mirror.command:command", "copy topics and groups from cluster to cluster, as MirrorMaker 2"),
+    "backup": ("ottla.backup.command:backup_command", "back a cluster up, online, to a directory or an object store"),
+    "restore": ("ottla.backup.command:restore_command", "restore a backup into an empty cluster"),
     "streams": ("ottla.streams.command:command", "run and show topologies of Kafka Streams' operations"),
     "console": ("ottla.console.command:command", "look at a cluster in the browser, and change it"),
     "pipeline": ("ottla.pipeline.command:command", "check, plan, run and draw a pipeline that one file declares"),

@@ -87,9 +87,9 @@ def run(
     `application_id` is the consumer group, and begins the names of the application's own topics, which are made here.
     `on_error`, of records that cannot be read, processed or written: fail (the default), skip, or dead-letter, which
     keeps them in the topic `dead_letter`; or a choice for each stage (`deserialization=skip,processing=dead-letter`).
-    `query_port`: answer queries over HTTP. `stores`: memory, or disk for larger state. `kafka`: properties of clients.
-    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology or topics that
-    do not fit, `ApiError` and `ClientError` of the cluster.
+    `query_port`: answer queries of this instance's stores over HTTP. `stores`: memory, or disk for larger state.
+    `kafka`: properties of the client, such as security.protocol.
+    Raises ProcessingError (the batch leaves nothing), TopologyError where topics do not fit, ApiError and ClientError.
     """
     checked(application_id)
     errors, stop = choices(on_error, dead_letter), stop or threading.Event()
