@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("ottla.cli.log:command", "print the files of a log directory"),
     "doctor": ("ottla.cli.doctor:command", "explain what a client sees"),
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),
+    "sizing": ("ottla.cli.sizing:command", "tell how many brokers a load needs"),
     "lake": ("ottla.lake.commands.load:command", "load topics into a lake: files, Delta, Iceberg"),
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),

@@ -22,6 +22,8 @@ _WHY = (
     ("internal.", "An internal option of Apache Kafka."),
     ("remote.", "Tiered storage is not there."),
     ("log.local.", "Tiered storage is not there."),
+    ("sasl.login.", "Brokers prove themselves to one another by the cluster's own secret."),
+    ("sasl.oauthbearer.", "Brokers prove themselves to one another by the cluster's own secret."),
     ("sasl.", "The mechanisms here have no use for it."),
     ("ssl.", "TLS is OpenSSL's here, which has no use for it."),
     ("security.", "Brokers prove themselves to one another by the cluster's own secret."),
