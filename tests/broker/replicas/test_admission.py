@@ -9,8 +9,8 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
-from ottla.records.compression import Codec
 from ottla.records.checksum import crc32c
+from ottla.records.compression import Codec
 from ottla.records.reader import Record, read_records
 
 NOW_MS = 1_700_000_000_000
