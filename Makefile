@@ -107,7 +107,7 @@ streams-campaign:
 	@$(PYTHON) -m tests.streams.campaign $(ARGS)
 
 bench:
-	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc
+	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc queues-if-possible
 	@$(PYTHON) -m bench.race $(ARGS)
 
 wheels:
