@@ -40,6 +40,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
     "mirror": ("ottla.mirror.command:command", "copy topics and groups from cluster to cluster, as MirrorMaker 2"),
+    "backup": ("ottla.backup.command:backup_command", "back a cluster up, online, to a directory or an object store"),
+    "restore": ("ottla.backup.command:restore_command", "restore a backup into an empty cluster"),
     "streams": ("ottla.streams.command:command", "run and show topologies of Kafka Streams' operations"),
     "console": ("ottla.console.command:command", "look at a cluster in the browser, and change it"),
     "pipeline": ("ottla.pipeline.command:command", "check, plan, run and draw a pipeline that one file declares"),
@@ -202,14 +204,14 @@ def _unknown(name: str) -> int:
 
     near = nearest_word(name, [*COMMANDS, *KAFKA_TOOLS])
     if name.startswith("-"):
-        said = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
+        sentence = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
     elif name.removesuffix(".sh") in _NOT_THERE:
-        said = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
+        sentence = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
     elif near:
-        said = f"there is no command {name!r}. Did you mean `ottla {near}`?"
+        sentence = f"there is no command {name!r}. Did you mean `ottla {near}`?"
     else:
-        said = f"there is no command {name!r}. `ottla --help` lists the commands."
-    sys.stderr.write(f"ottla: {said}\n")
+        sentence = f"there is no command {name!r}. `ottla --help` lists the commands."
+    sys.stderr.write(f"ottla: {sentence}\n")
     return 2
 
 

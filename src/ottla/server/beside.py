@@ -40,8 +40,8 @@ class ProcessBeside:
         )
         assert self._process.stdout is not None
         line = (await self._process.stdout.readline()).decode("utf-8", "replace")
-        _, said, rest = line.partition(" ready: ")
-        if not said:
+        _, found, rest = line.partition(" ready: ")
+        if not found:
             await self.stop()
             raise BesideFailed(f"the {self._name} did not start; the lines before say why")
         return rest.split(" ")[0].strip()

@@ -214,10 +214,10 @@ def joined_lines(seen: ClusterOverview | None, loads: Mapping[int, Load], ours: 
 def defaults_for(brokers: int) -> dict[str, str]:
     """The options of a cluster of so many brokers: with enough brokers, replicas that bear the loss of one."""
     replicas = min(3, brokers)
-    said = {"default.replication.factor": str(replicas), "offsets.topic.replication.factor": str(replicas)}
+    defaults = {"default.replication.factor": str(replicas), "offsets.topic.replication.factor": str(replicas)}
     if brokers >= 3:
-        said["min.insync.replicas"] = "2"
-    return said
+        defaults["min.insync.replicas"] = "2"
+    return defaults
 
 
 def _try_to_ask(admin: Admin, meter: Meter) -> tuple[ClusterOverview | None, Mapping[int, Load]]:

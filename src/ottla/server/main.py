@@ -122,13 +122,13 @@ def _static_config(options: StartOptions) -> StaticConfig:
     from ottla.config.resolve import read_static
     from ottla.server.stores import check_join
 
-    said = assignments(options.set)
+    given = assignments(options.set)
     if options.port is not None and options.listen is not None:
         raise ValueError("give --port or --listen, not both")
     if options.port is not None:
         if not 0 <= options.port < 65536:
             raise ValueError(f"--port {options.port} is not a port: ports are 0 to 65535")
-        said["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
+        given["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
     if options.prefer_port is not None:
         if options.port != 0 and options.config is None:
             raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
@@ -143,34 +143,34 @@ def _static_config(options: StartOptions) -> StaticConfig:
         if port is not None and not 0 <= port < 65536:
             raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
     if options.listen is not None:
-        said["listeners"] = f"PLAINTEXT://{options.listen}"
+        given["listeners"] = f"PLAINTEXT://{options.listen}"
     if options.insecure:
-        said["ottla.insecure"] = "true"
+        given["ottla.insecure"] = "true"
     if options.data is not None:
         if options.memory:
             raise ValueError("give --data or --memory, not both")
-        said["log.dirs"] = options.data
+        given["log.dirs"] = options.data
     if options.id is not None:
-        said["node.id"] = str(options.id)
+        given["node.id"] = str(options.id)
     if options.join is not None:
         if options.memory:
             raise ValueError("give --join or --memory, not both: nobody else sees what is in memory")
         check_join(options.join)
-    static = read_static(file=options.config, environment=os.environ, command_line=said)
+    static = read_static(file=options.config, environment=os.environ, command_line=given)
     return static._replace(texts=with_ports_above(static.texts, options.ports_above))
 
 
 def assignments(texts: Sequence[str]) -> dict[str, str]:
     """Options of brokers by name; ValueError where one is not KEY=VALUE."""
-    said: dict[str, str] = {}
+    given: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"--set wants KEY=VALUE, not {text!r}")
-        if key.strip() in said:
-            raise ValueError(f"--set {key.strip()} was given more than once: {said[key.strip()]!r} and {value!r}")
-        said[key.strip()] = value
-    return said
+        if key.strip() in given:
+            raise ValueError(f"--set {key.strip()} was given more than once: {given[key.strip()]!r} and {value!r}")
+        given[key.strip()] = value
+    return given
 
 
 def _run(options: StartOptions, static: StaticConfig, say: Say) -> int:
