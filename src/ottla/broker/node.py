@@ -295,9 +295,9 @@ class Node:
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
         directories, static = self.replicas.directories, self.around.options.layers.static
-        said = self.follow.registration(host=host, rack=self.config.broker_rack, listeners=listeners)
+        registration = self.follow.registration(host=host, rack=self.config.broker_rack, listeners=listeners)
         await self.follow.register(
-            said._replace(
+            registration._replace(
                 damaged=directories.doubtful.damaged(),
                 unreadable=directories.doubtful.unreadable(),
                 short=directories.doubtful.short(),

@@ -1,6 +1,6 @@
 """Declarations of argparse, refused and explained in the words of ottla's other commands.
 
-For commands that need argparse's groups and types. `-b` has its default from a profile or the environment here too.
+For commands that need argparse's groups and types. `-b` brings `--profile` and `--command-config` here too.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
+from ottla.cli.connect import client_settings, read_properties
+from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import nearest_word
-from ottla.config.profiles import ProfileError, bootstrap_servers
+from ottla.client.security import PLAINTEXT, Security
+from ottla.config.profiles import ChosenAddress, ProfileError, bootstrap_servers
 
-_BOOTSTRAP, _PROFILE = "--bootstrap-server", "--profile"
+_BOOTSTRAP, _PROFILE, _CONFIG = "--bootstrap-server", "--profile", "--command-config"
 _CHOICE = re.compile(r"argument (.+?): invalid choice: (.+?) \(choose from .*\)", re.DOTALL)
 _VALUE = re.compile(r"argument (.+?): expected (?:one|at least one) argument")
 _MISSING = re.compile(r"the following arguments are required: (.*)")
@@ -29,14 +32,27 @@ class Arguments(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        self._asks_always = False
 
     def add_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
-        """`-b` brings `--profile`, and its default is the profile's; without a default it is left alone."""
-        if _BOOTSTRAP not in args or kwargs.get("default") is None:
+        """`-b` brings `--profile` and `--command-config`.
+
+        Where it has a default, that is the profile's. Without one, a command that names no brokers asks none, or knows
+        them itself.
+        """
+        if _BOOTSTRAP not in args:
             return super().add_argument(*args, **kwargs)
-        about = "brokers to connect to; default: those of the profile, or localhost:9092"
-        made = super().add_argument(*args, **{**kwargs, "default": None, "help": about})
-        super().add_argument(_PROFILE, metavar="NAME", help="the profile whose addresses to use")
+        if kwargs.get("default") is not None:
+            self._asks_always = True
+            about = "brokers to connect to; default: those of the profile, or localhost:9092"
+            kwargs = {**kwargs, "default": None, "help": about}
+        made = super().add_argument(*args, **kwargs)
+        super().add_argument(_PROFILE, metavar="NAME", help="the profile whose brokers to use, instead of -b")
+        super().add_argument(
+            _CONFIG, metavar="FILE",
+            help="property file with client options, such as security.protocol; its bootstrap.servers count where none "
+            "are given",
+        )  # fmt: skip
         return made
 
     def parse_known_args(  # type: ignore[override]
@@ -51,17 +67,25 @@ class Arguments(argparse.ArgumentParser):
         if unknown and self._verbs() is None:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         if _PROFILE in self._option_string_actions:
-            self._fill_address(found)
+            try:
+                self._fill_address(found)
+            except (ProfileError, Misuse, BadInput) as fault:
+                self.error(str(fault))
         return found, unknown
 
     def _fill_address(self, found: argparse.Namespace) -> None:
+        """Put the brokers where -b stands, and beside them the `security` by which to speak to them."""
         if found.bootstrap_server is not None and found.profile is not None:
             self.error("give -b or --profile, not both")
-        if found.bootstrap_server is None:
-            try:
-                found.bootstrap_server = bootstrap_servers(os.environ, found.profile).address
-            except ProfileError as fault:
-                self.error(str(fault))
+        config = read_properties(found.command_config) if found.command_config else {}
+        if found.bootstrap_server is None and found.profile is None and config.get("bootstrap.servers"):
+            found.bootstrap_server = config["bootstrap.servers"]
+        elif found.bootstrap_server is None and (self._asks_always or found.profile is not None):
+            chosen = bootstrap_servers(os.environ, found.profile)
+            found.bootstrap_server = chosen.address
+            found.security = security_beside(chosen)
+        if found.command_config or "security" not in found:
+            found.security = client_settings(config).security
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2: what is wrong, and the usage, in two lines."""
@@ -131,6 +155,12 @@ class Arguments(argparse.ArgumentParser):
         return f"{_long(name)} {given}: there is no such choice; " + (
             f"did you mean {near}?" if near else f"write {', '.join(choices)}"
         )
+
+
+def security_beside(chosen: ChosenAddress) -> Security:
+    """The security in the client options that go with an address."""
+    config = chosen.command_config
+    return client_settings(read_properties(config)).security if config else PLAINTEXT
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("ottla.cli.log:command", "print the files of a log directory"),
     "doctor": ("ottla.cli.doctor:command", "explain what a client sees"),
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),
+    "sizing": ("ottla.cli.sizing:command", "tell how many brokers a load needs"),
     "lake": ("ottla.lake.commands.load:command", "load topics into a lake: files, Delta, Iceberg"),
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
@@ -203,14 +204,14 @@ def _unknown(name: str) -> int:
 
     near = nearest_word(name, [*COMMANDS, *KAFKA_TOOLS])
     if name.startswith("-"):
-        said = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
+        sentence = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
     elif name.removesuffix(".sh") in _NOT_THERE:
-        said = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
+        sentence = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
     elif near:
-        said = f"there is no command {name!r}. Did you mean `ottla {near}`?"
+        sentence = f"there is no command {name!r}. Did you mean `ottla {near}`?"
     else:
-        said = f"there is no command {name!r}. `ottla --help` lists the commands."
-    sys.stderr.write(f"ottla: {said}\n")
+        sentence = f"there is no command {name!r}. `ottla --help` lists the commands."
+    sys.stderr.write(f"ottla: {sentence}\n")
     return 2
 
 

@@ -89,10 +89,10 @@ def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None)
     found = []
     for declared in _wanted(_broker_options().values(), names):
         if declared.name in layers.default_dynamic:
-            said = DescribedSynonym(
+            synonym = DescribedSynonym(
                 declared.name, layers.default_dynamic[declared.name], ConfigLayer.DYNAMIC_DEFAULT_BROKER_CONFIG
             )
-            found.append(_described(declared, [said], read_only=declared.scope.value == "read-only"))
+            found.append(_described(declared, [synonym], read_only=declared.scope.value == "read-only"))
     return found
 
 

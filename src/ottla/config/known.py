@@ -11,7 +11,7 @@ from functools import cache
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.option import Check, Option, OptionKind, OptionStatus, Scope, at_least
-from ottla.config.security import SecurityConfig
+from ottla.config.security import LISTENER_OPTIONS
 from ottla.config.topic import TopicConfig
 
 _SCOPES = {"R": Scope.READ_ONLY, "P": Scope.PER_BROKER, "C": Scope.CLUSTER_WIDE}
@@ -22,6 +22,8 @@ _WHY = (
     ("internal.", "An internal option of Apache Kafka."),
     ("remote.", "Tiered storage is not there."),
     ("log.local.", "Tiered storage is not there."),
+    ("sasl.login.", "Brokers prove themselves to one another by the cluster's own secret."),
+    ("sasl.oauthbearer.", "Brokers prove themselves to one another by the cluster's own secret."),
     ("sasl.", "The mechanisms here have no use for it."),
     ("ssl.", "TLS is OpenSSL's here, which has no use for it."),
     ("security.", "Brokers prove themselves to one another by the cluster's own secret."),
@@ -61,7 +63,7 @@ _LEAST_WHOLE = {"log.retention.hours": -1, "log.retention.minutes": -1, "log.rol
 @cache
 def broker_options() -> Mapping[str, Option]:
     """Every broker option by name, in the order of names."""
-    options = {declared.name: declared for declared in (*BrokerConfig.OPTIONS, *SecurityConfig.OPTIONS)}
+    options = {declared.name: declared for declared in (*BrokerConfig.OPTIONS, *LISTENER_OPTIONS.values())}
     for declared in _topic_defaults():
         options.setdefault(declared.name, declared)
     options[_OLDER_ID.name] = _OLDER_ID
@@ -292,20 +294,9 @@ sasl.oauthbearer.assertion.private.key.passphrase PASSWORD ~ R
 sasl.oauthbearer.assertion.template.file STRING ~ R
 sasl.oauthbearer.client.credentials.client.id STRING ~ R
 sasl.oauthbearer.client.credentials.client.secret PASSWORD ~ R
-sasl.oauthbearer.clock.skew.seconds INT 30 R
-sasl.oauthbearer.expected.audience LIST '' R
-sasl.oauthbearer.expected.issuer STRING ~ R
-sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000 R
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000 R
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100 R
-sasl.oauthbearer.jwks.endpoint.url STRING ~ R
 sasl.oauthbearer.jwt.retriever.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever R
-sasl.oauthbearer.jwt.validator.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator R
 sasl.oauthbearer.scope STRING ~ R
-sasl.oauthbearer.scope.claim.name STRING scope R
-sasl.oauthbearer.sub.claim.name STRING sub R
 sasl.oauthbearer.token.endpoint.url STRING ~ R
-sasl.server.callback.handler.class CLASS ~ R
 security.inter.broker.protocol STRING PLAINTEXT R
 security.providers STRING ~ R
 server.max.startup.time.ms LONG 9223372036854775807 RI

@@ -142,8 +142,8 @@ class Layers:
         declared = broker_options().get(name)
         if declared is None:
             return None
-        said = self.given(name)
-        value = declared.parse(said[0][1]) if said else declared.default
+        texts = self.given(name)
+        value = declared.parse(texts[0][1]) if texts else declared.default
         return value if isinstance(value, int) else None
 
     def broker(self) -> BrokerConfig:
@@ -174,8 +174,8 @@ class Layers:
     def _inherited(self, declared: Option) -> str | None:
         """The value that the broker options give; of several units the finest that is set wins."""
         for synonym in declared.synonyms:
-            if said := self.given(synonym.name):
-                text = said[0][1].strip()
+            if texts := self.given(synonym.name):
+                text = texts[0][1].strip()
                 return text if synonym.factor == 1 else str(_longer(int(text), synonym.factor))
         return None
 

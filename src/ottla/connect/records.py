@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.connect.data import Schema
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaAndValue:
+class SchemaAndValue(NamedTuple):
     """A value with its schema, None where there is none."""
 
     schema: Schema | None

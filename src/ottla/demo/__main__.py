@@ -12,7 +12,7 @@ import pandas as pd
 from ottla.demo import flights, lake, page, picture, running
 from ottla.demo.delays import Delays
 from ottla.demo.lake import Audit
-from ottla.demo.measured import ANSWER, DELAYS, EVENTS, Measured
+from ottla.demo.measured import ANSWER, DELAYS, EVENTS, DemoSpeed
 from ottla.demo.page import Ran
 from ottla.demo.terminal import Steps, delays_table
 
@@ -39,7 +39,7 @@ def main() -> int:
     audits = [lake.audit(events, FOLDER / "lake") for events in topics]
     for audit in audits:
         steps.say(verdict(audit))
-    events, query = Measured.read(FOLDER / EVENTS), Measured.read(FOLDER / DELAYS)
+    events, query = DemoSpeed.read(FOLDER / EVENTS), DemoSpeed.read(FOLDER / DELAYS)
     ran = Ran(
         str(FOLDER),
         tuple(each.topic for each in topics),

@@ -12,7 +12,7 @@ ANSWER = Path("delays.parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DemoSpeed:
     """Rows that went through, and the seconds that it took."""
 
     rows: int
@@ -22,5 +22,5 @@ class Measured:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @classmethod
-    def read(cls, path: Path) -> Measured:
+    def read(cls, path: Path) -> DemoSpeed:
         return cls(**json.loads(path.read_text(encoding="utf-8")))

@@ -16,7 +16,7 @@ from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import LATEST
 from ottla.config.profiles import bootstrap_servers
 from ottla.demo.flights import Events, all_events
-from ottla.demo.measured import EVENTS, Measured
+from ottla.demo.measured import EVENTS, DemoSpeed
 from ottla.kernel.ids import TopicPartition
 from ottla.records.columns import encode_columns
 from ottla.rows.arrow import binary_column
@@ -33,7 +33,7 @@ def main() -> int:
         print(f"{count:,} events are in {len(topics)} topics already", flush=True)
         return 0
     print(f"{count:,} events in {len(topics)} topics, every one acknowledged: {rate:,.0f} a second", flush=True)
-    Measured(count, count / rate).keep(EVENTS)
+    DemoSpeed(count, count / rate).keep(EVENTS)
     return 0
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 from ottla.config.profiles import bootstrap_servers
 from ottla.demo.delays import RAIN, UNKNOWN, VISIBILITY, WIND
 from ottla.demo.flights import SCHEMAS
-from ottla.demo.measured import ANSWER, DELAYS, Measured
+from ottla.demo.measured import ANSWER, DELAYS, DemoSpeed
 from ottla.spark.session import session
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def main() -> int:
         print(f"{seen:,} flights joined, {rows_per_second:,.0f} a second", flush=True)
 
     answer = run(spark, bootstrap_servers(os.environ).address, CHECKPOINT, progress)
-    Measured(seen, time.monotonic() - begin).keep(DELAYS)
+    DemoSpeed(seen, time.monotonic() - begin).keep(DELAYS)
     answer.to_parquet(ANSWER)
     return 0
 

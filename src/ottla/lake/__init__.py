@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.errors import ClientError
-from ottla.client.security import PLAINTEXT, Security
+from ottla.client.security import PLAINTEXT, Security, SecuritySetting
 from ottla.jobs.progress import to_stderr
 from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
@@ -49,6 +49,7 @@ def load(
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     tell: Callable[[str], None] | None = None,
     stop: threading.Event | None = None,
+    security: Security | Mapping[str, str] = PLAINTEXT,
     **options: Unpack[LoadOptions],
 ) -> Loaded:
     """Load topics into the lake at `to`; returns a `Loaded` with the counts.
@@ -58,7 +59,8 @@ def load(
 
     It loads what the topics hold now. With `every` ("1m") or `continuous` it loads again until `stop` is set. `topics`
     is one name or several; without names and `pattern` a load takes the topics that the lake has. `tell` takes lines of
-    progress, which go to stderr by default.
+    progress, which go to stderr by default. `security` are Kafka's client options, as in `ottla.client`; a lake does
+    not keep them.
 
     A round of up to 64 MiB runs on this machine without Spark; `on` can choose otherwise. `spark` is a session, or a
     function that makes one, which is called only where Spark has something to load: with it a load runs on Spark,
@@ -77,10 +79,12 @@ def load(
         print(loaded.rows, "rows in", len(loaded.files), "file")
     """
     told = told_in_keywords(tell or to_stderr)
+    secured = SecuritySetting(PLAINTEXT).read("security", security)
     with in_keywords():
         return load_for_command(
-            topics, to=to, every=every, continuous=continuous, spark=spark, tell=told, stop=stop, **options
-        )
+            topics, to=to, every=every, continuous=continuous, spark=spark, tell=told, stop=stop, security=secured,
+            **options,
+        )  # fmt: skip
 
 
 def load_for_command(
@@ -92,11 +96,12 @@ def load_for_command(
     spark: SparkSession | Callable[[], SparkSession] | None,
     stop: threading.Event | None,
     tell: Callable[[str], None] | None = None,
+    security: Security = PLAINTEXT,
     **options: Unpack[LoadOptions],
 ) -> Loaded:
     """Like `load`; a LakeRefused names the flags of `ottla lake load`."""
     interval_s = _interval_s(every, continuous=continuous)
-    with opened(topics, to=to, spark=spark, tell=tell, **options) as loader:
+    with opened(topics, to=to, spark=spark, tell=tell, security=security, **options) as loader:
         if interval_s is None:
             loader.catch_up(stop)
         else:

@@ -188,7 +188,7 @@ OPTIONS = (
         _ONCE, "reports", "N",
     ),
 )  # fmt: skip
-ARGUMENTS = ("topics", "to", "every", "continuous", "spark", "tell", "stop")
+ARGUMENTS = ("topics", "to", "every", "continuous", "spark", "tell", "stop", "security")
 """The arguments of `ottla.lake.load` that are not among these options."""
 LOAD = JobOptions("ottla.lake.load", OPTIONS, beside=ARGUMENTS)
 BY_NAME = LOAD.by_name

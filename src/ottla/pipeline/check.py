@@ -52,24 +52,24 @@ def check(pipeline: Pipeline, document: Document) -> Flows:
 
 def kind_of(pipeline: Pipeline, topic: PipelinePart, side: str = "value") -> str:
     """The kind of a topic's values or keys: text, bytes, json, avro, protobuf, jsonschema; empty where none is said."""
-    said = str(topic.values.get(side) or "")
-    if said in KINDS or not said:
-        return said
-    return _VALUES.get(SCHEMAS.get(Path(said).suffix, ""), "")
+    kind_or_file = str(topic.values.get(side) or "")
+    if kind_or_file in KINDS or not kind_or_file:
+        return kind_or_file
+    return _VALUES.get(SCHEMAS.get(Path(kind_or_file).suffix, ""), "")
 
 
 def schema_of(pipeline: Pipeline, topic: PipelinePart, side: str) -> WriterSchema | None:
     """The schema that a topic's file holds, None where there is no file; OSError and ValueError where it is none."""
-    said = str(topic.values.get(side) or "")
-    if not said or said in KINDS:
+    kind_or_file = str(topic.values.get(side) or "")
+    if not kind_or_file or kind_or_file in KINDS:
         return None
-    kind = SCHEMAS.get(Path(said).suffix)
+    kind = SCHEMAS.get(Path(kind_or_file).suffix)
     if kind is None:
         raise ValueError(
-            f"{side} {said}: give {', '.join(KINDS)}, or a file with a schema: {', '.join(SCHEMAS)}"
-            + nearest(said, KINDS)
+            f"{side} {kind_or_file}: give {', '.join(KINDS)}, or a file with a schema: {', '.join(SCHEMAS)}"
+            + nearest(kind_or_file, KINDS)
         )
-    text = pipeline.path(said).read_text(encoding="utf-8")
+    text = pipeline.path(kind_or_file).read_text(encoding="utf-8")
     if kind != "PROTOBUF":
         json.loads(text)
     return WriterSchema(kind, text)

@@ -187,7 +187,7 @@ def _lake(part: PipelinePart, bootstrap: str, registry: str, client: str) -> lis
             words += [word for each in value for word in (option.spelt, each)]
         else:
             words += [option.spelt, str(value)]
-    return words
+    return words + (["--command-config", client] if client else [])
 
 
 def _mirror(part: PipelinePart, bootstrap: str, registry: str, client: str) -> list[str]:

@@ -54,6 +54,7 @@ from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
     from ottla.access.login import Login
+    from ottla.access.mechanisms.oauthbearer import Judge
     from ottla.config.broker import BrokerConfig
     from ottla.server.audit_log import AuditLog
     from ottla.server.http_pages import BrokerPages
@@ -263,8 +264,8 @@ class BrokerServer:
         why = None if self._memory else open_files.too_few(self.directories)
         if why is not None:
             raise CannotStart(why)
-        if (said := open_files.warning()) is not None:
-            self.warnings.append(said)
+        if (value := open_files.warning()) is not None:
+            self.warnings.append(value)
 
     def _look_for_compiled_part(self) -> None:
         from ottla.records import compiled
@@ -326,7 +327,7 @@ class BrokerServer:
                 tls=None
                 if security.tls is None
                 else TlsListener(self._loop, name, security.tls, security.mapping_rules),
-                logins=partial(self._login, security) if security.has_sasl else None,
+                logins=partial(self._login, security, _judge(security)) if security.has_sasl else None,
                 most_bytes_unproven=security.most_bytes,
             )
             bound = self._bind(listener, host, port, ports)
@@ -351,9 +352,9 @@ class BrokerServer:
             followed = FollowedContext(tls, client_context, lambda why: log.warning("between brokers: %s", why))
             self._dialer.tls = followed
 
-    def _login(self, security: ListenerSecurity) -> Login:
+    def _login(self, security: ListenerSecurity, judge: Judge | None) -> Login:
         assert self.node is not None
-        return self.node.gate.login(security)
+        return self.node.gate.login(security, judge)
 
     def _bind(self, listener: Listener, host: str, port: int, ports: KeptPorts | None) -> tuple[str, int]:
         """Bind a listener; for port 0 to the kept port, else to the preferred one, else to a free one."""
@@ -431,9 +432,9 @@ class BrokerServer:
             self._audit.stop()
 
 
-def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
+def _directories(paths: tuple[str, ...]) -> tuple[str, ...]:
     """The log directories as absolute paths; raise if one is named twice or lies in another."""
-    found = tuple(os.path.abspath(path) for path in said)
+    found = tuple(os.path.abspath(path) for path in paths)
     if not found:
         raise CannotStart("log.dirs names no directory")
     real = [os.path.realpath(path) for path in found]
@@ -442,6 +443,17 @@ def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
             if _is_inside(path, other) or _is_inside(other, path):
                 raise CannotStart(f"log.dirs names {path} and {other}: each must be a directory of its own")
     return found
+
+
+def _judge(security: ListenerSecurity) -> Judge | None:
+    """The judge of tokens of a listener with OAUTHBEARER; ValueError where it cannot work."""
+    if security.oauth is None:
+        return None
+    from ottla.server.token_keys import TokenKeys
+
+    keys = TokenKeys(security.oauth)
+    keys.begin()
+    return keys.judge
 
 
 def _is_inside(path: str, directory: str) -> bool:

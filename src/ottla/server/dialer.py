@@ -68,15 +68,15 @@ class _Link(asyncio.BufferedProtocol):
     # Transport
 
     def send(self, parts: list[bytes | FileSlice]) -> None:
-        said: list[bytes] = []
+        encoded: list[bytes] = []
         for part in parts:
             if isinstance(part, FileSlice):
-                said.append(part.read())
+                encoded.append(part.read())
                 part.release()
             else:
-                said.append(part)
+                encoded.append(part)
         if self._transport is not None and not self._over:
-            self._transport.writelines(said)
+            self._transport.writelines(encoded)
 
     def close(self) -> None:
         if self._transport is not None:

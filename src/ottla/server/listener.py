@@ -118,6 +118,10 @@ class Channel:
             self._listener.broken(self, fault)
             self.close()
             return
+        except Exception:
+            log.exception("%s: closed by a fault of the broker's own", connection.name)
+            self.close()
+            return
         if count == 0:
             self.close()
             return
@@ -349,7 +353,7 @@ class Listener:
     def broken(self, channel: Channel, fault: OSError) -> None:
         """Say in one line why TLS ended a connection; others end without a word."""
         if isinstance(fault, ssl.SSLError | NoPrincipal):
-            reason = getattr(fault, "reason", None) or fault
+            reason = getattr(fault, "verify_message", None) or getattr(fault, "reason", None) or fault
             log.warning("%s: %s; closed", channel.connection.name, reason)
 
     def gone(self, channel: Channel) -> None:

@@ -44,7 +44,10 @@ class TlsListener:
 
     def principal(self, tls: TlsSocket) -> str:
         """The owner of the certificate that was shown; NoPrincipal if no rule gives it a name."""
-        subject = tls.peer_subject()
+        try:
+            subject = tls.peer_subject()
+        except ValueError as fault:
+            raise NoPrincipal(f"the client's certificate cannot be read: {fault}") from None
         if not subject:
             return ANONYMOUS
         try:

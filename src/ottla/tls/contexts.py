@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator
 
 from ottla.tls.settings import TlsSettings
-from ottla.tls.stores import Key, StoreUnreadable, pem_key, pem_trusted, read_key, read_trusted
+from ottla.tls.stores import Key, StoreUnreadable, names_revoked, pem_key, pem_trusted, read_key, read_trusted
 
 TlsContext = ssl.SSLContext
 """For rooms without sockets, which hand a context on."""
@@ -71,9 +71,12 @@ def _fill(context: ssl.SSLContext, settings: TlsSettings) -> None:
             raise StoreUnreadable(f"ssl.cipher.suites names none that is known: {', '.join(older)}") from None
     if (certificates := trusted(settings)) is not None:
         try:
-            context.load_verify_locations(cadata=certificates)
+            with _in_memory(certificates) as path:
+                context.load_verify_locations(path)
         except ssl.SSLError as fault:
             raise StoreUnreadable(f"the trusted certificates cannot be read: {fault.reason}") from None
+        if names_revoked(certificates):
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if (key := own_key(settings)) is not None:
         _load(context, key)
 

@@ -65,8 +65,8 @@ def check_dialler(secret: bytes, dialler: Hello, dialled: Hello, proof: bytes) -
 
 
 def _proof(secret: bytes, side: bytes, dialler: Hello, dialled: Hello) -> bytes:
-    said = MECHANISM.encode() + b"\0" + side + b"\0" + dialler.encode() + dialled.encode()
-    return hmac.digest(secret, said, "sha256")
+    proven = MECHANISM.encode() + b"\0" + side + b"\0" + dialler.encode() + dialled.encode()
+    return hmac.digest(secret, proven, "sha256")
 
 
 def _check(secret: bytes, side: bytes, dialler: Hello, dialled: Hello, proof: bytes) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 
+from ottla.client.model import ConsumedRecord
 from ottla.connect.converters import registry
 from ottla.connect.data import Schema, Type
 from ottla.connect.records import SourceRecord
@@ -54,3 +55,26 @@ def test_records_behind_a_refused_one_are_converted_in_their_order():
     made = asyncio.run(all_of(conversion, [SourceRecord("t", value=each) for each in (1, "x", 2, "y")]))
     assert [isinstance(each, StageFault) for each in made] == [False, True, False, True]
     assert [made[0].value, made[2].value] == [b"\0\0\0\1", b"\0\0\0\2"]
+
+
+def consumed(offset, value, headers=()):
+    return ConsumedRecord("t", 3, offset, 1000 + offset, offset % 2, b"k", value, headers, 5)
+
+
+def test_a_list_of_records_is_converted_at_once_as_it_is_one_by_one():
+    chain = {
+        "transforms": "wrap,where,drop", "transforms.wrap.type": "HoistField$Value", "transforms.wrap.field": "line",
+        "transforms.where.type": "InsertField$Value", "transforms.where.offset.field": "at",
+        "transforms.drop.type": "Filter", "transforms.drop.predicate": "marked", "predicates": "marked",
+        "predicates.marked.type": "HasHeaderKey", "predicates.marked.name": "h",
+    }  # fmt: skip
+    conversion = Conversion({"key.converter": STRING, "value.converter": STRING}, chain)
+    records = [consumed(1, b"one"), consumed(2, None), consumed(3, b"x", (("h", b"1"),)), consumed(4, b"four")]
+    single = [made for record in records if (made := conversion.incoming(record)) is not None]
+    assert len(single) == 3 and asyncio.run(conversion.all_incoming(records)) == single
+
+
+def test_a_list_with_a_record_that_is_refused_is_not_converted_at_once():
+    number = "org.apache.kafka.connect.converters.IntegerConverter"
+    conversion = Conversion({"key.converter": STRING, "value.converter": number}, {})
+    assert asyncio.run(conversion.all_incoming([consumed(1, b"\0\0\0\1"), consumed(2, b"x")])) is None

@@ -78,7 +78,7 @@ def test_rows_late_records_and_dead_letters_are_told():
     first = a_round(0, 0, 3, Tally((0, 5), (1, 1), (0, 1), (9, 9), {0: 5 * WINDOW_US}))
     second = a_round(1, 3, 7, Tally((4, 5), (2, 1), (1, 0), (9, 9), {0: 5 * WINDOW_US + 9}))
     committed = Commit().after(first).after(second)
-    ends = Ends(NOW, {A0: 0}, {A0: 19})
+    ends = Ends(NOW, {A0: 0}, {A0: 19}, {"a": b"0123456789abcdef"})
     assert statuses(History(committed, Forgotten(), (first, second)), ["a"], ends, NOW) == [
         TopicStatus("a", 5, 2, 12, 3, 2, "1970-01-01T00:50:00Z", newest_event="1970-01-01T00:50:00Z")
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Final, NamedTuple, NoReturn, TypeVar
+from typing import Final, NamedTuple, NoReturn, TypeVar, cast
 
 from ottla.client.model import ConsumedRecord
 from ottla.client.model import Header as RawHeader
@@ -67,6 +67,10 @@ class Conversion:
     def steps(self) -> tuple[TransformationStep, ...]:
         """The transformations in their order."""
         return self._chain.steps
+
+    async def all_incoming(self, records: Sequence[ConsumedRecord]) -> list[SinkRecord] | None:
+        """Records of topics at once, without those that a transformation dropped; None where a stage refuses one."""
+        return await asyncio.to_thread(self._at_once, records) if self._calls_out else self._at_once(records)
 
     async def each(self, convert: Callable[[R], M], records: Sequence[R]) -> AsyncIterator[tuple[R, M | StageFault]]:
         """Records with what `convert`, one of the two below, makes of each, or the fault of a stage that refused it."""
@@ -132,6 +136,24 @@ class Conversion:
             read.topic, read.partition, key.schema, key.value, value.schema, value.value, read.timestamp, headers,
             read.offset, _TIMES[read.timestamp_type],
         )  # fmt: skip
+
+    def _at_once(self, records: Sequence[ConsumedRecord]) -> list[SinkRecord] | None:
+        """Do what `incoming` does for each, in one loop: most lists have no record that is refused."""
+        key_of, value_of, made = self._key.to_connect, self._value.to_connect, []
+        try:
+            for topic, partition, offset, timestamp, kind, key, value, headers, _ in records:
+                key_schema, own_key = key_of(topic, key)
+                value_schema, own_value = value_of(topic, value)
+                own_headers = tuple([self._read_header(topic, each) for each in headers]) if headers else ()
+                made.append(
+                    SinkRecord(
+                        topic, partition, key_schema, own_key, value_schema, own_value, timestamp, own_headers, offset,
+                        _TIMES[kind],
+                    )
+                )  # fmt: skip
+            return cast("list[SinkRecord]", self._chain.apply_all(made, _refuse)) if self._chain.steps else made
+        except (StageFault, *TOLERABLE):
+            return None
 
     def _made(self, part: str, worker: Mapping[str, str], config: Mapping[str, str]) -> tuple[Converter, str]:
         """The connector's own converter with its own options, or else the worker's with the worker's."""

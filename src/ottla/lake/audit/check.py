@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
+from ottla.client.security import PLAINTEXT, Security
 from ottla.lake.audit.proof import ProofFindings, cluster_agrees, counts_agree, ranges_follow, rows_are_there
 from ottla.lake.audit.upkeep import Lake, PartitionWhere
 from ottla.lake.columns.windows import WINDOW_US, Tally, window_of
@@ -35,6 +36,7 @@ class CheckOptions:
     tolerance: float = 0.0
     quick: bool = False
     """Leave out the check of the rows in the table or the files."""
+    security: Security = PLAINTEXT
 
 
 @dataclass(slots=True)
@@ -61,7 +63,10 @@ def check(to: str | Path, options: CheckOptions, now_us: int) -> CheckFindings:
     lake = Lake(to)
     topics = lake.topics(options.topics)
     history, where, at_work = _standing(lake, topics, quick=options.quick)
-    ends = cluster_ends(options.bootstrap, topics, now_us, delay_us=options.delay_us, committed=history.committed)
+    ends = cluster_ends(
+        options.bootstrap, topics, now_us, delay_us=options.delay_us, committed=history.committed,
+        security=options.security,
+    )  # fmt: skip
     checked = CheckFindings()
     if not topics:
         checked.findings.unknown.append("nothing was loaded into the lake yet")
@@ -72,7 +77,9 @@ def check(to: str | Path, options: CheckOptions, now_us: int) -> CheckFindings:
     checked.findings.add(rows_are_there(where, history.committed, plain=plain, at_work=at_work))
     until = _lag(checked, history, topics, ends, options, now_us)
     since_ms = None if options.since_us is None else options.since_us // 1000
-    checked.messages = read_messages(options.bootstrap, options.audit_topic, since_ms=since_ms)
+    checked.messages = read_messages(
+        options.bootstrap, options.audit_topic, since_ms=since_ms, security=options.security
+    )
     windows = history.windows()
     rules = Comparison(
         until,

@@ -52,6 +52,7 @@ def run(options: argparse.Namespace, program: str) -> int:
         delay_us=options.delay * 1000,
         tolerance=options.tolerance,
         quick=options.quick,
+        security=options.security,
     )
     try:
         checked = check(options.to, asked, time.time_ns() // 1000)

@@ -105,7 +105,7 @@ def _stop_on_signals(stop: threading.Event) -> None:
 def _load(options: argparse.Namespace) -> Loaded:
     from ottla.lake.rounds.engines import where_to_run
 
-    asked, given = spark_settings(options), load_arguments.chosen(options)
+    asked, (given, security) = spark_settings(options), load_arguments.chosen(options)
     given["on"] = on = where_to_run(given.get("on"), spark=asked.any_given)
     stop = threading.Event()
     _stop_on_signals(stop)
@@ -120,7 +120,9 @@ def _load(options: argparse.Namespace) -> Loaded:
         if not sessions:
             sessions.append(open_session(asked, application="ottla lake load", quiet=not options.verbose))
             _stop_on_signals(stop)
-            kafka = KafkaSettings(noted_bootstrap(options.to), client_id="ottla-lake")
+            brokers = noted_bootstrap(options.to)
+            assert brokers is not None  # the load has noted them
+            kafka = KafkaSettings(brokers, client_id="ottla-lake", security=security)
             probe(sessions[0].spark, kafka, partial(unwritable, lake_url(options.to)))
         return sessions[0].spark
 
@@ -132,6 +134,7 @@ def _load(options: argparse.Namespace) -> Loaded:
             continuous=options.continuous,
             spark=None if on == "local" else spark,
             stop=stop,
+            security=security,
             **given,
         )
     except _ended() as fault:

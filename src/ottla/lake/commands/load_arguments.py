@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
-from ottla.config.profiles import bootstrap_servers
+from ottla.cli.arguments import security_beside
+from ottla.client.security import Security
+from ottla.config.profiles import ProfileError, bootstrap_servers
 from ottla.jobs.options import JobOption, add_flag, typed
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.commands.parser import Parser
@@ -33,7 +35,6 @@ def add_verb(verbs: argparse._SubParsersAction[Parser]) -> None:
     )
     verb.add_argument("topics", nargs="*", metavar="TOPIC", help="default: all of the lake's")
     verb.add_argument("--to", required=True, metavar="PLACE", help="a path, or file:// s3:// gs:// az:// hdfs:// URL")
-    verb.add_argument("--profile", metavar="NAME", help="the profile whose brokers to use, instead of -b")
     when = verb.add_mutually_exclusive_group()
     when.add_argument("--every", metavar="TIME", type=_duration, help="again and again, e.g. 1m, until stopped")
     when.add_argument("--continuous", action="store_true", help="again at once, until stopped")
@@ -48,14 +49,25 @@ def add_verb(verbs: argparse._SubParsersAction[Parser]) -> None:
     )
 
 
-def chosen(options: argparse.Namespace) -> LoadOptions:
-    """The options of `ottla.lake.load` that were given."""
+def chosen(options: argparse.Namespace) -> tuple[LoadOptions, Security]:
+    """The options of `ottla.lake.load` that were given, and the security by which to speak to the brokers.
+
+    Where nobody names brokers, they are those that the lake knows. A new lake takes those of the environment or of the
+    profile in use.
+    """
+    from ottla.lake.rounds.known import noted_bootstrap
+
     given = {option.name: getattr(options, _place(option)) for option in OPTIONS}
-    if options.profile is not None:
-        if given["bootstrap"] is not None:
-            raise LakeRefused("give -b or --profile, not both")
-        given["bootstrap"] = bootstrap_servers(os.environ, options.profile).address
-    return cast("LoadOptions", {name: value for name, value in given.items() if value is not None})
+    security = options.security
+    if given["bootstrap"] is None:
+        try:
+            usual = bootstrap_servers(os.environ)
+        except ProfileError as fault:
+            raise LakeRefused(str(fault)) from None
+        if noted_bootstrap(options.to) in (None, usual.address):
+            given["bootstrap"] = usual.address
+            security = security if options.command_config else security_beside(usual)
+    return cast("LoadOptions", {name: value for name, value in given.items() if value is not None}), security
 
 
 def with_times_joined(arguments: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ from ottla.lake.stores.urls import local_of
 if TYPE_CHECKING:
     from ottla.lake.audit.upkeep import Lake
     from ottla.lake.reports.status import Ends
+    from ottla.lake.reports.tiers import TierCounts
 
 VERBS = ("where", "compact", "expire", "status", "picture")
 
@@ -115,18 +116,25 @@ def _picture(lake: Lake, options: argparse.Namespace) -> None:
     from ottla.lake.columns.windows import window_of
     from ottla.lake.reports.periods import Periods
     from ottla.lake.reports.status import statuses, topic_complete_through, utc_text
-    from ottla.lake.reports.tiers import Comparison, compare, read_messages
+    from ottla.lake.reports.tiers import Comparison, compare
 
     topics, now_us, history = lake.topics(options.topics), time.time_ns() // 1000, lake.history()
     ends = _ends(options, topics, now_us)
     through = {topic: topic_complete_through(topic, history.committed, ends, now_us) for topic in topics}
-    told = [] if ends is None else read_messages(options.bootstrap_server, options.audit_topic, since_ms=None).told
+    told = [] if ends is None else _counted(options)
     until = {topic: window_of(time) - 1 for topic, time in through.items() if time is not None}
     compared = compare(told, history.windows(), Comparison(until))
     periods = Periods(options.by or lake.shape.layout.time_unit or "day", lake.shape.layout.time_zone)
     seen = LakeFacts(history, tuple(statuses(history, topics, ends, now_us)), through, tuple(compared))
     options.out.write_text(page(lake.url, utc_text(now_us) or "", grids(seen, periods)), "utf-8")
     print(f"{options.out}: {len(topics):,} topic{'' if len(topics) == 1 else 's'}")
+
+
+def _counted(options: argparse.Namespace) -> list[TierCounts]:
+    from ottla.lake.reports.tiers import read_messages
+
+    asked = options.bootstrap_server, options.audit_topic
+    return read_messages(*asked, since_ms=None, security=options.security).told
 
 
 def _ends(options: argparse.Namespace, topics: Sequence[str], now_us: int) -> Ends | None:
@@ -136,10 +144,17 @@ def _ends(options: argparse.Namespace, topics: Sequence[str], now_us: int) -> En
     if not options.bootstrap_server:
         return None
     try:
-        return cluster_ends(options.bootstrap_server, topics, now_us)
-    except (ApiError, ClientError) as fault:
+        found = cluster_ends(options.bootstrap_server, topics, now_us, security=options.security)
+    except (ApiError, ClientError, OSError) as fault:
         print(f"ottla lake {options.verb}: how far the lake is behind is not known: {fault}", file=sys.stderr)
         return None
+    for topic in sorted(set(topics) - found.topic_ids.keys()):
+        print(
+            f"ottla lake {options.verb}: {options.bootstrap_server} has no topic {topic}, so how far the lake is "
+            "behind is not known: it was deleted, this is another cluster, or its user may not see the topic",
+            file=sys.stderr,
+        )
+    return found
 
 
 def _tell(format: str, whole: object, head: str, rows: Sequence[tuple[object, ...]]) -> None:

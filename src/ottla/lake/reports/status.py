@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from ottla.client.blocking.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST, ClientSettings
+from ottla.client.security import PLAINTEXT, Security
 from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.lake.columns.windows import Tally
 from ottla.lake.notes.history import History
@@ -65,7 +66,7 @@ class TopicStatus:
     rounds: int
     """The kept rounds that brought records of the topic."""
     behind: int | None
-    """The offsets behind; None if the cluster was not asked."""
+    """The offsets behind; None if the cluster was not asked, or has no such topic."""
     late: int
     """The records of kept rounds for windows that were complete already."""
     dead: int
@@ -94,7 +95,7 @@ def statuses(history: History, topics: Iterable[str], ends: Ends | None, now_us:
             topic,
             sum(rows for partition, rows in committed.rows.items() if partition.topic == topic),
             rounds[topic],
-            None if ends is None else behind[topic],
+            None if ends is None or topic not in ends.topic_ids else behind[topic],
             _records(late.get(topic)),
             sum(windows[topic].dead) if topic in windows else 0,
             utc_text(topic_complete_through(topic, committed, ends, now_us)),
@@ -127,7 +128,13 @@ def topic_complete_through(topic: str, committed: Commit, ends: Ends | None, now
 
 
 def cluster_ends(
-    bootstrap: str, topics: Iterable[str], now_us: int, *, delay_us: int = 0, committed: Commit | None = None
+    bootstrap: str,
+    topics: Iterable[str],
+    now_us: int,
+    *,
+    delay_us: int = 0,
+    committed: Commit | None = None,
+    security: Security = PLAINTEXT,
 ) -> Ends:
     """Ask a cluster; topics that it has not are left out. Raises ApiError and ClientError.
 
@@ -139,6 +146,7 @@ def cluster_ends(
         request_timeout_ms=PATIENCE_MS,
         api_timeout_ms=PATIENCE_MS,
         bootstrap_timeout_ms=PATIENCE_MS,
+        security=security,
     )
     with Cluster(bootstrap, settings=settings) as cluster:
         views = cluster.topics()

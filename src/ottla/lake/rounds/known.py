@@ -34,8 +34,8 @@ def continued(
     for name, value in _asked(given, shape):
         if value != known[name] and not empty:
             raise LakeRefused(
-                f"the lake at {url} was made {said(name, known[name])}; this load comes {said(name, value)}, and files "
-                "of both could not be read as one. Leave the option out to go on as before, or give another --to"
+                f"the lake at {url} was made {wording(name, known[name])}; this load comes {wording(name, value)}, and "
+                "files of both could not be read as one. Leave the option out to go on as before, or give another --to"
             )
     replaced = {other for name in given for other in _INSTEAD.get(name, ())}
     shaped = {name: value for name, value in known.items() if _is_said(name, value)}
@@ -68,7 +68,7 @@ def known_options(shape: LakeShape) -> dict[str, object]:
     }
 
 
-def said(name: str, value: object) -> str:
+def wording(name: str, value: object) -> str:
     """`with --event-time at`, `without --flatten`."""
     option = BY_NAME[name]
     if name == "read_committed":
@@ -88,10 +88,14 @@ def to_note(options: LoadOptions) -> dict[str, object]:
     }
 
 
-def noted_bootstrap(to: str | Path) -> str:
-    """The brokers of the load at work, which has noted its options already."""
-    notes = LakeRecords(open_store(lake_url(to))).noted()
-    return str(notes.get("bootstrap", BY_NAME["bootstrap"].default))
+def noted_bootstrap(to: str | Path) -> str | None:
+    """The brokers of the load at work, which has noted its options already, or of the loads before; None of a new lake.
+
+    A lake of an earlier version may have noted none: then they are the default ones.
+    """
+    records = LakeRecords(open_store(lake_url(to)))
+    found = records.noted().get("bootstrap")
+    return str(found) if found else None if records.shape() is None else str(BY_NAME["bootstrap"].default)
 
 
 def read_notes(noted: Mapping[str, object]) -> Mapping[str, object]:
@@ -106,8 +110,8 @@ def changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[s
     """A line for each kept option whose value is another from now on."""
     names = [option.name for option in OPTIONS if before.get(option.name) != after.get(option.name)]
     return [
-        f"from now on loads go {said(name, after.get(name, BY_NAME[name].default))}, until now "
-        f"{said(name, before.get(name, BY_NAME[name].default))}"
+        f"from now on loads go {wording(name, after.get(name, BY_NAME[name].default))}, until now "
+        f"{wording(name, before.get(name, BY_NAME[name].default))}"
         for name in names
     ]
 

@@ -44,10 +44,26 @@ class _FilesSinkConnector(SinkConnector):
 
     OPTIONS: ClassVar[ConfigDef]
     version = KAFKA_VERSION
+    runners = ("light", "spark")
 
     @classmethod
     def options(cls) -> ConfigDef:
         return cls.OPTIONS
+
+    @classmethod
+    def against_spark(cls, config: Config) -> str:
+        """A job ends with the records that there are: no clock finishes its files."""
+        options = cls.OPTIONS.parse(config)
+        by_folder = short_class(options["partitioner.class"]) not in ("DefaultPartitioner", "FieldPartitioner")
+        wallclock = not by_folder or extractor_of(options["timestamp.extractor"]) == "Wallclock"
+        name = ""
+        if options["rotate.schedule.interval.ms"] > 0:
+            name = "rotate.schedule.interval.ms"
+        elif wallclock and options["rotate.interval.ms"] > 0:
+            name = "rotate.interval.ms with this partitioner and timestamp.extractor"
+        elif wallclock and by_folder:
+            name = "timestamp.extractor=Wallclock"
+        return f"{name} goes by the clock, and jobs on Spark end with the records that there are" if name else ""
 
     @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.connect.errors import ConfigException
 
@@ -24,6 +24,8 @@ class _Held:
 
 
 _HELD = _Held()
+IN_TURN: Final = threading.Lock()
+"""Held while a job runs on the session: one at a time has all of it."""
 
 
 class SharedSpark:

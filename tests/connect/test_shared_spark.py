@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.connect.errors import ConfigException
-from ottla.sinks.shared_spark import SharedSpark
+from ottla.connect.shared_spark import SharedSpark
 
 
 class Opened:

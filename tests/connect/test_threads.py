@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ottla.sinks.threads import ended
+from ottla.connect.threads import ended
 
 
 def test_a_thread_is_waited_for_also_by_one_who_is_cancelled():
