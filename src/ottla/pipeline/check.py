@@ -20,6 +20,7 @@ from ottla.pipeline.children import program_words
 from ottla.pipeline.document import Document
 from ottla.pipeline.flows import PartFlow, flow_of
 from ottla.pipeline.parts import KINDS, Pipeline, PipelinePart
+from ottla.pipeline.rights import acls_of
 
 SCHEMAS = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 """Kinds of schemas, by the ends of their files' names."""
@@ -111,6 +112,13 @@ def _check_connector(part: PipelinePart, pipeline: Pipeline, document: Document)
 def _check_lake(part: PipelinePart, pipeline: Pipeline, document: Document) -> None:
     if bool(part.values.get("topics")) == bool(part.values.get("pattern")):
         document.find(part.at, f"lakes: {part.name} names topics or a pattern, one of them")
+
+
+def _check_acl(part: PipelinePart, pipeline: Pipeline, document: Document) -> None:
+    try:
+        acls_of(part)
+    except ValueError as fault:
+        document.find(part.at, str(fault))
 
 
 def _check_program(part: PipelinePart, pipeline: Pipeline, document: Document) -> None:
@@ -233,6 +241,7 @@ _CHECKS = {
     "topics": _check_topic,
     "connectors": _check_connector,
     "lakes": _check_lake,
+    "acls": _check_acl,
     "programs": _check_program,
     "mirrors": _check_mirror,
     "alerts": _check_alert,

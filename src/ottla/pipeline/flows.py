@@ -131,6 +131,7 @@ def _of_lake(part: PipelinePart, pipeline: Pipeline) -> PartFlow:
 
 _FLOWS: dict[str, Callable[[PipelinePart, Pipeline], PartFlow]] = {
     "topics": lambda part, pipeline: PartFlow(),
+    "acls": lambda part, pipeline: PartFlow(),
     "connectors": _of_connector,
     "programs": _of_program,
     "streams": _of_stream,

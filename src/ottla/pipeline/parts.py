@@ -41,6 +41,17 @@ SECTIONS = {
         ],
         beside=["config"],
     ),
+    "acls": JobOptions(
+        "acls",
+        [
+            JobOption("user", _TEXT, "", "the user that the rule is about"),
+            JobOption("may", _NAMES, "", "the operations that are allowed: read, write, describe, ..., or all"),
+            JobOption("topics", _NAMES, "", "the topics; a name that ends with * is the beginning of names"),
+            JobOption("groups", _NAMES, "", "the groups, likewise"),
+            JobOption("transactional_ids", _NAMES, "", "the transactional ids, likewise"),
+            JobOption("host", _TEXT, "", "the address that the user must come from; default: any"),
+        ],
+    ),
     "programs": JobOptions(
         "programs",
         [
@@ -84,8 +95,8 @@ SECTIONS = {
         ],
     ),
 }
-REQUIRED = {"programs": ("run",), "streams": ("app",), "lakes": ("to",), "mirrors": ("file",)}
-ORDER = ("topics", "connectors", "programs", "streams", "lakes", "mirrors", "alerts")
+REQUIRED = {"acls": ("user", "may"), "programs": ("run",), "streams": ("app",), "lakes": ("to",), "mirrors": ("file",)}
+ORDER = ("topics", "acls", "connectors", "programs", "streams", "lakes", "mirrors", "alerts")
 BATCH = ("programs", "lakes")
 """Sections whose parts may end, and wait for each other."""
 KINDS = ("text", "bytes", "json")
