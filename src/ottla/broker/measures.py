@@ -99,6 +99,12 @@ REQUEST_TIMES = Metric(
 )
 BUGS = Metric("ottla_handler_failures_total", "counter", "Requests that failed by the broker's own fault.")
 MALFORMED = Metric("ottla_malformed_requests_total", "counter", "Connections closed because of an invalid request.")
+THROTTLED = Metric(
+    "ottla_throttled_requests_total", "counter", "Requests after which the client has to wait, by quota.", ("quota",)
+)
+THROTTLE_TIME = Metric(
+    "ottla_throttle_seconds_total", "counter", "Seconds for which clients were told to wait, by quota.", ("quota",)
+)
 SESSIONS = Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", "Fetch sessions kept.")
 SESSION_PARTITIONS = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "gauge", "Partitions in fetch sessions."
@@ -174,6 +180,9 @@ def _broker(node: Node) -> Iterator[Sample]:
     yield Sample(CLOCK_BEHIND, (), node.time.doubt.behind_ms // 1000)
     yield Sample(BUGS, (), node.dispatch.bugs)
     yield Sample(MALFORMED, (), node.dispatch.malformed)
+    for quota, throttled in node.services.quotas.throttled.items():
+        yield Sample(THROTTLED, (quota,), throttled.requests)
+        yield Sample(THROTTLE_TIME, (quota,), throttled.ms / 1000)
     yield Sample(SESSIONS, (), len(node.fetch_sessions))
     yield Sample(SESSION_PARTITIONS, (), node.fetch_sessions.partitions_cached())
     yield Sample(SCRUBBED, (), node.scrubber.checked_bytes)

@@ -201,8 +201,6 @@ log.cleaner.threads INT 1 C
 log.dir.failure.timeout.ms LONG 30000 R
 log.flush.start.offset.checkpoint.interval.ms INT 60000 R
 log.initial.task.delay.ms LONG 30000 RI
-max.connection.creation.rate INT 2147483647 C
-max.connections.per.ip.overrides STRING '' C
 metadata.log.dir STRING ~ R
 metadata.log.max.record.bytes.between.snapshots LONG 20971520 R
 metadata.log.max.snapshot.interval.ms LONG 3600000 R
