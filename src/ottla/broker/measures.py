@@ -105,6 +105,12 @@ THROTTLED = Metric(
 THROTTLE_TIME = Metric(
     "ottla_throttle_seconds_total", "counter", "Seconds for which clients were told to wait, by quota.", ("quota",)
 )
+PUSHING = Metric("ottla_telemetry_clients", "gauge", "Clients whose pushed metrics are shown (KIP-714).")
+LEFT_OUT = Metric(
+    "ottla_telemetry_left_out_total",
+    "counter",
+    "Points that clients pushed and that are not shown: not asked for, of another kind, or above the bounds.",
+)
 SESSIONS = Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", "Fetch sessions kept.")
 SESSION_PARTITIONS = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "gauge", "Partitions in fetch sessions."
@@ -158,6 +164,7 @@ def gather(node: Node) -> Iterator[Sample]:
     for partition in node.replicas.all():
         yield from _log(partition)
     yield from _groups(node)
+    yield from _pushed(node)
 
 
 def _broker(node: Node) -> Iterator[Sample]:
@@ -254,6 +261,15 @@ def _groups(node: Node) -> Iterator[Sample]:
         yield Sample(GROUP_LAG_SUM, (group, topic), lags)
     for group, members in _group_members(node):
         yield Sample(GROUP_MEMBERS, (group,), members)
+
+
+def _pushed(node: Node) -> Iterator[Sample]:
+    """The metrics of clients, by the names that the clients gave them."""
+    telemetry = node.services.telemetry
+    telemetry.forget_silent(node.around.clock.mono_ms())
+    yield Sample(PUSHING, (), len(telemetry.pushed))
+    yield Sample(LEFT_OUT, (), telemetry.pushed.left_out)
+    yield from telemetry.pushed.samples()
 
 
 def _committed_offsets(node: Node) -> Iterator[tuple[str, str, int, int]]:

@@ -47,6 +47,7 @@ from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.metadata_fragments import Fragments
 from ottla.broker.requests.services import Services
+from ottla.broker.requests.telemetry import Telemetry
 from ottla.broker.requests.tokens import Tokens
 from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
@@ -225,6 +226,7 @@ class Node:
             fragments=Fragments(),
             tokens=Tokens(around.config, lambda: around.metadata),
             quotas=ClientQuotas(around.deadlines),
+            telemetry=Telemetry(),
             rights=_rights(around, self._audit),
             audit=self._audit,
         )

@@ -108,6 +108,10 @@ class BrokerConfig(OptionSet):
         "max.connection.creation.rate", INT_MAX, OptionKind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
         doc="Connections a second above which this broker accepts later, by a second at the most.",
     )
+    telemetry_max_bytes: int = option(
+        "telemetry.max.bytes", 1 * MiB, OptionKind.INT, check=between(1, 3 * MiB),
+        doc="The most bytes of metrics that a client may push, as they come and decompressed.",
+    )
     fetch_max_bytes: int = option(
         "fetch.max.bytes", 55 * MiB, OptionKind.INT, check=at_least(1024),
         doc="The most bytes one fetch answer carries.",

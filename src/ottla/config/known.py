@@ -37,7 +37,6 @@ _WHY = (
     ("controller.quota.", "Quotas count over eleven samples of a second."),
     ("metric", "Metrics are served in Prometheus' text format; there are no reporters."),
     ("kafka.metrics", "Metrics are served in Prometheus' text format; there are no reporters."),
-    ("telemetry.", "Client telemetry is not collected."),
 )
 """By prefix, the first that fits: why an option has no effect."""
 _OLDER_ID = Option("broker.id", -1, OptionKind.INT, doc="The older name of node.id, which counts where both are given.")
@@ -325,7 +324,6 @@ ssl.protocol STRING TLSv1.3 P
 ssl.provider STRING ~ P
 ssl.secure.random.implementation STRING ~ P
 ssl.trustmanager.algorithm STRING PKIX P
-telemetry.max.bytes INT 1048576 R
 transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 R
 transaction.partition.verification.enable BOOLEAN true C
 transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 R

@@ -23,6 +23,7 @@ from ottla.metadata.tokens import token_of
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 ALL_BROKERS = ""
 METADATA_VERSION = "metadata.version"
