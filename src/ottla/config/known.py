@@ -13,6 +13,7 @@ from ottla.config.group import GroupConfig
 from ottla.config.option import Check, Option, OptionKind, OptionStatus, Scope, at_least
 from ottla.config.security import LISTENER_OPTIONS
 from ottla.config.topic import TopicConfig
+from ottla.config.zookeeper import ZookeeperConfig
 
 _SCOPES = {"R": Scope.READ_ONLY, "P": Scope.PER_BROKER, "C": Scope.CLUSTER_WIDE}
 _WHY = (
@@ -62,7 +63,10 @@ _LEAST_WHOLE = {"log.retention.hours": -1, "log.retention.minutes": -1, "log.rol
 @cache
 def broker_options() -> Mapping[str, Option]:
     """Every broker option by name, in the order of names."""
-    options = {declared.name: declared for declared in (*BrokerConfig.OPTIONS, *LISTENER_OPTIONS.values())}
+    options = {
+        declared.name: declared
+        for declared in (*BrokerConfig.OPTIONS, *LISTENER_OPTIONS.values(), *ZookeeperConfig.OPTIONS)
+    }
     for declared in _topic_defaults():
         options.setdefault(declared.name, declared)
     options[_OLDER_ID.name] = _OLDER_ID

@@ -22,6 +22,7 @@ from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.config.security import PROTOCOLS, ListenerSecurity, listener_security
+from ottla.config.zookeeper import zookeeper_tls
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
@@ -302,6 +303,7 @@ class BrokerServer:
             self._loop.call_soon_threadsafe,
             session_timeout_ms=self._config.broker_session_timeout_ms,
             digest=self._config.zookeeper_digest,
+            tls=zookeeper_tls(self._layers.static)[0],
         )
 
     def _between_brokers(self, names: Sequence[str]) -> str:
