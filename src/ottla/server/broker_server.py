@@ -207,6 +207,9 @@ class BrokerServer:
             node.replicas.moves.warm = self._cold.warm_slice
         node.dispatch.times.now_ns = node.services.quotas.now_ns = time.monotonic_ns
         node.gate.off_loop = partial(off_loop, self._loop)
+        node.around.certificates.of = {
+            listener.name: listener.tls for listener in self._listeners if listener.tls is not None
+        }.get
         host = self._config.broker_host or socket.gethostname()
         self._dial_as_brokers_listen()
         await ended(node.start(host, self._registered_listeners(), lock))
