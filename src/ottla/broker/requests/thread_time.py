@@ -42,7 +42,7 @@ class _CountedStory:
 
     def send(self, value: None) -> Slot[Any]:
         self._began_ns = self._quotas.now_ns()
-        self._quotas.running = self
+        outer, self._quotas.running = self._quotas.running, self  # a step may fill a slot for which another story waits
         try:
             slot: Slot[Any] = self._story.send(value)
         except StopIteration as end:
@@ -51,7 +51,7 @@ class _CountedStory:
             self.wait_ms()
             raise
         finally:
-            self._quotas.running = None
+            self._quotas.running = outer
             self._count()
         return slot
 
