@@ -7,7 +7,7 @@ from tests.metrics.otlp_building import gauge, pair, part, pushed, sums, varint
 
 from ottla.metrics.exposition import render
 from ottla.metrics.otlp import MOST_FIELDS, BadOtlp, Point, read_metrics
-from ottla.metrics.pushed import MOST_CLIENTS, MOST_POINTS, PushedMetrics
+from ottla.metrics.pushed import MOST_CLIENTS, MOST_NAMES, MOST_POINTS, MOST_POINTS_IN_ALL, PushedMetrics
 
 ABOUT = ("app", "librdkafka 2.11", "127.0.0.1")
 
@@ -84,3 +84,18 @@ def test_a_client_shows_what_was_asked_for_within_the_bounds() -> None:
     held.forget("id")
     held.take("last", ABOUT, [point("a.x", 1)], ["a."])
     assert len(held) == MOST_CLIENTS
+
+
+def test_all_clients_together_show_no_more_points_and_names_than_the_bounds() -> None:
+    held = PushedMetrics()
+    for client in range(MOST_POINTS_IN_ALL // MOST_POINTS + 1):
+        held.take(str(client), ABOUT, [point("x", 1, n=str(n)) for n in range(MOST_POINTS)], [""])
+    assert (len(list(held.samples())), held.left_out) == (MOST_POINTS_IN_ALL, MOST_POINTS)
+    held.forget("0")
+    for client in range(3):
+        held.take(f"named {client}", ABOUT, [point(f"y{client}.{n}", 1) for n in range(MOST_POINTS)], [""])
+    assert len({sample.metric.name for sample in held.samples()}) == 1 + MOST_POINTS
+    for client in range(5):
+        held.forget(str(client))
+    held.take("more", ABOUT, [point(f"z.{n}", 1) for n in range(MOST_POINTS)], [""])
+    assert len({sample.metric.name for sample in held.samples()}) == MOST_NAMES

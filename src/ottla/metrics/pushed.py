@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import isfinite
 
@@ -12,7 +13,7 @@ from ottla.metrics.otlp import Point
 MOST_CLIENTS = 1000
 MOST_POINTS = 1000
 """The most points of one client."""
-MOST_POINTS_IN_ALL = 100_000
+MOST_POINTS_IN_ALL = 20_000
 MOST_NAMES = 2000
 """The most metrics of all clients together."""
 _LONGEST = 200
@@ -28,6 +29,8 @@ class PushedMetrics:
     def __init__(self) -> None:
         self._clients: dict[str, tuple[tuple[str, ...], dict[_Key, float]]] = {}
         self._count = 0
+        self._names: Counter[str] = Counter()
+        """How many points have a name."""
         self.left_out = 0
         """Points that were pushed and are not shown: not asked for, no finite number, or above the bounds."""
 
@@ -42,7 +45,6 @@ class PushedMetrics:
             return
         labels = (instance, *(each[:_LONGEST] for each in about))
         values = self._clients.get(instance, (labels, {}))[1]
-        names = self._names()
         for point in points:
             key = (_name(point.name), point.counts, tuple((_label(k), v[:_LONGEST]) for k, v in point.attributes))
             is_new = key not in values
@@ -50,18 +52,21 @@ class PushedMetrics:
                 not point.name.startswith(prefixes)
                 or not isfinite(point.value)
                 or (is_new and (len(values) >= MOST_POINTS or self._count >= MOST_POINTS_IN_ALL))
-                or (key[0] not in names and len(names) >= MOST_NAMES)
+                or (key[0] not in self._names and len(self._names) >= MOST_NAMES)
             ):
                 self.left_out += 1
                 continue
-            names.add(key[0])
-            self._count += is_new
+            if is_new:
+                self._count += 1
+                self._names[key[0]] += 1
             values[key] = point.value + (values.get(key, 0.0) if point.delta else 0.0)
         self._clients[instance] = (labels, values)
 
     def forget(self, instance: str) -> None:
         _, values = self._clients.pop(instance, ((), {}))
         self._count -= len(values)
+        self._names.subtract(key[0] for key in values)
+        self._names = +self._names
 
     def samples(self) -> Iterator[Sample]:
         """The values of all clients, one family for each name, with the labels of all its points."""
@@ -79,9 +84,6 @@ class PushedMetrics:
                 shown[*labels, *(own.get(label, "") for label in more)] = value
             for labels, value in shown.items():
                 yield Sample(metric, labels, value)
-
-    def _names(self) -> set[str]:
-        return {key[0] for _, values in self._clients.values() for key in values}
 
 
 def _name(name: str) -> str:
