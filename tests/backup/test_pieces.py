@@ -11,9 +11,9 @@ from ottla.backup.copying import FileWriter
 from ottla.backup.manifest import PartitionCopy
 from ottla.backup.pieces import PartitionFiles
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores.local import LocalStore
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record, read_run
+from ottla.stores.local import LocalStore
 
 PLACE = TopicPartition("orders", 0)
 
