@@ -25,6 +25,7 @@ class Provider:
         self.keys: dict[str, Key] = {"one": ECKey.generate_key("P-256", {"kid": "one"})}
         self.asked: list[tuple[str, dict[str, list[str]]]] = []
         self.lives_s = 300
+        self.now_s = time.time
         self.answers: list[tuple[int, bytes]] = []
         """Answered before its own, each once."""
 
@@ -33,7 +34,7 @@ class Provider:
         return json.dumps({"keys": [*shown, *more]}).encode()
 
     def claims(self, name: str = "alice", **more: Any) -> dict[str, Any]:
-        now = int(time.time())
+        now = int(self.now_s())
         said = {"sub": name, "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + self.lives_s} | more
         return {name: value for name, value in said.items() if value is not None}
 

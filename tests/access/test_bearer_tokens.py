@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hmac
 import json
 import time
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from joserfc import jws, jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from tests.access.identity import AUDIENCE, ISSUER, Provider
@@ -22,6 +25,7 @@ RULES = TokenRules(issuer=ISSUER, audiences=("other", AUDIENCE))
 PROVIDER = Provider()
 PROVIDER.keys["rsa"] = RSAKey.generate_key(2048, {"kid": "rsa"})
 NOW = time.time()
+PROVIDER.now_s = lambda: NOW
 
 
 def looked_at(token: str, rules: TokenRules = RULES, now_s: float | None = None) -> Bearer | NotTaken:
@@ -209,3 +213,21 @@ def test_keys_that_cannot_check_a_signature_are_passed_over() -> None:
 def test_a_text_without_keys_is_refused(text: bytes) -> None:
     with pytest.raises(WrongKeys):
         parse_keys(text)
+
+
+_ODD = st.none() | st.integers() | st.text(max_size=50) | st.lists(st.text(max_size=5), max_size=2)
+_MEMBERS = ("n", "e", "crv", "x", "y", "kid", "alg", "use", "key_ops")
+_KINDS = st.sampled_from(["RSA", "EC", "OKP", "oct", None])
+_CURVES = st.sampled_from(["P-256", "secp256k1", "Ed25519", "X448", 7])
+
+
+@settings(max_examples=60, deadline=None)
+@given(_KINDS, _CURVES, st.dictionaries(st.sampled_from(_MEMBERS), _ODD), _ODD, _ODD)
+def test_no_key_and_no_header_does_anything_else_than_pass_or_be_refused(kind, curve, member, kid, algorithm) -> None:
+    real = PROVIDER.keys["one"].as_dict(private=False)
+    keys = parse_keys(
+        json.dumps({"keys": [{"kty": kind, "crv": curve, **member}, real | member | {"alg": ""}, real]}).encode()
+    )
+    token = unsigned({"alg": algorithm, "kid": kid, "crv": curve})
+    with contextlib.suppress(UnknownKey):
+        assert isinstance(judge(token, keys, RULES, NOW), NotTaken)

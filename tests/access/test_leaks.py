@@ -1,4 +1,4 @@
-"""What a caller may not see cannot be told from what is not there: the same bytes, and nothing made or looked up."""
+"""A caller cannot tell what it may not see from what is not there: the same bytes, and nothing made or looked up."""
 
 from __future__ import annotations
 

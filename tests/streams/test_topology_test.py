@@ -289,3 +289,35 @@ def test_windows_are_kept_for_queries_as_long_as_the_retention_says() -> None:
 def test_an_unknown_place_to_begin_is_refused_with_the_known_ones() -> None:
     with pytest.raises(TopologyError, match=r"offset_reset='lastest' is not known; did you mean latest\?"):
         StreamsBuilder().stream("a", offset_reset="lastest")
+
+
+def test_a_processor_has_stores_of_windows_of_sessions_and_of_versions() -> None:
+    class Kept:
+        def init(self, context: Any) -> None:
+            self._context = context
+            self._windows, self._versions = context.store("windows"), context.store("versions")
+            self._sessions = context.store("sessions")
+
+        def process(self, record: Record) -> None:
+            start = record.timestamp // 10 * 10
+            self._windows.put(record.key, record.value, record.timestamp, start)
+            self._sessions.put(Windowed(record.key, start, record.timestamp), record.value)
+            self._versions.put(record.key, record.value, record.timestamp)
+            older = self._versions.get(record.key, 7)
+            self._context.forward(record.with_value(f"{len(self._windows.within(record.key, 0, 99))} {older.value}"))
+
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    builder.add_store("windows", windows=TimeWindows(10), retention_ms=50)
+    builder.add_store("sessions", windows=SessionWindows(10), retention_ms=50)
+    builder.add_store("versions", history_ms=100)
+    processed = builder.stream("a").process(Kept, stores=["windows", "sessions", "versions"], key=TEXT, value=TEXT)
+    processed.to("out")
+    test = TopologyTest(builder.build())
+    for value, time in (("x", 5), ("y", 15), ("z", 90)):
+        test.pipe_input("a", "k", value, time)
+    assert test.read_records("out") == [("k", "1 x"), ("k", "2 x"), ("k", "1 x")]
+    assert test.rows("sessions") == {Windowed("k", 90, 90): "z"}
+    with pytest.raises(TopologyError, match=r"retention_ms=5 is for windows"):
+        builder.add_store("other", retention_ms=5)
+    with pytest.raises(TopologyError, match="are two kinds of stores"):
+        builder.add_store("other", windows=TimeWindows(10), history_ms=5)

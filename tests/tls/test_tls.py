@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import ctypes.util
+import hashlib
 import random
 import socket
 import ssl
@@ -71,7 +72,10 @@ def test_a_key_is_read_from_pem_and_pkcs12_and_from_the_options_themselves(signe
         },
     )
     for way in ways:
-        assert shake(server_context(settings(**way)), client).version() == "TLSv1.3"
+        server = server_context(settings(**way))
+        shaken = shake(server, client)
+        assert shaken.version() == "TLSv1.3"
+        assert hashlib.sha256(shaken.getpeercert(binary_form=True) or b"").digest() == server.certificate_hash
 
 
 def test_a_client_refuses_a_broker_by_another_name_unless_told_not_to_look(signer: Authority, tmp_path: Path) -> None:

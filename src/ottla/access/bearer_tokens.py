@@ -79,6 +79,7 @@ class _Wrong(Exception):
 
 
 def _entry(member: Any) -> KeyEntry | None:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from joserfc.errors import JoseError
     from joserfc.jwk import JWKRegistry, RSAKey
 
@@ -92,7 +93,7 @@ def _entry(member: Any) -> KeyEntry | None:
         key = JWKRegistry.import_key(public)
         if isinstance(key, RSAKey) and key.raw_value.key_size < _LEAST_RSA_BITS:
             return None
-    except (JoseError, ValueError, TypeError, KeyError, OverflowError):
+    except (JoseError, ValueError, TypeError, KeyError, OverflowError, UnsupportedAlgorithm):
         return None
     name, algorithm = member.get("kid", ""), member.get("alg", "")
     return KeyEntry(name, algorithm, key) if isinstance(name, str) and isinstance(algorithm, str) else None
@@ -100,6 +101,7 @@ def _entry(member: Any) -> KeyEntry | None:
 
 def _signed_claims(token: str, keys: Sequence[KeyEntry]) -> Mapping[str, Any]:
     """The claims of a token whose signature is good."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from joserfc.errors import JoseError
     from joserfc.jws import JWSRegistry, extract_compact, validate_compact
 
@@ -119,7 +121,7 @@ def _signed_claims(token: str, keys: Sequence[KeyEntry]) -> Mapping[str, Any]:
         if not validate_compact(shown, entry.key, registry=registry):
             raise _Wrong("its signature is not by the key that it names")
         claims = json.loads(shown.payload or b"", parse_constant=_no_number)
-    except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as fault:
+    except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError, UnsupportedAlgorithm) as fault:
         raise _Wrong(f"it is no signed JWT ({type(fault).__name__})") from None
     if not isinstance(claims, dict):
         raise _Wrong("its content is no JSON object")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import os
 import random
 import threading
 import time
@@ -53,6 +54,8 @@ OPTIONS = (
 _MOST_KEPT = 64
 _AGAIN_AFTER_S = 10.0
 """The time before a provider is asked again that did not answer, while the token before is still good."""
+_PATIENCE_S = 1.0
+"""The time that a login waits for a newer token while there is a good one."""
 
 log = logging.getLogger("ottla.client")
 
@@ -136,32 +139,58 @@ def source_of(texts: Mapping[str, str], jaas: Mapping[str, str] | None, call: An
 def obtained(source: TokenSource) -> Obtained:
     """A token that is good now; TokenUnavailable where there is none. May wait: not for an event loop."""
     kept = _kept_of(source)
+    if kept.good is not None and time.time() >= kept.refresh_s:
+        kept.refresh_s = time.time() + _AGAIN_AFTER_S
+        asking = threading.Thread(target=_refresh, args=[source, kept], name="ottla-token", daemon=True)
+        asking.start()
+        asking.join(_PATIENCE_S)
+    if (good := kept.good) is not None:
+        return good
     with kept.lock:
-        now_s = time.time()
-        if kept.token is not None and now_s < kept.refresh_s:
-            return kept.token
-        try:
-            token = _ask(source)
-        except TokenUnavailable as fault:
-            before = kept.token
-            if before is None or before.expires_s is None or now_s >= before.expires_s:
-                raise
-            log.warning("no newer token: %s; the one at hand is good for %.0f s", fault, before.expires_s - now_s)
-            kept.refresh_s = now_s + _AGAIN_AFTER_S
-            return before
-        kept.token, kept.refresh_s = token, _refresh_at(source, token.expires_s, time.time())
-        return token
+        return kept.good or _renew(source, kept)
 
 
 @dataclass(slots=True)
 class _Kept:
+    """A token, and when to ask for the next; `lock` is held by the thread that asks."""
+
     token: Obtained | None = None
     refresh_s: float = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def good(self) -> Obtained | None:
+        """The token, if it has not expired."""
+        token = self.token
+        return None if token is None or token.expires_s is None or time.time() >= token.expires_s else token
+
+
+def _refresh(source: TokenSource, kept: _Kept) -> None:
+    """Ask for the next token while there is a good one: nobody waits long for this."""
+    with kept.lock:
+        try:
+            _renew(source, kept)
+        except TokenUnavailable as fault:
+            log.warning("no newer token to log in with: %s; the one at hand is shown until it expires", fault)
+
+
+def _renew(source: TokenSource, kept: _Kept) -> Obtained:
+    token = _ask(source)
+    kept.token, kept.refresh_s = token, _refresh_at(source, token.expires_s, time.time())
+    return token
+
 
 _kept: dict[TokenSource, _Kept] = {}
 _kept_lock = threading.Lock()
+
+
+def _forget() -> None:
+    """A forked process has none of the threads that hold the locks of its parent."""
+    _kept.clear()
+    _kept_lock.release()
+
+
+os.register_at_fork(before=_kept_lock.acquire, after_in_parent=_kept_lock.release, after_in_child=_forget)
 
 
 def _kept_of(source: TokenSource) -> _Kept:

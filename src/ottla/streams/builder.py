@@ -8,10 +8,12 @@ from ottla.streams.draft import Draft
 from ottla.streams.engine.tables import TableSettings, TableSource
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import EARLIEST, TimestampExtractor, Topology
+from ottla.streams.grouped import Windows, window_store
 from ottla.streams.serdes import JSON, TEXT, Serde
-from ottla.streams.stores import KeyValueStore
+from ottla.streams.stores import KeyValueStore, VersionedStore
 from ottla.streams.stream import Stream
 from ottla.streams.table import GlobalTable, Table, source_table
+from ottla.streams.windows import not_negative
 
 
 class StreamsBuilder:
@@ -59,8 +61,8 @@ class StreamsBuilder:
         With `history_ms` the table is versioned: it keeps old values for so long in stream time, and streams that join
         it meet the value that was valid at their own time.
         """
-        if history_ms is not None and history_ms < 0:
-            raise TopologyError(f"history_ms={history_ms} must not be negative")
+        if history_ms is not None:
+            not_negative("history_ms", history_ms)
         numbers = self._draft.numbers
         kept = store or numbers.store(topic + "-")
         source = numbers.node("KSTREAM-SOURCE-", name, "-source")
@@ -89,9 +91,26 @@ class StreamsBuilder:
         self._draft.processor(node, (source,), lambda: TableSource(TableSettings(kept)), stores=(kept,))
         return GlobalTable(self._draft, kept)
 
-    def add_store(self, name: str, *, key: Serde | None = None, value: Serde | None = None) -> str:
-        """A store of keys and values for processors of the user's own."""
+    def add_store(
+        self, name: str, *, key: Serde | None = None, value: Serde | None = None, windows: Windows | None = None,
+        retention_ms: int | None = None, history_ms: int | None = None,
+    ) -> str:  # fmt: skip
+        """A store for processors of the user's own: of one value a key, or one a window or session of a key.
+
+        With `history_ms` it is versioned, and keeps old values for so long.
+        """
         key_serde, value_serde = key or self._draft.key, value or self._draft.value
+        if windows is None and retention_ms is not None:
+            raise TopologyError(
+                f"retention_ms={retention_ms} is for windows: name windows=, or history_ms= for versions"
+            )
+        if windows is not None and history_ms is not None:
+            raise TopologyError("windows= and history_ms= are two kinds of stores: name one of them")
+        if windows is not None:
+            return self._draft.store(name, window_store(name, key_serde, value_serde, windows, retention_ms))
+        if history_ms is not None:
+            kept_ms = not_negative("history_ms", history_ms)
+            return self._draft.store(name, lambda: VersionedStore(name, key_serde, value_serde, kept_ms))
         return self._draft.store(name, lambda: KeyValueStore(name, key_serde, value_serde))
 
     def build(self) -> Topology:
