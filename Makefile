@@ -20,7 +20,7 @@ help:
 	@echo 'make debezium-events-mariadb  the same for MariaDB'
 	@echo 'make fuzz    the compiled part under sanitizers, then mutated input against a live broker'
 	@echo 'make sim     three and four brokers in virtual time from 250 seeds; make sim ARGS="--seeds 500" for one broker'
-	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
+	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50 --tls" or "--minutes 60"'
 	@echo 'make damage  every file of a broker damaged in every way; make damage ARGS="--cases 60"'
 	@echo 'make once    copies and money in transactions while brokers are killed; make once ARGS="money --minutes 30" for root'
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'

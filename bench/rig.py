@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.brokers import ROOT, BareBroker, Broker, KafkaBroker, OttlaBroker
 from bench.clusters import Cluster, KafkaCluster, OttlaCluster
 from bench.queues import ActiveMqBroker, NatsBroker, RabbitBroker
+from bench.tls_brokers import KafkaTlsBroker, OttlaTlsBroker
 
 CONTESTANTS: dict[str, type[Broker | Cluster]] = {
     "ottla": OttlaBroker,
@@ -26,6 +27,8 @@ CONTESTANTS: dict[str, type[Broker | Cluster]] = {
     "bare": BareBroker,
     "ottla-cluster": OttlaCluster,
     "kafka-cluster": KafkaCluster,
+    "ottla-tls": OttlaTlsBroker,
+    "kafka-tls": KafkaTlsBroker,
     "nats": NatsBroker,
     "rabbitmq": RabbitBroker,
     "activemq": ActiveMqBroker,
@@ -91,7 +94,7 @@ class Rig:
         os.sync()
         touch_free_memory()
         cpu = broker.cpu_seconds()
-        run = driven(mode, brokers=broker.address, **options)
+        run = driven(mode, **broker.client, **options)
         moved = run["records"] + float(str(options.get("warmup", 0)))
         run["broker_cpu_seconds"] = broker.cpu_seconds() - cpu
         run["broker_cpu_per_million"] = run["broker_cpu_seconds"] / moved * 1e6

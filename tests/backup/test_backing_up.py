@@ -22,8 +22,8 @@ from ottla.client import Admin, Cluster, CommittedOffset, ConsumedRecord, Produc
 from ottla.client.admin.admin import Resource, ResourceType
 from ottla.client.aio import Cluster as AioCluster
 from ottla.kernel.quotas import QuotaEntity
-from ottla.lake.stores.local import LocalStore
 from ottla.mirror.policy import NameFilter
+from ottla.stores.local import LocalStore
 from ottla.testing import TestBroker
 
 T = TypeVar("T")

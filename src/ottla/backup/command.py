@@ -20,8 +20,8 @@ from ottla.kernel.quantities import moment_ms, moment_text
 if TYPE_CHECKING:
     from ottla.backup.manifest import Backup
     from ottla.client.aio.cluster import Cluster
-    from ottla.lake.stores import Store
     from ottla.mirror.policy import NameFilter
+    from ottla.stores import Store
 
 T = TypeVar("T")
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -152,7 +152,7 @@ def _chosen(given: Given, store: Store) -> Backup:
 def _opened(given: Given) -> Iterator[Store]:
     """The place's store; what it and the backup refuse are sentences for the user."""
     from ottla.backup.manifest import BackupRefused
-    from ottla.lake.stores import LakeRefused, lake_url, open_store
+    from ottla.stores import LakeRefused, lake_url, open_store
 
     try:
         yield open_store(lake_url(given.words[0]))

@@ -20,8 +20,8 @@ from ottla.client.consume.received import visible_batches
 from ottla.client.model import EARLIEST, Fetched, IsolationLevel
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import Store, StoreOutput
 from ottla.records.batch import iterate_batches
+from ottla.stores import Store, StoreOutput
 
 ROLL_BYTES: Final = 32 * 1024 * 1024
 """A file of this size is closed, and the next one begun."""

@@ -9,8 +9,8 @@ from ottla.backup.manifest import BackupFile, PartitionCopy, Transaction
 from ottla.backup.store_files import read_file
 from ottla.client.model import Fetched
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import Store
 from ottla.records.batch import Batch, iterate_batches
+from ottla.stores import Store
 
 _PIECE_BYTES: Final = 1024 * 1024
 

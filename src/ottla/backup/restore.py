@@ -22,12 +22,12 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.model import LATEST, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import Store
 from ottla.mirror.lane import Lane, LaneState, LaneStopped
 from ottla.mirror.policy import NameFilter
 from ottla.mirror.sending import LaneSending, own_batches
 from ottla.mirror.starting import producer_id
 from ottla.records.reader import read_records
+from ottla.stores import Store
 
 _AT_A_TIME: Final = 4
 """Partitions whose files are open."""

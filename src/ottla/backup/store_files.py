@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from ottla.backup.manifest import DATA, FOLDER, Backup, BackupFile, BackupRefused, decoded, encoded
-from ottla.lake.stores import Store
+from ottla.stores import Store
 
 _BEGUN = "begun"
 

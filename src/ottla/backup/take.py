@@ -25,8 +25,8 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.model import EARLIEST, LATEST, IsolationLevel, TopicView
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import Store
 from ottla.mirror.policy import NameFilter
+from ottla.stores import Store
 
 _DAY_MS: Final = 86_400_000
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ottla.backup.manifest import Backup, BackupFile, BackupRefused, PartitionCopy
 from ottla.backup.store_files import read_file
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import Store
 from ottla.records.batch import Batch, iterate_batches
 from ottla.records.faults import CorruptRecords
+from ottla.stores import Store
 
 
 @dataclass(slots=True)

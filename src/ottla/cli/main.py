@@ -61,6 +61,7 @@ KAFKA_TOOLS: dict[str, tuple[str, str]] = {
     "kafka-consumer-groups": ("ottla.cli.kafka.consumer_groups:command", "consumer groups"),
     "kafka-groups": ("ottla.cli.kafka.groups:command", "groups of all kinds"),
     "kafka-configs": ("ottla.cli.kafka.configs:command", "configurations"),
+    "kafka-client-metrics": ("ottla.cli.kafka.client_metrics:command", "metrics that clients push"),
     "kafka-get-offsets": ("ottla.cli.kafka.get_offsets:command", "offsets of partitions"),
     "kafka-delete-records": ("ottla.cli.kafka.delete_records:command", "records below an offset"),
     "kafka-log-dirs": ("ottla.cli.kafka.log_dirs:command", "log directories"),

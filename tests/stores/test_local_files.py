@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.lake.stores.base import FinishedFile
-from ottla.lake.stores.local import LocalStore
-from ottla.lake.stores.local_files import RealFiles
+from ottla.stores.base import FinishedFile
+from ottla.stores.local import LocalStore
+from ottla.stores.local_files import RealFiles
 
 
 class Synced(NamedTuple):

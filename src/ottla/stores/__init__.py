@@ -1,8 +1,8 @@
-"""The stores that a lake may lie on: `open_store("s3://bucket/prefix")`."""
+"""Folders on local disks, object stores and HDFS by the same few calls: `open_store("s3://bucket/prefix")`."""
 
 from __future__ import annotations
 
-from ottla.lake.stores.base import (
+from ottla.stores.base import (
     FinishedFile,
     Hold,
     LakeHeld,
@@ -12,7 +12,7 @@ from ottla.lake.stores.base import (
     StoreOutput,
     StoreUnreachable,
 )
-from ottla.lake.stores.urls import OBJECTS, catalog_url, lake_url, local_path, place_of
+from ottla.stores.urls import OBJECTS, catalog_url, lake_url, local_path, place_of
 
 __all__ = [
     "FinishedFile",
@@ -35,15 +35,15 @@ def open_store(url: str) -> Store:
     scheme = url.partition("://")[0]
     try:
         if scheme in OBJECTS:
-            from ottla.lake.stores.objects import ObjectStore
+            from ottla.stores.objects import ObjectStore
 
             return ObjectStore(place_of(url))
         if scheme == "hdfs":
-            from ottla.lake.stores.hdfs import HdfsStore
+            from ottla.stores.hdfs import HdfsStore
 
             return HdfsStore(place_of(url))
     except ModuleNotFoundError as missing:
         raise LakeRefused(f"a lake on {scheme}:// needs {missing.name}: pip install 'ottla[lake]'") from None
-    from ottla.lake.stores.local import LocalStore
+    from ottla.stores.local import LocalStore
 
     return LocalStore(local_path(url))

@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
-from ottla.lake.stores.base import LakeHeld, LakeRefused, StoreUnreachable
+from ottla.stores.base import LakeHeld, LakeRefused, StoreUnreachable
 
 SECONDS = "OTTLA_LAKE_LEASE_SECONDS"
 _DEFAULT_SECONDS = 20.0

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.lake.stores.base import LakeRefused, StoreUnreachable
-from ottla.lake.stores.lease import Claim, SeenClaim, _now, lease_seconds, take
+from ottla.stores.base import LakeRefused, StoreUnreachable
+from ottla.stores.lease import Claim, SeenClaim, _now, lease_seconds, take
 
 SECONDS = 1.0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from ottla.lake.stores.base import StoreUnreachable
+from ottla.stores.base import StoreUnreachable
 
 TAIL_BYTES = 64 * 1024
 """Holds the footer of nearly every Parquet or Arrow file: fetched together with the size."""

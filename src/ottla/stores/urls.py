@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HALF = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")

@@ -18,10 +18,10 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 
-from ottla.lake.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
-from ottla.lake.stores.lease import Claim, LoaderLease, SeenClaim, lease_seconds, take
-from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
-from ottla.lake.stores.urls import LakeUrlParts
+from ottla.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
+from ottla.stores.lease import Claim, LoaderLease, SeenClaim, lease_seconds, take
+from ottla.stores.ranges import TAIL_BYTES, RangeFile
+from ottla.stores.urls import LakeUrlParts
 
 LEASE = "_ottla/lease"
 _PATIENCE = {

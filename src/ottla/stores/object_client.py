@@ -27,8 +27,8 @@ from obstore.exceptions import (
 )
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from ottla.lake.stores.base import LakeRefused, StoreUnreachable
-from ottla.lake.stores.urls import LakeUrlParts
+from ottla.stores.base import LakeRefused, StoreUnreachable
+from ottla.stores.urls import LakeUrlParts
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig

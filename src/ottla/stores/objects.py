@@ -18,12 +18,12 @@ import obstore
 import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 
-from ottla.lake.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
-from ottla.lake.stores.lease import Claim, LoaderLease, SeenClaim, lease_seconds, take
-from ottla.lake.stores.object_client import Patience, asked, open_client
-from ottla.lake.stores.ranges import TAIL_BYTES, RangeFile
-from ottla.lake.stores.uploads import ObjectOutput
-from ottla.lake.stores.urls import LakeUrlParts
+from ottla.stores.base import FinishedFile, LakeRefused, StoredFile, StoreUnreachable
+from ottla.stores.lease import Claim, LoaderLease, SeenClaim, lease_seconds, take
+from ottla.stores.object_client import Patience, asked, open_client
+from ottla.stores.ranges import TAIL_BYTES, RangeFile
+from ottla.stores.uploads import ObjectOutput
+from ottla.stores.urls import LakeUrlParts
 
 if TYPE_CHECKING:
     from obstore import GetOptions, UpdateVersion

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ottla.lake.stores.base import FinishedFile, LakeHeld, LakeRefused, StoredFile
-from ottla.lake.stores.local_files import LocalFiles, RealFiles
+from ottla.stores.base import FinishedFile, LakeHeld, LakeRefused, StoredFile
+from ottla.stores.local_files import LocalFiles, RealFiles
 
 LOCK = "_ottla/lock"
 

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from ottla.lake.stores import LakeRefused, StoreUnreachable
-from ottla.lake.stores.local import LOCK, LocalStore
+from ottla.stores import LakeRefused, StoreUnreachable
+from ottla.stores.local import LOCK, LocalStore
 
 
 def test_a_lake_whose_lock_was_removed_is_lost_to_its_loader(tmp_path):

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 import obstore
 import pyarrow as pa
 
-from ottla.lake.stores.base import LakeRefused
-from ottla.lake.stores.object_client import Client, asked
+from ottla.stores.base import LakeRefused
+from ottla.stores.object_client import Client, asked
 
 PIECE_BYTES = 8 * 1024 * 1024
 PIECES_IN_FLIGHT = 3
