@@ -70,7 +70,7 @@ def changes_since(commit: str, repository: Path = ROOT, paths: tuple[str, ...] =
     """The commits since then that changed code under the paths, the newest first; None if the history is not here.
 
     Merges are not counted beside what they bring in, and neither are commits that change alone docstrings, comments,
-    a module's imports and the names of classes in Python.
+    a module's imports, and the names of classes, arguments and local variables in Python.
     """
     if output_of("rev-parse", "--is-shallow-repository", repository=repository) != "false\n":
         return None
@@ -113,7 +113,7 @@ def contents(blobs: list[str], repository: Path) -> list[str]:
 
 
 def code(text: str) -> str:
-    """The syntax tree of a module, without strings that stand alone, its imports, and the names of classes."""
+    """The syntax tree of a module, without strings that stand alone, imports, and names of classes and locals."""
     tree = ast.parse(text)
     tree.body = [
         part for part in tree.body if not isinstance(part, ast.Import | ast.ImportFrom) and not for_types(part)
@@ -121,12 +121,29 @@ def code(text: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [part for part in node.body if not is_text(part)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            number_locals(node)
     numbers: dict[str, int] = {}
     return CLASS_NAME.sub(lambda name: f"'{numbers.setdefault(name[1], len(numbers))}'", ast.dump(tree))
 
 
 CLASS_NAME = re.compile(r"(?:(?<=id=)|(?<=attr=)|(?<=name=))'(_?[A-Z]\w*[a-z]\w*)'")
 """A class where a dumped tree has it: `id`, `attr` or `name`. Constants have no small letters."""
+
+
+def number_locals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Put numbers, by first use, in place of the names of the function's arguments and variables."""
+    nodes = list(ast.walk(function))
+    outer = {name for each in nodes if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
+    bound = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)} - outer
+    bound |= {each.arg for each in nodes if isinstance(each, ast.arg)}
+    numbers: dict[str, int] = {}
+    for each in nodes:
+        if isinstance(each, ast.Name) and each.id in bound:
+            each.id = f"local {numbers.setdefault(each.id, len(numbers))}"
+        elif isinstance(each, ast.arg):
+            each.arg = f"local {numbers.setdefault(each.arg, len(numbers))}"
 
 
 def for_types(part: ast.stmt) -> bool:

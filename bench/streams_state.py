@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.rig import Rig
 from ottla.client.blocking.runs import RunProducer
-from ottla.lake.stores.local import LocalStore
+from ottla.stores.local import LocalStore
 from ottla.streams import TEXT, StreamsBuilder, Topology
 from ottla.streams.connection import ClusterConnection
 from ottla.streams.engine.task import Task

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
@@ -24,38 +25,90 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
-PRELOADED = ("ottla.cli", "ottla.client")
+PRELOADED = ("ottla.cli", "ottla.client", "ottla.server")
+AT_START = ("PYTHON", "LD_")
+"""Beginnings of the names of variables that count when Python starts, so not in a fork."""
 LONGEST_REQUEST = 1 << 20
 _sending = threading.Lock()
 _servers: list[subprocess.Popen[bytes]] = []
 
 
+class ForkedProgram:
+    """A run of `ottla`, with what `subprocess.Popen` has of a process; the standard streams are descriptors."""
+
+    def __init__(
+        self,
+        arguments: list[str],
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        environment: Mapping[str, str] | None = None,
+        before: str = "",
+    ) -> None:
+        """`before` names a function, MODULE:NAME, which the fork calls before it runs the program."""
+        self.args = ["ottla", *arguments]
+        self.returncode: int | None = None
+        variables = dict(os.environ if environment is None else environment)
+        differ = [name for name in variables.keys() ^ os.environ.keys() if name.startswith(AT_START)]
+        assert not differ, f"{differ} count when Python starts: start it as a process that is not forked"
+        given = {"arguments": arguments, "directory": os.getcwd(), "environment": variables, "before": before}
+        request = json.dumps(given).encode()
+        self._status, theirs = socket.socketpair()
+        with theirs, _sending:
+            socket.send_fds(_server(), [request], [stdin, stdout, stderr, theirs.fileno()])
+        self._answers = self._status.makefile("r")
+        self.pid = int(self._answers.readline())
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        if self.returncode is None and select.select([self._status], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                assert timeout is not None
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            self.returncode = int(self._answers.readline())
+            self._answers.close()
+            self._status.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
 def run_program(
-    arguments: list[str], *, stdin: bytes = b"", environment: Mapping[str, str] | None = None, timeout_s: float = 60
+    arguments: list[str],
+    *,
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 60,
+    before: str = "",
 ) -> subprocess.CompletedProcess[bytes]:
     """Run `ottla` with the given arguments; TimeoutExpired if it has not ended in time."""
-    variables = dict(os.environ if environment is None else environment)
-    differ = [name for name in variables.keys() ^ os.environ.keys() if name.startswith("PYTHON")]
-    assert not differ, f"{differ} count at Python's start: run it as a process that is not forked"
-    request = json.dumps({"arguments": arguments, "directory": os.getcwd(), "environment": variables}).encode()
     with contextlib.ExitStack() as stack:
         (stdin_end, given), (said, stdout_end), (told, stderr_end) = os.pipe(), os.pipe(), os.pipe()
         streams = [stack.enter_context(os.fdopen(given, "wb"))]
         streams += [stack.enter_context(os.fdopen(end, "rb")) for end in (said, told)]
-        status, status_end = socket.socketpair()
-        stack.enter_context(status)
-        theirs = [stdin_end, stdout_end, stderr_end, status_end.detach()]
         try:
-            with _sending:
-                socket.send_fds(_server(), [request], theirs)
+            program = ForkedProgram(arguments, stdin_end, stdout_end, stderr_end, environment, before)
         finally:
-            for end in theirs:
+            for end in (stdin_end, stdout_end, stderr_end):
                 os.close(end)
-        return _communicate(["ottla", *arguments], status, streams, stdin, timeout_s)
+        return _communicate(program, streams, stdin, timeout_s)
 
 
 def _communicate(
-    command: list[str], status: socket.socket, streams: list[Any], stdin: bytes, timeout_s: float
+    program: ForkedProgram, streams: list[Any], stdin: bytes, timeout_s: float
 ) -> subprocess.CompletedProcess[bytes]:
     """Write and read the streams of a run until it ends."""
     outputs: dict[int, bytes] = {}
@@ -67,18 +120,13 @@ def _communicate(
     threads += [threading.Thread(target=read, args=(place,)) for place in (1, 2)]
     for thread in threads:
         thread.start()
-    answers = status.makefile("r")
-    pid = int(answers.readline())
-    status.settimeout(timeout_s)
     try:
-        code = int(answers.readline())
-    except TimeoutError:
-        os.kill(pid, signal.SIGKILL)
-        raise subprocess.TimeoutExpired(command, timeout_s) from None
+        code = program.wait(timeout_s)
     finally:
+        program.kill()
         for thread in threads:
             thread.join()
-    return subprocess.CompletedProcess(command, code, outputs[1], outputs[2])
+    return subprocess.CompletedProcess(program.args, code, outputs[1], outputs[2])
 
 
 def _give(stream: BinaryIO, content: bytes) -> None:
@@ -119,9 +167,10 @@ def _forked(request: Any, stdin: int, stdout: int, stderr: int, status: int) -> 
     if pid:
         for end in (stdin, stdout, stderr):
             os.close(end)
-        os.write(status, f"{pid}\n".encode())
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        os.write(status, f"{code}\n".encode())
+        with contextlib.suppress(BrokenPipeError):  # nobody waits any more
+            os.write(status, f"{pid}\n".encode())
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            os.write(status, f"{code}\n".encode())
         os._exit(0)
     os.close(status)
     for end, place in ((stdin, 0), (stdout, 1), (stderr, 2)):
@@ -131,6 +180,9 @@ def _forked(request: Any, stdin: int, stdout: int, stderr: int, status: int) -> 
     os.chdir(request["directory"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    if request["before"]:
+        module, _, name = request["before"].partition(":")
+        getattr(importlib.import_module(module), name)()
     arguments: list[str] = request["arguments"]
     return arguments
 

@@ -42,7 +42,7 @@ MAY_PRINT = (
 MAY_CALL_FILES = (
     "formats/protoc.py",
     "storage/disk/local.py", "storage/maintenance/compact_child.py", "storage/maintenance/scrub_child.py", "server",
-    "coordination", "config", "lake", "spark/daemon.py", "spark/launch.py",
+    "coordination", "config", "lake", "stores", "spark/daemon.py", "spark/launch.py",
     "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py", "jobs/running.py", "streams/command.py",
     "connect/plugins", "connect/claims.py", "connect/starter", "connect/commands/new_plugin.py", "sinks",
     "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py", "tls",
@@ -56,7 +56,8 @@ MAY_CATCH_ALL = ("server", "broker/requests/dispatch.py", "kernel/story.py", "te
                  "web", "jobs/running.py", "rows/workers.py", "client/blocking/producer.py",
                  "client/blocking/topic_table.py", "connect/claims.py", "streams/engine/task.py",
                  "streams/engine/ahead.py", "connect/worker.py",
-                 "connect/testing", "connect/owning.py", "logging.py",
+                 "connect/testing", "connect/owning.py", "connect/tasks/on_spark.py", "connect/tasks/ranges.py",
+                 "logging.py",
                  "pipeline/check.py")  # fmt: skip
 
 FILE_MODULES = {"pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap"}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import ssl
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 from tests.access.certificates import Authority, Signed, authority
 
 from ottla.testing import TestBroker
+from ottla.wire.connection import ServerConnection
 
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 NO_TEXT = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, b"\x30\x05\x82\x03a\xff\xfe")
@@ -130,3 +132,34 @@ def test_new_keys_by_a_second_handshake_are_refused(mutual: Mutual) -> None:
     assert "RENEGOTIATING" in ran.stdout + ran.stderr
     assert "no_renegotiation" in ran.stdout
     assert mutual.serves(mutual.signer.sign("alice"))
+
+
+def test_a_closed_connection_gives_its_memory_back_without_the_garbage_collector(mutual: Mutual) -> None:
+    def alive() -> int:
+        return sum(1 for each in gc.get_objects() if isinstance(each, ssl.SSLObject | ServerConnection))
+
+    def until(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, alive() - before
+            time.sleep(0.01)
+
+    out = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost").do_handshake()
+    hello = out.read()
+    gc.collect()
+    gc.disable()
+    try:
+        before = alive()
+        socks = [socket.create_connection(mutual.address, timeout=20) for _ in range(5)]
+        for sock in socks:
+            sock.sendall(hello)
+        until(lambda: alive() >= before + 10)
+        for sock in socks:
+            sock.close()
+        until(lambda: alive() <= before)
+        assert mutual.serves(mutual.signer.sign("alice"))
+        until(lambda: alive() <= before)
+    finally:
+        gc.enable()

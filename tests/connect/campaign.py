@@ -238,26 +238,43 @@ class Neighbours:
 
 
 def neighbours(folder: Path, *, minutes: float, seed: int) -> list[str]:
-    """Twenty connectors, of which one at a time is broken and mended: those that noticed."""
+    """Twenty connectors, each of which is broken and mended in its turn: those that noticed the fault of another."""
     chance, end = random.Random(seed), time.monotonic() + 60 * minutes
-    broken: list[int] = []
+    broken: Counter[int] = Counter()
+    noticed: list[str] = []
     with Rig(folder) as rig:
         beside = Neighbours(rig)
         beside.create()
         while time.monotonic() < end:
-            broken.append(chance.randrange(COUNT // 2))  # the other half is never broken, and must never be restarted
-            beside.disturb(broken[-1])
-        restarts = {name: count for worker in rig.workers for name, count in restarted(worker).items()}
-        rig.told(f"{len(broken)} faults in {len(set(broken))} connectors, {sum(map(len, beside.fed))} lines")
-    noticed = [f"c{number}-0" for number in range(COUNT) if number not in broken and restarts[f"c{number}-0"]]
-    return [f"{name} was restarted {restarts[name]} times" for name in noticed]
+            least = min(broken[each] for each in range(COUNT))
+            victim = chance.choice([each for each in range(COUNT) if broken[each] == least])
+            before = restarts(rig)
+            beside.disturb(victim)
+            broken[victim] += 1
+            noticed += others_that_noticed(before, restarts(rig), victim)
+        least = min(broken[each] for each in range(COUNT))
+        rig.told(f"{broken.total()} faults, at least {least} in each connector, {sum(map(len, beside.fed))} lines")
+    return noticed
 
 
-def restarted(worker: WorkerProcess) -> dict[str, int]:
-    """The restarts of each task of a worker."""
-    text, start = worker.ask("/metrics") or "", 'ottla_job_restarts_total{job="'
-    lines = [line.removeprefix(start) for line in text.splitlines() if line.startswith(start)]
-    return {line.split('"')[0]: int(line.rsplit(" ", 1)[1]) for line in lines}
+def restarts(rig: Rig) -> Counter[str]:
+    """The restarts of each task, on whichever worker."""
+    found: Counter[str] = Counter()
+    start = 'ottla_job_restarts_total{job="'
+    for worker in rig.workers:
+        for line in (worker.ask("/metrics") or "").splitlines():
+            if line.startswith(start):
+                found[line.removeprefix(start).split('"')[0]] += int(line.rsplit(" ", 1)[1])
+    return found
+
+
+def others_that_noticed(before: Counter[str], after: Counter[str], victim: int) -> list[str]:
+    """A sentence for each task that was restarted while another one was broken."""
+    return [
+        f"{name} was restarted {count} times while c{victim} was broken"
+        for name, count in sorted((after - before).items())
+        if name != f"c{victim}-0"
+    ]
 
 
 def main() -> int:

@@ -14,8 +14,8 @@ from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.validation import validated
 from ottla.connect.rest.plugins import listed
 from ottla.connect.worker import Worker, WorkerSettings
-from ottla.lake.stores import LakeHeld
 from ottla.sinks.lake import LakeSinkConnector, in_properties, load_options
+from ottla.stores import LakeHeld
 from ottla.testing import TestBroker
 
 _WAIT_S = 90
@@ -69,7 +69,11 @@ def test_a_runner_that_a_connector_does_not_have_is_refused():
         "Invalid value spark for configuration ottla.runner: String must be one of: light"
     ]
     assert [each["class"] for each in listed(connectors_only=True) if "runners" in each] == [
-        "ottla.connect.LakeSinkConnector"
+        "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector",
+        "io.confluent.connect.hdfs.HdfsSinkConnector",
+        "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "io.confluent.connect.s3.S3SinkConnector",
+        "ottla.connect.LakeSinkConnector",
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.config.jaas import Jaas
-from ottla.config.option import OptionKind, OptionSet, Scope, nearest, option
+from ottla.config.option import ConfigError, OptionKind, OptionSet, Scope, nearest, option
 
 MODULE_OPTIONS = (
     "keyTab", "principal", "serviceName", "useKeyTab", "storeKey", "useTicketCache", "ticketCache", "doNotPrompt",
@@ -48,7 +48,10 @@ def kerberos_settings(
     """The settings in a listener's own options (`texts`), and what is wrong with them."""
     names = KerberosConfig.BY_NAME
     own = {name: texts[f"gssapi.{name}"] for name in names if f"gssapi.{name}" in texts}
-    config = KerberosConfig.of_texts({name: text for name, text in texts.items() if name in names} | own)
+    try:
+        config = KerberosConfig.of_texts({name: text for name, text in texts.items() if name in names} | own)
+    except ConfigError as fault:
+        return None, list(fault.problems)
     options = {} if jaas is None else jaas.options
     problems = [
         f"sasl.jaas.config: {name} is no option of Krb5LoginModule{nearest(name, MODULE_OPTIONS)}"

@@ -116,10 +116,10 @@ class LaneCopying(LaneSending):
         room = ALL_BYTES - sum(lane.queued_bytes for lane in self.lanes.values())
         for partition, reading in self._fetcher.readings.items():
             lane = self.lanes[partition]
-            if lane.stopped is not None or lane.recovers or partition in self._adrift:
+            if lane.stopped is not None or lane.recovers or partition in self.adrift:
                 continue
             if reading.position is None or _is_elsewhere(reading, lane):
-                self._adrift.add(partition)
+                self.adrift.add(partition)
             elif reading.waiting and lane.queued_bytes < LANE_BYTES and room > 0:
                 piece = reading.waiting.popleft()
                 reading.position = piece.next_offset
@@ -137,7 +137,7 @@ class LaneCopying(LaneSending):
 
     async def _find_lost(self) -> None:
         """Have it decided what becomes of lanes whose place is gone, once nothing of them is under way."""
-        for partition in sorted(self._adrift):
+        for partition in sorted(self.adrift):
             lane = self.lanes[partition]
             if lane.is_idle or (lane.in_flight == 0 and not self._is_at_target(lane)):
                 reading = self._fetcher.readings[partition]
@@ -145,7 +145,7 @@ class LaneCopying(LaneSending):
                 await self._on_lost(lane, reading.fetch_offset if was_cut else None)
                 if lane.stopped is None:
                     lane.recover()
-                self._adrift.discard(partition)
+                self.adrift.discard(partition)
                 self.wake.set()
 
     def lag(self, partition: TopicPartition) -> int | None:

@@ -55,7 +55,7 @@ class LaneSending:
         self._target = target
         self._timeout_ms = produce_timeout_ms
         self._under_way: dict[Broker, int] = {}
-        self._adrift: set[TopicPartition] = set()
+        self.adrift: set[TopicPartition] = set()
         """Partitions whose place is not at the source, or whose target is another topic."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._looked_s: dict[Cluster, float] = {}
@@ -93,12 +93,13 @@ class LaneSending:
         by_leader: dict[Broker, list[Lane]] = {}
         for lane in self.lanes.values():
             leader = self._target.plan.metadata.leader(*lane.target)
-            if leader is None or lane.recovers or lane.stopped is not None or lane.source in self._adrift:
+            if leader is None or lane.recovers or lane.stopped is not None or lane.source in self.adrift:
                 continue
             if self._is_at_target(lane):
                 by_leader.setdefault(leader, []).append(lane)
             else:
-                self._adrift.add(lane.source)
+                self.adrift.add(lane.source)
+                self.room.set()
         for leader, lanes in by_leader.items():
             while self._under_way.get(leader, 0) < _REQUESTS and (parts := _request(lanes)):
                 self._under_way[leader] = self._under_way.get(leader, 0) + 1
@@ -192,7 +193,7 @@ class LaneSending:
 
     def _is_free(self, lane: Lane) -> bool:
         """True if nobody else is at work on a lane."""
-        return lane.source not in self._adrift
+        return lane.source not in self.adrift
 
     def _goes_on(self, lane: Lane) -> None:
         """A lane's position was moved: what comes next is read from there."""

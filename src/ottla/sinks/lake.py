@@ -20,16 +20,16 @@ from ottla.connect.errors import ConfigException, ConnectException
 from ottla.connect.java.regex import compiled
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, LoadTask, SinkConnector
+from ottla.connect.shared_spark import IN_TURN, SharedSpark
 from ottla.connect.tasks.clients import below, client_of, require_login
+from ottla.connect.threads import ended
 from ottla.jobs.options import JobOption, JobOptionKind, JobOptions, OptionRefused
 from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake import NoTopic, opened, passing
 from ottla.lake.options import OPTIONS, checked
-from ottla.lake.stores import LakeHeld, LakeRefused, lake_url
-from ottla.sinks.shared_spark import SharedSpark
-from ottla.sinks.threads import ended
+from ottla.stores import LakeHeld, LakeRefused, lake_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,8 +54,6 @@ _WITHOUT_EFFECT: Final = re.compile(
 )
 _FLAG: Final = re.compile(r"(?<![\w-])--(?:no-)?([a-z][a-z-]*)(?![\w-])")
 _SPELT: Final = {option.spelt: _BY_CONNECT.get(option.name, option.property_name) for option in OPTIONS}
-_IN_TURN: Final = threading.Lock()
-"""Held in a round on Spark: one at a time has all of it."""
 log = logging.getLogger("ottla.connect")
 
 
@@ -79,13 +77,11 @@ class LakeSinkConnector(SinkConnector):
 
     java_class = "ottla.connect.LakeSinkConnector"
     version = KAFKA_VERSION
-    runners = ("light", "spark")
+    runners, goes_to_spark = ("light", "spark"), True
     OPTIONS = ConfigDef(
         Option("to", Type.STRING, importance=Importance.HIGH, doc="The lake: a path, or a URL of s3://, gs://, az://, "
                "hdfs://.", check=non_empty_text),
         Option("every", Type.STRING, "1m", Importance.HIGH, "The pause between two rounds.", understood(_every)),
-        Option("spark.master", Type.STRING, None, Importance.LOW, "The master of Spark, with ottla.runner=spark."),
-        Option("spark.conf", Type.LIST, [], Importance.LOW, "Settings of Spark as NAME=VALUE."),
         *(_declared(option) for option in LOAD.all),
     )  # fmt: skip
 
@@ -151,7 +147,7 @@ class LakeTask(LoadTask):
     """One load, again and again. A round that has begun is not broken off: a stop waits for its end."""
 
     def __init__(self, config: Config) -> None:
-        options = LakeSinkConnector.OPTIONS.parse(config)
+        options = ConfigDef(*LakeSinkConnector.all_options()).parse(config)
         self._name, self._options = config["name"], load_options(config)
         self._to, self._pause_s = options["to"], duration_ms(options["every"]) / 1000
         self._topics = [each.strip() for each in config.get("topics", "").split(",") if each.strip()]
@@ -205,13 +201,13 @@ class LakeTask(LoadTask):
         if self._spark is None:
             loader.catch_up(stop)
             return
-        while not _IN_TURN.acquire(timeout=0.2):
+        while not IN_TURN.acquire(timeout=0.2):
             if stop.is_set():
                 return
         try:
             loader.catch_up(stop)
         finally:
-            _IN_TURN.release()
+            IN_TURN.release()
 
     @property
     def _session(self) -> Callable[[], SparkSession] | None:

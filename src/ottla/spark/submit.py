@@ -107,7 +107,7 @@ def open_session(settings: SparkSettings, *, application: str = "ottla", quiet: 
     """
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
+    active = _running()
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if (active is not None or submitted) and settings.for_a_new_session:
         where = "spark-submit" if submitted else "the program that started this session"
@@ -121,6 +121,17 @@ def open_session(settings: SparkSettings, *, application: str = "ottla", quiet: 
     spark = SparkSession.builder.config(conf=conf).getOrCreate()
     register_source(spark)
     return Opened(spark, owned=True)
+
+
+def _running() -> SparkSession | None:
+    """The session of this process, also where another thread has made it: an active session is that of its thread."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        active = SparkSession.builder.getOrCreate()
+    return active
 
 
 def _submitted_conf() -> SparkConf:

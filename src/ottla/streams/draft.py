@@ -8,6 +8,8 @@ from typing import Any
 from ottla.streams.engine.stateless import Stateless, pass_on, with_key
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import (
+    EARLIEST,
+    LATEST,
     AnyNode,
     ProcessorNode,
     SinkNode,
@@ -43,11 +45,16 @@ class Draft:
         timestamp: TimestampExtractor | None = None,
         repartition: bool = False,
         global_store: bool = False,
+        offset_reset: str = EARLIEST,
     ) -> str:
         """Add a source."""
         named = tuple(checked(topic) for topic in topics)
+        if offset_reset not in (EARLIEST, LATEST):
+            raise TopologyError(
+                f"offset_reset={offset_reset!r} is not known{nearest(offset_reset, (EARLIEST, LATEST))}"
+            )
         key, value = key or self.key, value or self.value
-        return self._add(SourceNode(name, named, key, value, timestamp, repartition, global_store))
+        return self._add(SourceNode(name, named, key, value, timestamp, repartition, global_store, offset_reset))
 
     def processor(
         self, name: str, parents: Iterable[str], make: Callable[[], Any], *, stores: Iterable[str] = ()

@@ -99,11 +99,12 @@ class Table:
         return self._map("KTABLE-FILTER-", lambda k, v: None if holds(k, v) else v, self.value, store, name, True)
 
     def map_values(
-        self, change: Callable[[Any], Any], *, value: Serde | None = None, store: str | None = None,
-        name: str | None = None,
+        self, change: Callable[..., Any], *, with_key: bool = False, value: Serde | None = None,
+        store: str | None = None, name: str | None = None,
     ) -> Table:  # fmt: skip
-        """Another value for each row; the function takes the value, never None."""
-        return self._map("KTABLE-MAPVALUES-", lambda _, v: change(v), value, store, name, False)
+        """Another value for each row; the function takes the value, never None, or `with_key` the key and the value."""
+        compute = change if with_key else lambda _, v: change(v)
+        return self._map("KTABLE-MAPVALUES-", compute, value, store, name, False)
 
     def to_stream(self, *, name: str | None = None) -> Stream:
         """Every update as a record; a deleted row has the value None."""

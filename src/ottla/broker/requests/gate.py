@@ -125,6 +125,8 @@ class Gate:
             self._of_peer(connection, login, key, frame)
             return
         kind = _KINDS.get(key, OTHER)
+        if kind in (HANDSHAKE, AUTHENTICATE) and version not in APIS[key].served:
+            raise MalformedMessage(f"{APIS[key].name} version {version} is not served")
         if login.stage is LoginStage.PROVEN and kind in (OTHER, API_VERSIONS):
             self._dispatch.serve(connection, frame)
             return
@@ -142,8 +144,6 @@ class Gate:
             return
         call = Call(self._services, connection, key, version, correlation_id)
         api = APIS[key]
-        if version not in api.served:
-            raise MalformedMessage(f"{api.name} version {version} is not served")
         request: Any
         request, _ = decoder(api.request, version)(frame, _body_at(frame, flexible=api.is_flexible(version)))
         if kind is HANDSHAKE:
@@ -156,7 +156,7 @@ class Gate:
     ) -> None:
         """During the tokens Kafka answers a wrong request with an error of its own shape; else it closes."""
         log.warning("%s: API %d may not come now (%s); closed", connection.name, key, login.stage.value)
-        answered = key == SASL_HANDSHAKE_KEY and version in APIS[key].served
+        answered = key == SASL_HANDSHAKE_KEY
         if login.stage not in (LoginStage.PROVING, LoginStage.REPROVING) or not answered:
             connection.close()
             return

@@ -24,6 +24,7 @@ from ottla.connect.machine.records import (
 from ottla.connect.machine.refusals import CallRefused, connector_not_found
 from ottla.connect.machine.state import Config, Configs, ConnectorState
 from ottla.connect.machine.validation import Given, require_valid
+from ottla.connect.plugins.base import RUNNER
 from ottla.connect.plugins.known import AnyConnector
 
 T = TypeVar("T")
@@ -142,7 +143,7 @@ def count_tasks(configs: Configs, name: str, of_round: int) -> ConnectDecision[b
 def task_configs(plugin: AnyConnector, config: Config) -> list[dict[str, str]]:
     """The configurations of a connector's tasks, with the keys that Kafka adds; raises what the plugin raises."""
     common = values_of(plugin.kind, config)
-    most = common["tasks.max"]
+    most = 1 if config.get(RUNNER) == "spark" else common["tasks.max"]  # that one hands its work to Spark
     added = {"task.class": f"{plugin.java_class.removesuffix('Connector')}Task"}
     if plugin.kind == "sink":
         added |= {key: config[key] for key in ("topics", "topics.regex") if config.get(key)}

@@ -16,12 +16,10 @@ from ottla.connect.java.regex import compiled
 from ottla.connect.machine.connector_options import CONVERTER_KINDS, LETTERS, WorkerView, options_of
 from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.plugin import Plugin, found
-from ottla.connect.plugins.base import SourceConnector
+from ottla.connect.plugins.base import RUNNER, SPARK, SourceConnector
 from ottla.connect.plugins.known import AnyConnector, connector
 
 Given = Mapping[str, str | None]
-RUNNER: Final = "ottla.runner"
-"""The option that says where a connector's tasks run, where a configuration has it."""
 _NULL: Final = "Null value can not be supplied as the configuration value."
 
 
@@ -79,7 +77,7 @@ def _resolved(given: Given, worker: WorkerView) -> tuple[Given, dict[str, str]]:
 def _validated(config: Given, worker: WorkerView) -> ValidationAnswer:
     plugin = plugin_of(config)
     aliases = alias_options({name: value for name, value in config.items() if value is not None})
-    options = ConfigDef(*options_of(plugin.kind, worker, plugin.version), *aliases, *plugin.options())
+    options = ConfigDef(*options_of(plugin.kind, worker, plugin.version), *aliases, *plugin.all_options())
     checked = [*options.validate(config), *_converter_options(config)]
     if plugin.kind == "source":  # sources have dead letters here, but not in Kafka's forms
         checked += [each for each in LETTERS.validate(config) if each.option.name in config]
@@ -88,6 +86,7 @@ def _validated(config: Given, worker: WorkerView) -> ValidationAnswer:
         runner = Option(RUNNER, Type.STRING, plugin.runners[0], check=one_of(*plugin.runners))
         checked += ConfigDef(runner).validate(config)
     by_name = {each.option.name: each for each in checked}
+    _check_runner(plugin, config, by_name)
     for kind in CONVERTER_KINDS:
         if by_name[f"{kind}.converter"].errors:
             _forget_version(by_name[f"{kind}.converter.plugin.version"])
@@ -151,6 +150,18 @@ def _converter(name: str | None) -> Plugin[Any] | None:
         return found(HEADER_CONVERTERS, name) if name else None
     except ConfigException:
         return None
+
+
+def _check_runner(plugin: AnyConnector, config: Given, checked: Mapping[str, CheckedValue]) -> None:
+    """A connector whose configuration can run on Spark does so alone, and Spark's options are for it."""
+    if config.get(RUNNER) != "spark":
+        for option in SPARK if "spark" in plugin.runners else ():
+            if config.get(option.name):
+                checked[option.name].errors.append(f"{option.name} has an effect with {RUNNER}=spark alone")
+    elif "spark" in plugin.runners:
+        text = {name: value for name, value in config.items() if value is not None}
+        if not any(each.errors for each in checked.values()) and (why := plugin.against_spark(text)):
+            checked[RUNNER].errors.append(f"Invalid value spark for configuration {RUNNER}: {why}")
 
 
 def _check_transactions(plugin: type[SourceConnector], config: Given, checked: Mapping[str, CheckedValue]) -> None:

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
-from ottla.connect.config_def import ConfigDef
+from ottla.connect.config_def import ConfigDef, Importance, Option, Type
 from ottla.connect.errors import ConfigException, ConnectException, RetriableException
 from ottla.connect.records import SinkRecord, SourceRecord
 from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.ids import TopicPartition
 
 Config = Mapping[str, str]
+RUNNER: Final = "ottla.runner"
+"""The option that says where a connector's tasks run, where a configuration has it."""
+SPARK: Final = (
+    Option("spark.master", Type.STRING, None, Importance.LOW, "The master of Spark, with ottla.runner=spark."),
+    Option("spark.conf", Type.LIST, [], Importance.LOW, "Settings of Spark as NAME=VALUE."),
+)
+"""The options that each connector has beside its own where it may run on Spark."""
 SourcePartition = Mapping[str, Any]
 SourceOffset = Mapping[str, Any]
 Offset = tuple[SourcePartition, SourceOffset]
@@ -104,6 +111,8 @@ class Connector(ABC):
     version: ClassVar[str]
     runners: ClassVar[tuple[str, ...]] = ("light",)
     """The values of `ottla.runner` that it has, its own choice first: light in the worker, spark where that pays."""
+    goes_to_spark: ClassVar[bool] = False
+    """True if its task itself runs on Spark where `ottla.runner` says so."""
     free_options: ClassVar[str] = ""
     """A regular expression of options that are not listed one by one: their names have a number or a table in them."""
 
@@ -111,6 +120,16 @@ class Connector(ABC):
     @abstractmethod
     def options(cls) -> ConfigDef:
         """The options of its own."""
+
+    @classmethod
+    def all_options(cls) -> list[Option]:
+        """Its own options, and those that its runners bring."""
+        return [*cls.options(), *(SPARK if "spark" in cls.runners else ())]
+
+    @classmethod
+    def against_spark(cls, config: Config) -> str:
+        """The reason why a configuration cannot run with `ottla.runner=spark`; empty if it can."""
+        return ""
 
     @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
@@ -131,7 +150,20 @@ class SourceConnector(Connector):
     @classmethod
     @abstractmethod
     def task(cls, config: Config) -> SourceTask:
-        """A task from one of the configurations that `tasks` gave."""
+        """A task from one of the configurations that `tasks` or `pieces` gave."""
+
+    @classmethod
+    def pieces(cls, config: Config) -> list[dict[str, str]]:
+        """With `ottla.runner=spark`: configurations of tasks that read one piece each, and end.
+
+        It may ask the other side, and block. By default one, with the connector's own.
+        """
+        return [dict(config)]
+
+    @classmethod
+    def pause_s(cls, config: Config) -> float:
+        """With `ottla.runner=spark`: the time between two readings of all pieces."""
+        return 60.0
 
     @classmethod
     def exactly_once(cls, config: Config) -> bool | None:

@@ -51,7 +51,7 @@ def _found(name: str, worker: WorkerView) -> tuple[str, str, ConfigDef]:
     try:
         plugin = connector(name)
         common = [_of_no_worker(each) for each in options_of(plugin.kind, worker, plugin.version)]
-        return plugin.java_class, plugin.version, ConfigDef(*plugin.options(), *common)
+        return plugin.java_class, plugin.version, ConfigDef(*plugin.all_options(), *common)
     except ConfigException:
         pass
     for plugins in (TRANSFORMATIONS, PREDICATES):

@@ -48,6 +48,11 @@ class TaskCounts:
     retries: int = 0
     letters: int = 0
 
+    def add(self, more: TaskCounts) -> None:
+        """Count what was done for the task elsewhere."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(more, name))
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:

@@ -20,6 +20,14 @@ _ENDED: Final = (
 )  # fmt: skip
 
 
+class TaskFault(Exception):
+    """A fault that was judged where it came about, in another process."""
+
+    def __init__(self, fault: JobFault) -> None:
+        super().__init__(fault.reason)
+        self.fault = fault
+
+
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
     """One task of a connector."""
@@ -43,6 +51,8 @@ class TaskPlan:
 
     def fault_of(self, error: Exception) -> JobFault:
         """The fault that an error of the task is. The connector knows which of its own may pass."""
+        if isinstance(error, TaskFault):
+            return error.fault
         fault = error_fault(error)
         causes = [error, *([error.__cause__] if isinstance(error.__cause__, Exception) else [])]
         if any(isinstance(each, ConfigException) for each in causes):

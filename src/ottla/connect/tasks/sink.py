@@ -22,7 +22,7 @@ from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import TopicPartition
 
-_POLL_MS = 500
+POLL_MS = 500
 """A task that is to end learns of it after a poll."""
 _GROUP_MOVED_ON = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 """A commit refused so is tried again after the next poll has followed the group."""
@@ -71,10 +71,7 @@ class SinkWork:
             self._consumer = await opened.enter_async_context(
                 aio.Consumer(bootstrap(plan.worker), consumer=consuming[0], settings=consuming[1])
             )
-            pattern = self._options["topics.regex"]
-            self._consumer.subscribe(
-                compiled(pattern) if pattern else self._options["topics"], on_revoke=self._revoked.update
-            )
+            self._attach()
             run.began()
             try:
                 await self._loop(run)
@@ -83,14 +80,24 @@ class SinkWork:
                 raise
             await self._keep_offsets()
 
+    def _attach(self) -> None:
+        """Say which partitions the consumer reads."""
+        pattern = self._options["topics.regex"]
+        self._consumer.subscribe(
+            compiled(pattern) if pattern else self._options["topics"], on_revoke=self._revoked.update
+        )
+
     async def _loop(self, run: AsyncJobRun) -> None:
         while not run.ending.is_set():
-            records, self._held = self._held or await self._consumer.poll(_POLL_MS), []
+            records, self._held = self._held or await self._consumer.poll(POLL_MS), []
             await self._follow_assignment()
             if records:
                 await self._deliver(records, run)
-            if time.monotonic() >= self._due:
-                await self._keep_offsets()
+            await self._flush_when_due()
+
+    async def _flush_when_due(self) -> None:
+        if time.monotonic() >= self._due:
+            await self._keep_offsets()
 
     async def _follow_assignment(self) -> None:
         """Flush before partitions change, and forget those that another task has now."""
@@ -162,7 +169,7 @@ class SinkWork:
         until = time.monotonic() + wait_ms / 1000
         while not run.ending.is_set() and (left := until - time.monotonic()) > 0:
             self._consumer.pause(self._consumer.assignment)
-            self._held += await self._consumer.poll(min(left * 1000, _POLL_MS))
+            self._held += await self._consumer.poll(min(left * 1000, POLL_MS))
         self._consumer.resume(self._consumer.assignment)
         return run.ending.is_set()
 
@@ -185,7 +192,7 @@ class SinkWork:
         wanted = {each: CommittedOffset(offset) for each, offset in offsets.items() if each in owned}
         try:
             if wanted:
-                await self._consumer.commit(wanted)
+                await self._commit(wanted)
                 self._plan.counts.commits += 1
         except ApiError as fault:
             if fault.code not in _GROUP_MOVED_ON:
@@ -195,6 +202,9 @@ class SinkWork:
         self._put = {} if flushed is None else {
             each: offset for each, offset in self._put.items() if flushed.get(each, -1) < offset
         }  # fmt: skip
+
+    async def _commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        await self._consumer.commit(offsets)
 
 
 def _place(record: SinkRecord) -> TopicPartition:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ottla.connect.errors import ConfigException
-from ottla.connect.plugins.base import LoadTask, SinkTask
+from ottla.connect.plugins.base import RUNNER, LoadTask, SinkTask
 from ottla.connect.tasks.exactly_once import ExactlyOnce, ExactlyOnceWork
 from ottla.connect.tasks.offsets import OffsetStore
+from ottla.connect.tasks.on_spark import spread
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.sink import SinkWork
@@ -36,6 +37,9 @@ def run_task(
     async def work(run: AsyncJobRun) -> None:
         own = secrets.config(plan.task_config)
         config = {**secrets.config(plan.connector_config), **own}
+        if config.get(RUNNER) == "spark" and not plan.plugin.goes_to_spark:
+            await spread(plan, config, on_topics).run(run)
+            return
         task = plan.plugin.task(own)
         if isinstance(task, SinkTask):
             await SinkWork(plan, config, task, on_topics).run(run)

@@ -14,7 +14,7 @@ from ottla.jobs.options import KeptFor
 from ottla.lake.columns.shape import PLACEHOLDER, LakeShape
 from ottla.lake.notes.state import LakeRecords
 from ottla.lake.options import BY_NAME, OPTIONS, LoadOptions, checked
-from ottla.lake.stores import LakeRefused, catalog_url, lake_url, open_store
+from ottla.stores import LakeRefused, catalog_url, lake_url, open_store
 
 _PASSWORD = re.compile(r"(?<=//)([^:/@\s]*):[^@/\s]*@")
 _INSTEAD = {"registry": ("schema", "message"), "schema": ("registry",)}

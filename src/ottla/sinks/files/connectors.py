@@ -13,7 +13,6 @@ from ottla.connect.config_def import ConfigDef, Password
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, SinkConnector, SinkTask
-from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
 from ottla.sinks.files import formats
 from ottla.sinks.files.committing import ByBothOffsets, ByFirstOffset, Naming
 from ottla.sinks.files.formats import Format
@@ -31,6 +30,7 @@ from ottla.sinks.files.partitioners import (
 )
 from ottla.sinks.files.rotation import Rotation
 from ottla.sinks.files.sink import FilePlan, FileSinkTask
+from ottla.stores import LakeRefused, Store, lake_url, open_store
 
 _EXTENSIONS: Final = {
     "JsonFormat": ".json", "AvroFormat": ".avro", "ParquetFormat": ".parquet", "StringFormat": ".txt",
@@ -44,10 +44,26 @@ class _FilesSinkConnector(SinkConnector):
 
     OPTIONS: ClassVar[ConfigDef]
     version = KAFKA_VERSION
+    runners = ("light", "spark")
 
     @classmethod
     def options(cls) -> ConfigDef:
         return cls.OPTIONS
+
+    @classmethod
+    def against_spark(cls, config: Config) -> str:
+        """A job ends with the records that there are: no clock finishes its files."""
+        options = cls.OPTIONS.parse(config)
+        by_folder = short_class(options["partitioner.class"]) not in ("DefaultPartitioner", "FieldPartitioner")
+        wallclock = not by_folder or extractor_of(options["timestamp.extractor"]) == "Wallclock"
+        name = ""
+        if options["rotate.schedule.interval.ms"] > 0:
+            name = "rotate.schedule.interval.ms"
+        elif wallclock and options["rotate.interval.ms"] > 0:
+            name = "rotate.interval.ms with this partitioner and timestamp.extractor"
+        elif wallclock and by_folder:
+            name = "timestamp.extractor=Wallclock"
+        return f"{name} goes by the clock, and jobs on Spark end with the records that there are" if name else ""
 
     @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
@@ -124,17 +140,17 @@ def _opened(url: str) -> Store:
     """The store of a URL. A lake has a folder of HDFS; these files may lie below its root."""
     if not _is_root(url):
         return open_store(url)
-    from ottla.lake.stores.hdfs import HdfsStore
-    from ottla.lake.stores.urls import LakeUrlParts
+    from ottla.stores.hdfs import HdfsStore
+    from ottla.stores.urls import LakeUrlParts
 
     return HdfsStore(LakeUrlParts("hdfs", url.removeprefix("hdfs://"), ""))
 
 
 def _bucket(options: dict[str, Any]) -> Store:
     """The bucket by the options, with the environment's credentials where they name none."""
-    from ottla.lake.stores.object_client import Patience
-    from ottla.lake.stores.objects import ObjectStore
-    from ottla.lake.stores.urls import place_of
+    from ottla.stores.object_client import Patience
+    from ottla.stores.objects import ObjectStore
+    from ottla.stores.urls import place_of
 
     given = {"region": options["s3.region"]}
     if options["store.url"]:

@@ -33,6 +33,7 @@ from ottla.connect.plugins.jdbc.anchor import Anchor, RowOffsets
 from ottla.connect.plugins.jdbc.columns import as_driven, datetime_of, micros_of, read_as, zone_of
 from ottla.connect.plugins.jdbc.database import clock_of
 from ottla.connect.plugins.jdbc.horizon import Horizon
+from ottla.connect.plugins.jdbc.pieces import TablePiece
 from ottla.connect.plugins.jdbc.reading import Readable
 from ottla.connect.records import SourceRecord
 
@@ -40,8 +41,16 @@ from ottla.connect.records import SourceRecord
 class Poller:
     """Reads one table or query, batch after batch and poll after poll."""
 
-    def __init__(self, engine: Engine, source: Readable, options: Mapping[str, Any], kept: Any) -> None:
-        self._engine, self._source, self._options = engine, source, options
+    def __init__(
+        self,
+        engine: Engine,
+        source: Readable,
+        options: Mapping[str, Any],
+        kept: Any,
+        piece: TablePiece | None = None,
+    ) -> None:
+        """`piece` are the rows that `bulk` reads, None for all."""
+        self._engine, self._source, self._options, self._piece = engine, source, options, piece
         self._dialect = engine.dialect.name
         self._zone = ZoneInfo(options["db.timezone"])
         mode = options["mode"]
@@ -107,7 +116,7 @@ class Poller:
         elif self._id is not None:
             bound = connection.execute(select(func.max(self._id))).scalar()
         else:
-            return found
+            return found.where(*self._within())
         if self._horizon is not None:
             bound = self._horizon.passed(connection, bound)
         if bound is None:
@@ -128,6 +137,13 @@ class Poller:
                 later = or_(later, and_(moment == at, self._id > last.incrementing))
             conditions.append(later)
         return found.where(*conditions).order_by(*order)
+
+    def _within(self) -> list[ColumnElement[bool]]:
+        """The conditions of the piece."""
+        if self._piece is None or self._piece.key is None:
+            return []
+        key, low, high = self._source.rows.columns[self._piece.key], self._piece.low, self._piece.high
+        return [*([] if low is None else [key >= low]), *([] if high is None else [key < high])]
 
     def _clock(self, connection: Connection) -> int:
         """The database's time less the delay. Columns of whole seconds get more rows until the second is over."""

@@ -35,6 +35,8 @@ VERSION: Final = "10.8.0"
 _LISTS: Final = ("table.whitelist", "table.blacklist", "table.include.list", "table.exclude.list")
 _TABLES: Final = "tables"
 """The option of a task that names its tables, as a list in JSON of schema or null, and table."""
+_PIECE: Final = "piece"
+"""The option of a task that reads once and ends: its part of a table, empty for all."""
 
 
 class JdbcSourceConnector(SourceConnector):
@@ -42,10 +44,37 @@ class JdbcSourceConnector(SourceConnector):
 
     java_class = "io.confluent.connect.jdbc.JdbcSourceConnector"
     version = VERSION
+    runners = ("light", "spark")
 
     @classmethod
     def options(cls) -> ConfigDef:
         return SOURCE
+
+    @classmethod
+    def against_spark(cls, config: Config) -> str:
+        """Spark reads tables whole."""
+        return "" if config.get("mode") == "bulk" else "it reads tables whole, which is mode=bulk"
+
+    @classmethod
+    def pause_s(cls, config: Config) -> float:
+        """The poll interval."""
+        pause: int = SOURCE.parse(config)["poll.interval.ms"]
+        return pause / 1000
+
+    @classmethod
+    def pieces(cls, config: Config) -> list[dict[str, str]]:
+        """The tables that there are now, the large ones in several pieces. A query is one piece."""
+        from ottla.connect.plugins.jdbc.pieces import pieces_of
+
+        options = _checked(config)
+        if options["query"]:
+            return [{**config, _PIECE: ""}]
+        engine = engine_of(options)
+        try:
+            found = _asked(lambda: [each for place in _tables(engine, options) for each in pieces_of(engine, *place)])
+        finally:
+            engine.dispose()
+        return [{**config, _TABLES: json.dumps([[each.schema, each.table]]), _PIECE: each.as_text()} for each in found]
 
     @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
@@ -66,9 +95,8 @@ class JdbcSourceConnector(SourceConnector):
     @classmethod
     def task(cls, config: Config) -> SourceTask:
         options = _checked(config)
-        return JdbcSourceTask(
-            options, [] if options["query"] else [(each[0], each[1]) for each in json.loads(config[_TABLES])]
-        )
+        tables = [] if options["query"] else [(each[0], each[1]) for each in json.loads(config[_TABLES])]
+        return JdbcSourceTask(options, tables, config.get(_PIECE))
 
     @classmethod
     def exactly_once(cls, config: Config) -> bool | None:
@@ -167,8 +195,12 @@ def name_of(schema: str | None, table: str) -> str:
 class JdbcSourceTask(SourceTask):
     """Polls its tables in turn, each once in a poll interval. The database is asked in a thread of the task's own."""
 
-    def __init__(self, options: dict[str, Any], tables: Sequence[tuple[str | None, str]]) -> None:
-        self._options, self._tables = options, tables
+    def __init__(
+        self, options: dict[str, Any], tables: Sequence[tuple[str | None, str]], piece: str | None = None
+    ) -> None:
+        """`piece` is the part of its one table that the task reads before it ends, empty for all."""
+        self._options, self._tables, self._piece = options, tables, piece
+        self._ended = False
         self._interval = options["poll.interval.ms"] / 1000
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jdbc")
         self._engine: Engine | None = None
@@ -187,17 +219,19 @@ class JdbcSourceTask(SourceTask):
         await self._apart(lambda: self._prepare(names, kept))
 
     async def read(self) -> list[SourceRecord] | None:
-        """The next rows of the table whose turn it is."""
+        """The next rows of the table whose turn it is; None behind the last one of a piece."""
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._ended:
             poller = min(self._pollers, key=lambda each: each.due)
             if (left := poller.due - loop.time()) > 0:
                 await asyncio.sleep(left)
             records, ended = await self._apart(poller.page)
             if ended:
                 poller.due = loop.time() + self._interval
+                self._ended = self._piece is not None
             if records:
                 return records
+        return None
 
     async def close(self) -> None:
         """End the statements and the connections, once a poll in progress has ended."""
@@ -205,6 +239,7 @@ class JdbcSourceTask(SourceTask):
         self._thread.shutdown()
 
     def _prepare(self, names: Sequence[str], kept: Sequence[SourceOffset | None]) -> None:
+        from ottla.connect.plugins.jdbc.pieces import TablePiece
         from ottla.connect.plugins.jdbc.polling import Poller
         from ottla.connect.plugins.jdbc.reading import query_of, table_of
 
@@ -218,7 +253,8 @@ class JdbcSourceTask(SourceTask):
                 for (schema, table), name in zip(self._tables, names, strict=True)
             ]
         for source, offset in zip(sources, kept, strict=True):
-            self._pollers.append(Poller(engine, source, self._options, offset))
+            piece = TablePiece.of_text(self._piece) if self._piece else None
+            self._pollers.append(Poller(engine, source, self._options, offset, piece))
 
     def _end(self) -> None:
         for each in self._pollers:

@@ -34,6 +34,7 @@ class SearchSinkConnector(SinkConnector):
     java_class = "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector"
     aliases = ("ottla.connect.OpenSearchSinkConnector",)
     version = KAFKA_VERSION
+    runners = ("light", "spark")
 
     @classmethod
     def options(cls) -> ConfigDef:
