@@ -8,7 +8,6 @@ the processor time that the broker's loop spent in that wait, which other progra
 from __future__ import annotations
 
 import argparse
-import datetime
 import multiprocessing
 import resource
 import socket
@@ -24,7 +23,7 @@ from pathlib import Path
 from tests.ports import free_port
 
 from bench.brokers import OttlaBroker, received, resident_mb
-from ottla.tls.authority import issue, new_authority
+from bench.tls_brokers import make_keys
 
 KIB_A_LOGIN = 24.0
 """The most memory that an idle connection may take."""
@@ -44,11 +43,8 @@ class SecuredBroker(OttlaBroker):
         self.trusted = ""
 
     def prepare(self) -> None:
-        now = datetime.datetime.now(datetime.UTC)
-        authority = new_authority("bench", now=now)
-        self.trusted = authority.certificate
-        issued = issue(authority, "broker", ["localhost", "127.0.0.1"], now=now)
-        (self.folder / "broker.pem").write_text(issued.key + issued.certificate)
+        make_keys(self.folder)
+        self.trusted = (self.folder / "ca.pem").read_text()
 
     def command(self) -> list[str]:
         plain = f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'

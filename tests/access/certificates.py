@@ -58,12 +58,13 @@ class Authority(Signed):
         *,
         valid: bool = True,
         hosts: tuple[str, ...] = ("localhost",),
+        addresses: tuple[str, ...] = ("127.0.0.1",),
         begins_days: int = -10,
         extensions: Sequence[x509.ExtensionType] = (),
     ) -> Signed:
         """A certificate for a name; with `valid` false it expired yesterday. `extensions` replace the host names."""
         names: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
-        names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
         more = extensions or [x509.SubjectAlternativeName(names)]
         return _signed(name, self, days=30 if valid else -1, begins_days=begins_days, extensions=more)
 

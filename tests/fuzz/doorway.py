@@ -308,7 +308,7 @@ def judge(visit: Visit, *, whole: bool, may_be_in: bool | None = None) -> None:
     if any("\n" in line or "\x1b" in line or "\r" in line for line in said):
         raise Fault(f"a line of the log that is not one: {said}")
     ended = len(said) + visit.refused
-    if connection.closed and ended != 1:
+    if connection.closed and ended != 1 and not (ended == 0 and _has_none_to_tell(visit)):
         raise Fault(f"closed with {ended} lines: {said}")
     shown = PASSWORD.encode() in visit.sent if may_be_in is None else may_be_in
     if connection.principal not in (ANONYMOUS, f"User:{USER}") or (connection.principal != ANONYMOUS and not shown):
@@ -319,6 +319,11 @@ def judge(visit: Visit, *, whole: bool, may_be_in: bool | None = None) -> None:
         raise Fault(f"{missing} requests without an answer, and the connection is open")
     if whole and connection.closed and not said and not visit.refused:
         raise Fault("closed without a word")
+
+
+def _has_none_to_tell(visit: Visit) -> bool:
+    """True if the last request is a Produce: without acks its refusal is the end of the connection, as with Kafka."""
+    return [each for each in _frames(visit.sent) if each][-1].startswith(b"\0\0")
 
 
 def _waits(visit: Visit) -> bool:
@@ -341,7 +346,7 @@ def run(seed: int, cases: int, *, examples: int = 2, tell: Callable[[str], None]
                 outcomes[kinds[number % len(kinds)](doorway, chance)] += 1
             except Exception as fault:
                 raise Fault(f"seed {seed}, case {number}: {type(fault).__name__}: {fault}") from fault
-            if number % 100_000 == 99_999:
+            if number % 20_000 == 19_999:
                 tell(f"seed {seed}: {number + 1:,} cases")
     finally:
         scram.salted_password = hashed

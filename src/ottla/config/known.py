@@ -13,6 +13,7 @@ from ottla.config.group import GroupConfig
 from ottla.config.option import Check, Option, OptionKind, OptionStatus, Scope, at_least
 from ottla.config.security import LISTENER_OPTIONS
 from ottla.config.topic import TopicConfig
+from ottla.config.zookeeper import ZookeeperConfig
 
 _SCOPES = {"R": Scope.READ_ONLY, "P": Scope.PER_BROKER, "C": Scope.CLUSTER_WIDE}
 _WHY = (
@@ -37,7 +38,6 @@ _WHY = (
     ("controller.quota.", "Quotas count over eleven samples of a second."),
     ("metric", "Metrics are served in Prometheus' text format; there are no reporters."),
     ("kafka.metrics", "Metrics are served in Prometheus' text format; there are no reporters."),
-    ("telemetry.", "Client telemetry is not collected."),
 )
 """By prefix, the first that fits: why an option has no effect."""
 _OLDER_ID = Option("broker.id", -1, OptionKind.INT, doc="The older name of node.id, which counts where both are given.")
@@ -63,7 +63,10 @@ _LEAST_WHOLE = {"log.retention.hours": -1, "log.retention.minutes": -1, "log.rol
 @cache
 def broker_options() -> Mapping[str, Option]:
     """Every broker option by name, in the order of names."""
-    options = {declared.name: declared for declared in (*BrokerConfig.OPTIONS, *LISTENER_OPTIONS.values())}
+    options = {
+        declared.name: declared
+        for declared in (*BrokerConfig.OPTIONS, *LISTENER_OPTIONS.values(), *ZookeeperConfig.OPTIONS)
+    }
     for declared in _topic_defaults():
         options.setdefault(declared.name, declared)
     options[_OLDER_ID.name] = _OLDER_ID
@@ -201,8 +204,6 @@ log.cleaner.threads INT 1 C
 log.dir.failure.timeout.ms LONG 30000 R
 log.flush.start.offset.checkpoint.interval.ms INT 60000 R
 log.initial.task.delay.ms LONG 30000 RI
-max.connection.creation.rate INT 2147483647 C
-max.connections.per.ip.overrides STRING '' C
 metadata.log.dir STRING ~ R
 metadata.log.max.record.bytes.between.snapshots LONG 20971520 R
 metadata.log.max.snapshot.interval.ms LONG 3600000 R
@@ -327,7 +328,6 @@ ssl.protocol STRING TLSv1.3 P
 ssl.provider STRING ~ P
 ssl.secure.random.implementation STRING ~ P
 ssl.trustmanager.algorithm STRING PKIX P
-telemetry.max.bytes INT 1048576 R
 transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 R
 transaction.partition.verification.enable BOOLEAN true C
 transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 R

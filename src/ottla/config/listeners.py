@@ -32,13 +32,22 @@ def unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
 
     One whose name is not in the map may have asked for it under a name that was mistyped there.
     """
-    from ottla.config.security import PLAINTEXT, listener_security, protocol_of, protocols, unknown_listener_options
+    from ottla.config.connection_limits import limits_problems
+    from ottla.config.security import (
+        PLAINTEXT,
+        listener_security,
+        protocol_of,
+        protocols,
+        texts_of,
+        unknown_listener_options,
+    )
 
     problems, names = [], []
     given = tuple(listener.strip() for listener in texts.get("listeners", "").split(",") if "://" in listener)
     for listener in without(texts.get("controller.listener.names", ""), named_as_kafka_does(given)):
         name = listener.partition("://")[0]
         names.append(name)
+        problems += limits_problems(name, texts_of(texts, name))
         protocol = protocol_of(name, texts)
         if not protocol and name in protocols(texts):
             problems.append(f"listener.security.protocol.map: there is no protocol {protocols(texts)[name]}")

@@ -42,6 +42,7 @@ class ConfigLayer(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    CLIENT_METRICS_CONFIG = 7
     GROUP_CONFIG = 8
 
 
@@ -64,6 +65,7 @@ def read_static(
     variables live too. Options without effect are named in one warning.
     """
     from ottla.config.known import broker_options
+    from ottla.config.zookeeper import zookeeper_tls
 
     known = broker_options()
     problems: list[str] = []
@@ -90,6 +92,7 @@ def read_static(
     texts, wrong_units = plain_numbers(texts, known)
     problems += wrong_units or _wrong_values(texts, known)
     problems += unsafe_listeners(texts)
+    problems += [] if problems else zookeeper_tls(texts)[1]
     problems += [] if problems else _at_odds(Layers(texts).broker())
     if problems:
         raise ConfigError(*problems)

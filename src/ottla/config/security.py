@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ottla.config.connection_limits import OF_LISTENERS
 from ottla.config.jaas import Jaas, WrongJaas, parse_jaas
 from ottla.config.listeners import named_as_kafka_does, without
 from ottla.config.oauth import OauthConfig, OauthSettings, oauth_settings, wrong_values
@@ -241,10 +242,11 @@ def unknown_listener_options(texts: Mapping[str, str], listeners: Iterable[str])
             continue
         mechanism = next((each for each in MECHANISMS if rest.startswith(each.lower() + ".")), "")
         option_name = rest[len(mechanism) + 1 :] if mechanism else rest
+        known = (*LISTENER_OPTIONS, *OF_LISTENERS)
         if option_name in OauthConfig.BY_NAME and mechanism not in ("", "OAUTHBEARER"):
             problems.append(f"{name}: {mechanism} has no use for it")
-        elif option_name not in LISTENER_OPTIONS:
-            problems.append(f"{name}: no listener has the option {option_name}{nearest(option_name, LISTENER_OPTIONS)}")
+        elif option_name not in known or (mechanism and option_name in OF_LISTENERS):
+            problems.append(f"{name}: no listener has the option {option_name}{nearest(option_name, known)}")
     return problems
 
 

@@ -85,6 +85,7 @@ class _Directory:
         try:
             if path.exists() and path.stat().st_size == len(content):
                 return
+            is_new = not path.parent.exists()
             path.parent.mkdir(parents=True, exist_ok=True)
             beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
             with beside.open("wb") as file:
@@ -92,7 +93,7 @@ class _Directory:
                 file.flush()
                 os.fsync(file.fileno())
             beside.rename(path)
-            for folder in (path.parent, self._path):
+            for folder in (path.parent, self._path) if is_new else (path.parent,):
                 _sync(folder)
         except OSError as fault:
             raise RetriableException(f"the claim store {self._path} cannot be written: {fault}") from fault

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.config.security import PROTOCOLS, ListenerSecurity, listener_security
+from ottla.config.zookeeper import zookeeper_tls
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
@@ -33,7 +34,7 @@ from ottla.server import open_files
 from ottla.server.clock import LoopClock, SystemEntropy, system_uptime
 from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
-from ottla.server.connection_count import ConnectionCount
+from ottla.server.connection_limits import connection_limits
 from ottla.server.dialer import Dialer
 from ottla.server.entrance import acls_limit, look_at_listener, take_first_users
 from ottla.server.freed_space import FreedSpace
@@ -204,8 +205,11 @@ class BrokerServer:
         if not self._memory:
             node.replicas.directories.volume_bytes = LocalDisk().total_bytes
             node.replicas.moves.warm = self._cold.warm_slice
-        node.dispatch.times.now_ns = time.monotonic_ns
+        node.dispatch.times.now_ns = node.services.quotas.now_ns = time.monotonic_ns
         node.gate.off_loop = partial(off_loop, self._loop)
+        node.around.certificates.of = {
+            listener.name: listener.tls for listener in self._listeners if listener.tls is not None
+        }.get
         host = self._config.broker_host or socket.gethostname()
         self._dial_as_brokers_listen()
         await ended(node.start(host, self._registered_listeners(), lock))
@@ -302,14 +306,23 @@ class BrokerServer:
             self._loop.call_soon_threadsafe,
             session_timeout_ms=self._config.broker_session_timeout_ms,
             digest=self._config.zookeeper_digest,
+            tls=zookeeper_tls(self._layers.static)[0],
         )
 
-    def _connection_limits(self) -> tuple[int, int]:
-        config = self._config if self.node is None else self.node.around.config
-        return config.max_connections, config.max_connections_per_ip
+    def _between_brokers(self, names: Sequence[str]) -> str:
+        """The listener on which other brokers come."""
+        name = self._config.inter_broker_listener_name or DEFAULT_LISTENER
+        return name if name in names else names[0]
 
     def _open_listeners(self, pool: FramePool) -> None:
-        count = ConnectionCount(self._connection_limits)
+        names = [listed.partition("://")[0] for listed in self._config.listeners]
+        limits = connection_limits(
+            lambda: self._config if self.node is None else self.node.around.config,
+            lambda: {} if self.node is None else self.node.metadata.quotas,
+            self._layers.static,
+            names,
+            between_brokers=self._between_brokers(names),
+        )
         ports = None if self._memory else KeptPorts(self.directory, self.warnings.append)
         for listed in self._config.listeners:
             name, _, address = listed.partition("://")
@@ -322,7 +335,7 @@ class BrokerServer:
                 pool=pool,
                 cold=self._cold,
                 max_frame_bytes=self._config.socket_request_max_bytes,
-                count=count,
+                limits=limits,
                 max_idle_ms=self._config.connections_max_idle_ms,
                 tls=None
                 if security.tls is None
@@ -346,8 +359,7 @@ class BrokerServer:
 
     def _dial_as_brokers_listen(self) -> None:
         """Speak TLS to other brokers where their listener for it does."""
-        name = self._config.inter_broker_listener_name or DEFAULT_LISTENER
-        tls = self._security(name if name in self.addresses else next(iter(self.addresses))).tls
+        tls = self._security(self._between_brokers(list(self.addresses))).tls
         if tls is not None:
             followed = FollowedContext(tls, client_context, lambda why: log.warning("between brokers: %s", why))
             self._dialer.tls = followed

@@ -72,7 +72,7 @@ class TlsSocket:
         if self._out.pending:  # an answer of TLS's own, as to a key update
             self._send_on()
             if self._out.pending > _RECORDS_BYTES:
-                raise ConnectionAbortedError("it asks for new keys without end and reads no answer")
+                raise ssl.SSLError(1, "it asks for new keys without end and reads no answer")
         if not got and not self._over:
             raise BlockingIOError  # a record is not whole yet
         self.pending = got == len(target)

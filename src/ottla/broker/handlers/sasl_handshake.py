@@ -19,5 +19,7 @@ if TYPE_CHECKING:
 async def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     if request.mechanism != MECHANISM:
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[MECHANISM])
-    call.connection.proof = call.node.membership()
+    proof = call.node.membership()
+    proof.certificate_hash = call.node.certificates.hash_of(call.connection.listener)
+    call.connection.proof = proof
     return SaslHandshakeResponse(mechanisms=[MECHANISM])

@@ -263,3 +263,27 @@ def test_whole_files_may_lie_in_a_store(tmp_path):
 def test_a_store_is_for_big_contents_alone(tmp_path):
     with pytest.raises(ConfigException, match=r"claim\.store is for format=whole and format=mail"):
         Watched(tmp_path, claim_store=str(tmp_path)).read(1)
+
+
+async def first_read(path, **options):
+    task = DirectorySourceConnector.task(
+        {"input.directory": str(path), "topic": "t", "poll.interval.ms": "1"} | options
+    )
+    await task.start(Kept())
+    async with asyncio.timeout(60):
+        found = await task.read()
+    await task.close()
+    return values(found)
+
+
+def test_one_read_takes_small_files_together_up_to_the_size_of_a_batch(tmp_path):
+    for number in range(5):
+        (tmp_path / f"{number}.txt").write_text(f"{number}a\n{number}b\n")
+    assert asyncio.run(first_read(tmp_path)) == [f"{number}{part}" for number in range(5) for part in "ab"]
+    assert asyncio.run(first_read(tmp_path, **{"batch.size": "3"})) == ["0a", "0b", "1a"]
+
+
+def test_one_read_takes_no_further_file_behind_many_bytes(tmp_path):
+    (tmp_path / "a").write_bytes(b"x" * (1 << 20))
+    (tmp_path / "b").write_bytes(b"y")
+    assert [len(each) for each in asyncio.run(first_read(tmp_path, format="whole"))] == [1 << 20]

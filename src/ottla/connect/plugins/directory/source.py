@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -39,6 +38,8 @@ from ottla.connect.records import Header, SourceRecord
 T = TypeVar("T")
 NAME_HEADER: Final = "file.name"
 """The header of every record that names its file."""
+_MANY_BYTES: Final = 1 << 20
+"""One read takes no further small file behind so many bytes: their records are held together."""
 KEEP, DELETE, ARCHIVE = "keep", "delete", "archive"
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 log = logging.getLogger("ottla.connect")
@@ -141,7 +142,7 @@ class DirectorySourceTask(SourceTask):
         self._directory = Path(options["input.directory"]).resolve()
         self._archive = Path(options["archive.directory"]).resolve() if options["archive.directory"] else None
         self._waiting = Waiting(by_time=options["order"] == "time")
-        self._queue: deque[tuple[str, Version]] = deque()
+        self._queue: deque[tuple[str, Version, SourceOffset | None]] = deque()
         self._reading: _Reading | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="directory")
 
@@ -151,41 +152,43 @@ class DirectorySourceTask(SourceTask):
         await self._apart(self._visit)
 
     async def read(self) -> list[SourceRecord] | None:
-        """The next records of the file whose turn it is."""
+        """The next records of the file whose turn it is, and of those behind it where these are small."""
         while True:
-            if self._reading is not None:
-                if records := await self._apart(self._batch):
-                    return records
-            elif self._queue:
-                await self._begin(*self._queue.popleft())
-            else:
-                self._queue.extend(await self._apart(self._look))
+            if self._reading is None and not self._queue:
+                found = await self._apart(self._look)
+                kept = await self._offsets.read([{"file": name} for name, _ in found])
+                self._queue.extend((name, version, offset) for (name, version), offset in zip(found, kept, strict=True))
                 if not self._queue:
                     await asyncio.sleep(self._options["poll.interval.ms"] / 1000)
+                    continue
+            if records := await self._apart(self._batch):
+                return records
 
     async def commit(self, offsets: Sequence[Offset]) -> None:
         """Clear files away whose last record is in Kafka."""
-        for partition, offset in offsets:
-            if offset.get("done"):
-                version = Version(offset["size"], offset["modified_ns"])
-                await self._apart(partial(self._clear, partition["file"], version))
+        done = [
+            (partition["file"], Version(offset["size"], offset["modified_ns"]))
+            for partition, offset in offsets
+            if offset.get("done")
+        ]
+        if done:
+            await self._apart(lambda: self._clear_all(done))
 
     async def close(self) -> None:
         """Close the file, once a read in progress has ended."""
         await self._apart(self._end)
         self._thread.shutdown()
 
-    async def _begin(self, name: str, version: Version) -> None:
+    def _begin(self, name: str, version: Version, kept: SourceOffset | None) -> None:
         """Open a file behind the items that are in Kafka; clear it away if all of them are."""
-        kept = (await self._offsets.read([{"file": name}]))[0]
         if kept is not None and not is_same(kept, version):
             log.warning("%s has changed since it was read: reading it as another file", self._directory / name)
             kept = None
         if kept is not None and kept.get("done"):
             self._waiting.settle(name, version)
-            await self._apart(lambda: self._clear(name, version))
+            self._clear(name, version)
             return
-        await self._apart(lambda: self._open(name, version, kept["position"] if kept else 0))
+        self._open(name, version, kept["position"] if kept else 0)
 
     def _visit(self) -> None:
         """Raise unless the directory can be read: a pattern finds nothing in one that is gone."""
@@ -227,7 +230,15 @@ class DirectorySourceTask(SourceTask):
 
     def _batch(self) -> list[SourceRecord]:
         made: list[SourceRecord] = []
-        self._guarded(lambda reading: self._fill(reading, made))
+        size = 0
+        while len(made) < self._options["batch.size"] and size < _MANY_BYTES:
+            if self._reading is not None:
+                size += self._reading.version.size
+                self._guarded(lambda reading: self._fill(reading, made))
+            elif self._queue:
+                self._begin(*self._queue.popleft())
+            else:
+                break
         return made
 
     def _fill(self, reading: _Reading, made: list[SourceRecord]) -> None:
@@ -268,6 +279,10 @@ class DirectorySourceTask(SourceTask):
             headers=(Header(NAME_HEADER, data.STRING, reading.name),), source_partition={"file": reading.name},
             source_offset=offset_of(reading.position, reading.version, done=done),
         )  # fmt: skip
+
+    def _clear_all(self, files: Sequence[tuple[str, Version]]) -> None:
+        for each in files:
+            self._clear(*each)
 
     def _clear(self, name: str, version: Version) -> None:
         """Remove or move a file that is in Kafka. A file that has changed since stays, and is read again."""

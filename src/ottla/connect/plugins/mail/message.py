@@ -8,7 +8,7 @@ from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.utils import getaddresses, parsedate_to_datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from ottla.connect.checks import non_empty_text, one_of
@@ -34,6 +34,10 @@ def attachment_options() -> tuple[Option, ...]:
     )  # fmt: skip
 
 
+_POLICY: Final = policy.default.clone(header_factory=lru_cache(64)(policy.default.header_factory))
+"""The standard parser takes a header apart each time it is asked for: some thirty times a message."""
+
+
 @cache
 def place_of(store_url: str | None) -> Place:
     """The place for contents: a store, or the record itself."""
@@ -49,7 +53,7 @@ def values_of(content: bytes, attachments: str, place: Place) -> Iterator[dict[s
     Content that was put somewhere is there for good before its value is given.
     """
     try:
-        message = BytesParser(policy=policy.default).parsebytes(content)
+        message = BytesParser(policy=_POLICY).parsebytes(content)
         assert isinstance(message, EmailMessage)
         made = _head(message)
         files = [_file(number, each) for number, each in enumerate(message.iter_attachments(), 1)]
